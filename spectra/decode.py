@@ -1,0 +1,112 @@
+"""The loop (SPECTRA, Algorithm 1): grow a token tree, score it in one forward pass, walk it, learn, repeat.
+
+A generator of steps: streaming, collecting, the page and the benchmarks all iterate it. Plain decoding is the same
+loop without drafters. Does not know tokenizers or text.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spectra.budget import Budget
+from spectra.drafters.protocol import Outcome
+from spectra.guess import Source
+from spectra.methods import Method, make_method
+from spectra.settings import Limits, Sampling
+from spectra.target.protocol import Target
+from spectra.trace import StepTrace, TreeTrace
+from spectra.tree import TokenTree
+from spectra.verify import walk
+
+
+def decode(
+    target: Target,
+    prompt: Sequence[int],
+    method: str | Method = "spectra",
+    *,
+    sampling: Sampling | None = None,
+    limits: Limits | None = None,
+    nodes: int | None = None,
+    **session_options: Any,
+) -> Iterator[StepTrace]:
+    """Answer `prompt` (token ids), one `StepTrace` a forward pass. The tokens equal plain decoding's.
+
+    method: a preset name or a `Method` of your own (a fresh one: it learns as it goes). sampling: default greedy.
+    limits: default 256 new tokens and the target's end-of-sequence ids. nodes: the most guessed tokens a step.
+    session_options: handed to `target.start` (`processors=`: transformers logits processors).
+    Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
+    """
+    sampling = sampling or Sampling()
+    limits = limits or Limits(eos=target.eos)
+    if isinstance(method, str):
+        method = make_method(method, target, nodes=nodes, seed=sampling.seed)
+    session = target.start(prompt, limits.max_new_tokens, method.most + 1, sampling, **session_options)
+    try:
+        tokens, produced, index, finish = list(prompt), 0, 0, ""
+        clock = _Clock()
+        for drafter in method.drafters:
+            drafter.begin(prompt)
+        while not finish:
+            grown = TokenTree(tokens[-1])
+            for drafter in method.drafters:
+                drafter.grow(grown, tokens)
+            tree = method.budget.choose(grown)
+            clock.lap("draft")
+
+            scored = session.score(tree, tokens)  # ONE forward pass
+            clock.lap("forward")
+
+            path, picked = walk(tree, scored.pick)
+            emitted, finish = limits.cut(tokens, produced, picked)
+            path = path[: len(emitted)]
+            clock.lap("verify")
+
+            session.keep(path)
+            tokens += emitted
+            outcome = Outcome(tree, path, emitted, scored.read)
+            for drafter in method.drafters:
+                drafter.observe(tokens, outcome)
+            method.budget.observe(grown, emitted)
+            clock.lap("keep")
+
+            seconds, parts = clock.step()
+            step = StepTrace(
+                index=index,
+                tokens=tuple(emitted),
+                sources=tuple([tree.sources[n][0] for n in path] + [Source.MODEL])[: len(emitted)],
+                path=tuple(path),
+                picks=tuple(picked[: len(path) + 1]),
+                tree=TreeTrace.of(tree),
+                seconds=seconds,
+                prefill_seconds=0.0 if produced else session.prefill_seconds,
+                parts=parts,
+                finish=finish,
+            )
+            produced += len(emitted)
+            index += 1
+            yield step
+            clock.restart()
+    finally:
+        session.close()
+
+
+class _Clock:
+    """Seconds of a step by part. Time between steps, the consumer's, is not counted."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self, part: str) -> None:
+        """Book the time since the last lap to `part`."""
+        now = time.perf_counter()
+        self.parts[part] = self.parts.get(part, 0.0) + now - self._last
+        self._last = now
+
+    def step(self) -> tuple[float, dict[str, float]]:
+        """(seconds of the step, its parts); starts the next one."""
+        parts, self.parts = self.parts, {}
+        return sum(parts.values()), parts

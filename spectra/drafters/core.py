@@ -1,0 +1,163 @@
+"""SPECTRA-CORE (paper 4.1, Algorithm 1): both dictionaries, fed by the candidate pool.
+
+Every place where the paper leaves a choice is a setting; `CoreSettings()` is the paper's, `IMPROVED` is ours.
+"""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from spectra.drafters.ngrams import BackwardDictionary, ForwardDictionary
+from spectra.drafters.pool import CandidatePool
+from spectra.drafters.protocol import Outcome
+from spectra.guess import Guess, Source
+from spectra.tree import ROOT, TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """order: N. rows: W. guesses: G, the most guesses a step (None: the budget decides). refine: see `_refine`.
+
+    refine_unseen: with probability `refine` a row must predict a token that is no key of the forward dictionary
+    (False: with the complement). pool_start, layout, pool_eligible: see `CandidatePool`. only_predicted: an n-gram is
+    stored only when the model predicted every token after its key. text: n-grams of the prompt and of the accepted
+    text are stored too. chain: the backward guess goes on up to this many tokens. alternatives: shorter contexts that
+    disagree with the longest are guessed too. backward_first: the backward guess comes before the forward ones.
+    forward, backward, subngrams: False switches the part off (the paper's ablations).
+    """
+
+    order: int = 5
+    rows: int = 15
+    guesses: int | None = 15
+    capacity: int = 15
+    refine: float = 0.1
+    refine_unseen: bool = True
+    pool_start: str = "random"
+    layout: str = "rows"
+    pool_eligible: bool = False
+    only_predicted: bool = False
+    text: bool = False
+    chain: int = 4
+    alternatives: bool = False
+    backward_first: bool = False
+    forward: bool = True
+    backward: bool = True
+    subngrams: bool = True
+
+
+IMPROVED = CoreSettings(
+    guesses=None,
+    pool_start="windows",
+    layout="columns",
+    pool_eligible=True,
+    only_predicted=True,
+    text=True,
+    chain=12,
+    alternatives=True,
+    backward_first=True,
+)
+
+
+class SpectraCore:
+    """The drafter. banned: tokens that never enter a row or a guess (end of sequence)."""
+
+    def __init__(self, settings: CoreSettings, *, banned: Collection[int] = (), seed: int = 0) -> None:
+        self.settings = settings
+        self.banned = banned
+        self._random = random.Random(seed)
+        self.forward = ForwardDictionary(settings.capacity)
+        self.backward = BackwardDictionary(settings.order)
+        self.pool = CandidatePool(
+            settings.rows,
+            settings.order - 1,
+            start=settings.pool_start,
+            layout=settings.layout,
+            eligible=settings.pool_eligible,
+            banned=banned,
+            seed=seed,
+        )
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self.pool.begin(prompt)
+        if self.settings.text:
+            self._learn_text(prompt, len(prompt))
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        """Algorithm 1, lines 3-9: pool rows, then guesses from the two dictionaries."""
+        self.pool.grow(tree, self._refine(), self.forward.lists.keys())
+        forward = self.forward.get(tokens[-1]) if self.settings.forward else []
+        backward = self.settings.backward
+        if self.settings.guesses is not None:
+            forward = forward[: self.settings.guesses]
+            backward = backward and len(forward) < self.settings.guesses
+        if backward and self.settings.backward_first:
+            self._grow_backward(tree, tokens)
+        for rank, continuation in enumerate(forward):
+            tree.insert(Guess(continuation, Source.FORWARD, rank))
+        if backward and not self.settings.backward_first:
+            self._grow_backward(tree, tokens)
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        """Algorithm 1, lines 14-18: each row learns its next token, the dictionaries learn the row, the row shifts."""
+        predictions = [outcome.read(ticket) for ticket in self.pool.tickets]
+        for row, predicted in self.pool.advance(predictions):
+            self._learn_row(row, predicted)
+        if self.settings.text:
+            self._learn_text(tokens, len(outcome.emitted))
+
+    def _grow_backward(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        """u: append what followed the longest known suffix of x + u, up to the first miss (paper 4.1)."""
+        order = self.settings.order
+        context = list(tokens[-(order - 1) :])
+        first = self.backward.get(context)
+        if first is None:
+            return
+        self._chain(tree, context, order - 1, 0)
+        if self.settings.alternatives:
+            seen, longest, rank = {first[0]}, first[1] - 1, 1
+            while longest > 0 and (found := self.backward.get(context, longest)):
+                if found[0] not in seen:
+                    seen.add(found[0])
+                    self._chain(tree, context, longest, rank)
+                    rank += 1
+                longest = found[1] - 1
+
+    def _chain(self, tree: TokenTree, context: Sequence[int], longest: int, rank: int) -> None:
+        context, node = list(context), ROOT
+        for _ in range(self.settings.chain):
+            found = self.backward.get(context, longest)
+            if found is None:
+                return
+            token, match = found
+            node = tree.add(node, token, Source.BACKWARD, rank=rank, match=match)
+            context.append(token)
+            longest = self.settings.order - 1
+
+    def _refine(self) -> list[bool]:
+        """For each row, whether this step's prediction must avoid the forward dictionary's keys."""
+        draws = [self._random.random() < self.settings.refine for _ in self.pool.rows]
+        return draws if self.settings.refine_unseen else [not draw for draw in draws]
+
+    def _learn_row(self, row: Sequence[int], predicted: int) -> None:
+        """row: N tokens, the last just predicted. Stores its n-grams, or only the whole row without sub-n-grams."""
+        last = row[-1]
+        for j in range(len(row) - 1 if self.settings.subngrams else 1):
+            if self.settings.only_predicted and len(row) - 1 - j > predicted:
+                continue
+            if not self.banned or not any(token in self.banned for token in row[j:]):
+                self.forward.put(row[j], row[j + 1 :])
+                self.backward.put(row[j:-1], last)
+
+    def _learn_text(self, tokens: Sequence[int], new: int) -> None:
+        """Store the n-grams that end in the last `new` tokens of real text."""
+        width = self.settings.order - 1
+        for end in range(max(1, len(tokens) - new), len(tokens)):
+            token = tokens[end]
+            if token in self.banned:
+                continue
+            for length in range(1, min(width, end) + 1):
+                self.backward.put(tokens[end - length : end], token)
+            if end >= width:
+                continuation = tokens[end - width + 1 : end + 1]
+                if not any(t in self.banned for t in continuation):
+                    self.forward.put(tokens[end - width], continuation)

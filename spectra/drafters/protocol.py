@@ -1,0 +1,34 @@
+"""What a drafter is: something that grows a token tree and may learn from the outcome. No torch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from spectra.tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one forward pass said. tree: as scored. path: accepted nodes. emitted: tokens added to the output.
+
+    read(ticket): the answer to `tree.ask`, None when that node was cut.
+    """
+
+    tree: TokenTree
+    path: Sequence[int]
+    emitted: Sequence[int]
+    read: Callable[[int], int | None]
+
+
+class Drafter(Protocol):
+    """Lives for one answer: `begin` once, then `grow` and `observe` once a step."""
+
+    def begin(self, prompt: Sequence[int]) -> None: ...
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        """Add guesses for what follows `tokens` (all committed ones, the tree's root being the last)."""
+        ...
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        """Learn from a step. tokens: all committed ones, this step's included."""
+        ...

@@ -1,0 +1,102 @@
+"""Figures of one answer, read off its steps: tau, throughput, acceptance and share per source. No torch."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spectra.guess import Source
+from spectra.trace import StepTrace
+from spectra.tree import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """tokens: new ones. passes: forward passes of decoding, the prefill not counted. seconds: prefill included.
+
+    tau: tokens / passes (the bonus token included). micro: tokens / seconds (Mic-TP). macro: mean over steps of
+    tokens / seconds of the step (Mac-TP, SPECTRA 5.2). share: part of all tokens each source gets the credit for.
+    acceptance: accepted / offered per source, counting nodes whose parent was accepted; a node that two sources
+    offered counts for both. distinct4: distinct 4-grams / 4-grams of the output (looping text inflates every figure).
+    """
+
+    tokens: int
+    passes: int
+    seconds: float
+    prefill_seconds: float
+    tau: float
+    micro: float
+    macro: float
+    first_token_seconds: float
+    share: dict[Source, float]
+    acceptance: dict[Source, float]
+    offered: dict[Source, int]
+    distinct4: float
+    finish: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def summarize(steps: Sequence[StepTrace]) -> Summary:
+    """The figures of a run of steps (an empty run gives zeros)."""
+    tokens = [token for step in steps for token in step.tokens]
+    prefill = sum(step.prefill_seconds for step in steps)
+    seconds = prefill + sum(step.seconds for step in steps)
+    credit = Counter(source for step in steps for source in step.sources)
+    offered: Counter[Source] = Counter()
+    accepted: Counter[Source] = Counter()
+    for step in steps:
+        for source, hit in offers(step):
+            offered[source] += 1
+            accepted[source] += hit
+    return Summary(
+        tokens=len(tokens),
+        passes=len(steps),
+        seconds=seconds,
+        prefill_seconds=prefill,
+        tau=len(tokens) / len(steps) if steps else 0.0,
+        micro=len(tokens) / seconds if seconds > 0 else 0.0,
+        macro=_mean(len(step.tokens) / step.seconds for step in steps if step.seconds > 0),
+        first_token_seconds=prefill + steps[0].seconds if steps else 0.0,
+        share={source: n / len(tokens) for source, n in credit.items()},
+        acceptance={source: accepted[source] / n for source, n in offered.items()},
+        offered=dict(offered),
+        distinct4=distinct4(tokens),
+        finish=steps[-1].finish if steps else "",
+    )
+
+
+def offers(step: StepTrace) -> Iterable[tuple[Source, bool]]:
+    """(source, was accepted) for every eligible node whose parent was accepted."""
+    on_path = {ROOT, *step.path}
+    for node, parent in enumerate(step.tree.parents):
+        if node != ROOT and parent in on_path and step.tree.eligible[node]:
+            for source in step.tree.sources[node]:
+                yield source, node in on_path
+
+
+def speedup(plain: Summary, other: Summary, *, macro: bool = False) -> float:
+    """How many times faster than plain decoding, by all tokens / all time, or by the paper's Mac-TP."""
+    below = plain.macro if macro else plain.micro
+    above = other.macro if macro else other.micro
+    return above / below if below > 0 else 0.0
+
+
+def distinct4(tokens: Sequence[int]) -> float:
+    """Share of 4-grams that are distinct; 1.0 for text shorter than that."""
+    grams = [tuple(tokens[i : i + 4]) for i in range(len(tokens) - 3)]
+    return len(set(grams)) / len(grams) if grams else 1.0
+
+
+def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """Index of the first token that differs (a shorter text differs where it ends), None when equal."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i
+    return None if len(a) == len(b) else min(len(a), len(b))
+
+
+def _mean(values: Iterable[float]) -> float:
+    values = list(values)
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,83 @@
+"""One answer from text to text, with its trace: what the command line and the page run. Reaches the model by protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from spectra.decode import decode
+from spectra.errors import SpectraError
+from spectra.settings import Limits, Sampling
+from spectra.text import TextStream
+from spectra.trace import StepTrace, Trace
+
+Step = tuple[StepTrace, list[tuple[int, str]]]
+
+
+class Recording:
+    """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
+
+    target: a `HuggingFaceTarget` (needs its tokenizer). raw: skip the chat template. Raises SpectraError for bad input.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        prompt: str,
+        method: str = "spectra",
+        *,
+        sampling: Sampling | None = None,
+        max_new_tokens: int = 256,
+        nodes: int | None = None,
+        raw: bool = False,
+    ) -> None:
+        sampling = sampling or Sampling()
+        limits = Limits(max_new_tokens, target.eos)
+        ids = encode(target.tokenizer, prompt, raw=raw)
+        self.target = target
+        self.trace = Trace(
+            method=method,
+            model=target.name,
+            prompt=prompt,
+            prompt_tokens=tuple(ids),
+            settings={
+                "max_new_tokens": max_new_tokens,
+                "temperature": sampling.temperature,
+                "top_k": sampling.top_k,
+                "top_p": sampling.top_p,
+                "min_p": sampling.min_p,
+                "repetition_penalty": sampling.repetition_penalty,
+                "seed": sampling.seed,
+                "nodes": nodes,
+                "raw": raw,
+            },
+            environment=dict(target.facts),
+        )
+        self._steps = decode(target, ids, method, sampling=sampling, limits=limits, nodes=nodes)
+        self._text = TextStream(target.tokenizer.decode)
+
+    def __iter__(self) -> Iterator[Step]:
+        for step in self._steps:
+            pieces = self._text.push(step.tokens)
+            if step.finish:
+                pieces += self._text.flush()
+            self.trace.steps.append(step)
+            self.trace.pieces += pieces
+            for token in {*step.tree.tokens, *step.picks}:
+                if token not in self.trace.vocabulary:
+                    self.trace.vocabulary[token] = self.target.tokenizer.decode([token])
+            yield step, pieces
+
+    def close(self) -> None:
+        """Stop early and free the target. Safe to call twice."""
+        self._steps.close()  # type: ignore[attr-defined]
+
+
+def encode(tokenizer: Any, prompt: str, *, raw: bool = False) -> list[int]:
+    """Token ids of a user's message, in the model's chat template unless `raw`."""
+    if not prompt.strip():
+        raise SpectraError("prompt", "it is blank; write something")
+    if raw:
+        return list(tokenizer(prompt)["input_ids"])
+    if not getattr(tokenizer, "chat_template", None):
+        raise SpectraError("prompt", "this model has no chat template; pass --raw to continue the text as it is")
+    message = [{"role": "user", "content": prompt}]
+    return list(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=True, return_dict=True)["input_ids"])

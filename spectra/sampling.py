@@ -1,0 +1,118 @@
+"""Logits to the target's own pick per node: the only place with randomness.
+
+Noise is keyed: the draw at absolute position i takes argmax(p / e) with e ~ Exp(1), one value a vocabulary entry from
+a generator seeded by (seed, i). The same seed therefore gives the same text with and without speculation. Every pick
+is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from spectra.settings import Sampling
+from spectra.tree import TokenTree
+
+BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
+"""Processors that look at the logits only: no need to know the tokens before."""
+
+
+def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> torch.Tensor:
+    """[size] fp32 draws of Exp(1) that depend on seed and position only (and on the kind of device)."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & (2**64 - 1)
+    mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & (2**64 - 1)
+    generator = torch.Generator(device=device).manual_seed((mixed ^ mixed >> 31) & (2**63 - 1))
+    return torch.empty(size, device=device).exponential_(generator=generator)
+
+
+def processors_of(sampling: Sampling) -> LogitsProcessorList:
+    """transformers' own processors for these settings, in its order."""
+    chain = LogitsProcessorList()
+    if sampling.repetition_penalty != 1:
+        chain.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
+    if sampling.greedy:
+        return chain
+    if sampling.temperature != 1:
+        chain.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k:
+        chain.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        chain.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        chain.append(MinPLogitsWarper(sampling.min_p))
+    return chain
+
+
+class Chooser:
+    """Turns the logits of one forward pass into picks, for one answer.
+
+    processors: any transformers processors; with one that reads the tokens, picks are made node by node as the walk
+    reaches them, each with exactly the tokens plain decoding would have had.
+    """
+
+    def __init__(self, sampling: Sampling, processors: Sequence[Any] | None = None) -> None:
+        self.sampling = sampling
+        self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
+        self.blind = all(isinstance(p, BLIND) for p in self.processors)
+
+    def choose(
+        self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]
+    ) -> "Picks":
+        """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
+        reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
+        if self.sampling.greedy and not self.processors:
+            picked = torch.cat([logits.argmax(-1), reads]).tolist()  # the one copy to the host
+            picks = {node: picked[row] for node, row in row_of.items()}
+            return Picks(picks.__getitem__, dict(zip(tree.reads, picked[len(logits) :], strict=True)))
+        if self.blind and logits.device.type != "cpu":  # on the CPU a copy is free and unread rows are not worth it
+            nodes = [node for node in row_of if tree.eligible[node]]
+            drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
+            both = torch.cat([torch.stack(drawn), reads]).tolist()
+            picks = dict(zip(nodes, both, strict=False))
+            return Picks(picks.__getitem__, dict(zip(tree.reads, both[len(nodes) :], strict=True)))
+
+        def lazily(node: int) -> int:
+            before = [] if self.blind else [*tokens, *tree.path_tokens(node)]
+            return int(self._pick(logits[row_of[node]], before, len(tokens) + tree.depths[node]))
+
+        return Picks(lazily, dict(zip(tree.reads, reads.tolist(), strict=True)))
+
+    def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
+        """row [vocabulary] -> the pick as a 0-d tensor. position: absolute, of the token being picked."""
+        scores = row.float()[None]
+        if self.processors:
+            scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores)
+        if self.sampling.greedy:
+            return scores[0].argmax()
+        noise = keyed_noise(self.sampling.seed, position, scores.shape[-1], scores.device)
+        return (scores[0] - noise.log()).argmax()  # argmax of p / e, in logs
+
+    def _reads(self, logits: torch.Tensor, asked: list[tuple[int, Collection[int]]]) -> torch.Tensor:
+        """The most likely token of each asked row outside the set it must avoid, [len(asked)]."""
+        if not asked:
+            return torch.empty(0, dtype=torch.long, device=logits.device)
+        scores = logits[[row for row, _ in asked]]
+        for i, (_, avoid) in enumerate(asked):
+            if avoid:
+                scores[i, torch.tensor(list(avoid), device=logits.device)] = float("-inf")
+        return scores.argmax(-1)
+
+
+class Picks:
+    """The outcome of one pass (`Scored`): `pick(node)` for eligible nodes, `read(ticket)` for what the tree asked."""
+
+    def __init__(self, pick: Callable[[int], int], reads: dict[int, int]) -> None:
+        self.pick = pick
+        self._reads = reads
+
+    def read(self, ticket: int) -> int | None:
+        return self._reads.get(ticket)

@@ -1,0 +1,77 @@
+"""What a user may set about one answer, checked once, here. No torch."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spectra.errors import SpectraError
+
+
+def check_number(
+    field: str, value: object, low: float, high: float, *, whole: bool = False, open_low: bool = False
+) -> None:
+    """Raise `SpectraError` unless `value` is a finite number in [low, high] ((low, high] with `open_low`)."""
+    kind = "a whole number" if whole else "a number"
+    span = f"{'above' if open_low else 'from'} {low:g} {'up to' if open_low else 'to'} {high:g}"
+    good = isinstance(value, int) if whole else isinstance(value, int | float)
+    if not good or isinstance(value, bool) or not math.isfinite(float(value)):  # type: ignore[arg-type]
+        raise SpectraError(field, f"{value!r} is not {kind}; give {kind} {span}")
+    if not low <= float(value) <= high or (open_low and value == low):  # type: ignore[arg-type]
+        raise SpectraError(field, f"{value!r} is out of range; give {kind} {span}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the target picks a token from its logits. `temperature=0` is greedy.
+
+    The draw at output position i uses noise that depends on (seed, i) only, so the same seed gives the same text with
+    and without speculation. Filters run in the order of transformers: penalty, temperature, top-k, top-p, min-p.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature, 0, 100)
+        check_number("top_k", self.top_k, 0, 1_000_000_000, whole=True)
+        check_number("top_p", self.top_p, 0, 1, open_low=True)
+        check_number("min_p", self.min_p, 0, 1)
+        check_number("repetition_penalty", self.repetition_penalty, 0, 100, open_low=True)
+        check_number("seed", self.seed, 0, 2**63 - 1, whole=True)
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When an answer ends. Tested after each token, so a run accepted at once is cut where plain decoding ends.
+
+    eos: ids that end the answer (they are part of the output). criteria: asked with all tokens, prompt included.
+    """
+
+    max_new_tokens: int = 256
+    eos: frozenset[int] = frozenset()
+    criteria: Callable[[list[int]], bool] | None = None
+
+    def __post_init__(self) -> None:
+        check_number("max_new_tokens", self.max_new_tokens, 1, 1_000_000, whole=True)
+
+    def cut(self, tokens: list[int], produced: int, new: list[int]) -> tuple[list[int], str]:
+        """(the part of `new` that plain decoding would have written, why it ended or "").
+
+        tokens: everything committed so far, prompt included. produced: how many of them are output.
+        """
+        for i, token in enumerate(new):
+            if token in self.eos:
+                return new[: i + 1], "eos"
+            if self.criteria is not None and self.criteria([*tokens, *new[: i + 1]]):
+                return new[: i + 1], "criteria"
+            if produced + i + 1 >= self.max_new_tokens:
+                return new[: i + 1], "length"
+        return new, ""

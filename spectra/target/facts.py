@@ -1,0 +1,75 @@
+"""Where and on what something was measured, and the file that remembers a plan for it."""
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from spectra.target.plan import Plan
+from spectra.trace import write_text
+
+
+def cache_home() -> Path:
+    """`$XDG_CACHE_HOME/spectra`, else `~/.cache/spectra`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spectra"
+
+
+def processor_name() -> str:
+    """The CPU's own name where the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def environment(target: Any) -> dict[str, object]:
+    """Model, device and versions, as a trace or a benchmark row records them."""
+    device = target.device
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "model": target.name,
+        "dtype": str(target.dtype).removeprefix("torch."),
+        "device": str(device),
+        "processor": gpu or processor_name(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def plan_path(target: Any, numerics: str) -> Path:
+    """One file for each model shape, device, thread count, dtype, numerics and version of everything that computes."""
+    from spectra import __version__
+
+    config = target.model.config.to_dict()
+    config.pop("_name_or_path", None)
+    key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
+    key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
+    return cache_home() / "plans" / f"{digest[:24]}.json"
+
+
+def recall_plan(path: Path) -> Plan | None:
+    """The remembered plan; None when there is none or it cannot be read (it is measured again then)."""
+    try:
+        return Plan.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remember_plan(path: Path, plan: Plan) -> None:
+    """Keep the plan for the next start; a cache folder that cannot be written is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(plan.to_dict(), indent=1) + "\n")
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,243 @@
+"""A Hugging Face causal model, unmodified, as a target: score a token tree in one forward pass.
+
+One sequence at a time, no padding, no batches. The model's attention setting is changed while an exact session is open
+and put back when it closes.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from spectra.errors import SpectraError, TargetBusyError
+from spectra.sampling import Chooser, Picks
+from spectra.settings import Sampling
+from spectra.target import attention
+from spectra.target.cache import SlabCache
+from spectra.target.plan import Plan
+from spectra.target.protocol import StepCost
+from spectra.tree import ROOT, TokenTree
+
+PREFILL_ROWS = 512
+
+
+class HuggingFaceTarget:
+    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`, which fill in `plan`."""
+
+    def __init__(self, model: Any, tokenizer: Any = None, *, name: str = "", plan: Plan | None = None) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
+        self.plan = plan or Plan()
+        self.wide = False  # exact numerics by the slow reference arithmetic, for tests
+        self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
+        self.config = model.config.get_text_config(decoder=True)
+        self._lock = threading.Lock()
+        self._steers = _accepts(model)
+
+    @property
+    def eos(self) -> frozenset[int]:
+        """Ids that end an answer, from the generation config, else the model config."""
+        for config in (getattr(self.model, "generation_config", None), self.model.config):
+            ids = getattr(config, "eos_token_id", None)
+            if ids is not None:
+                return frozenset(ids if isinstance(ids, list | tuple) else [ids])
+        return frozenset()
+
+    @property
+    def cost(self) -> StepCost:
+        return self.plan.cost
+
+    @property
+    def trees(self) -> bool:
+        return self.plan.trees
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go: the first parameter that is not on disk."""
+        for parameter in self.model.parameters():
+            if parameter.device.type != "meta":
+                return parameter.device
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.model.dtype
+
+    @property
+    def context(self) -> int:
+        """Most positions the model was made for (no limit in its config: 2**31)."""
+        return int(getattr(self.config, "max_position_embeddings", None) or 2**31)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        from spectra.target.facts import environment
+
+        return environment(self) | {"numerics": self.plan.numerics, "trees": self.plan.trees}
+
+    def start(
+        self,
+        prompt: Sequence[int],
+        room: int,
+        widest: int,
+        sampling: Sampling,
+        processors: Sequence[Any] | None = None,
+    ) -> "HuggingFaceSession":
+        """See `Target.start`. processors: transformers logits processors to use in place of those `sampling` implies."""
+        if not prompt:
+            raise SpectraError("prompt", "it holds no token; write something")
+        vocabulary = self.model.get_input_embeddings().num_embeddings
+        if not 0 <= min(prompt) <= max(prompt) < vocabulary:
+            raise SpectraError("prompt", f"it holds token ids outside 0..{vocabulary - 1}; use this model's tokenizer")
+        if len(prompt) + room > self.context:
+            raise SpectraError(
+                "prompt",
+                f"{len(prompt)} tokens and {room} new ones do not fit the context of {self.context}; "
+                "shorten the prompt or ask for fewer new tokens",
+            )
+        if not self._lock.acquire(blocking=False):
+            raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
+        try:
+            return HuggingFaceSession(self, prompt, room, widest, Chooser(sampling, processors))
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def forward(
+        self,
+        cache: SlabCache,
+        tokens: Sequence[int],
+        chains: Sequence[Sequence[int]],
+        rows: Sequence[int],
+        *,
+        prefill: bool = False,
+    ) -> torch.Tensor:
+        """One pass. tokens [q]; chains: ancestors of each row, itself last; rows: which logits. -> [rows, vocabulary].
+
+        Nothing is committed. With exact numerics, query and logits rows are filled up to a safe count with copies of
+        the last one.
+        """
+        exact = self.plan.exact
+        count, asked = len(tokens), len(rows)
+        if exact and not prefill:
+            extra = self.plan.fit(count) - count
+            tokens = [*tokens, *[tokens[-1]] * extra]
+            chains = [*chains, *[chains[-1]] * extra]
+            rows = [*rows, *[rows[-1]] * (self.plan.fit(asked) - asked)]
+        plan = attention.StepPlan(cache.length, chains, prefill=prefill, wide=self.wide)
+        depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
+        device = self.device
+        arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+        if "position_ids" in self._steers:
+            arguments["position_ids"] = torch.tensor([[cache.length + d for d in depths]], device=device)
+        if exact:
+            arguments |= {"spectra_plan": plan, "attention_mask": self._mask_argument(None, device)}
+        elif not (prefill or _is_chain(chains)):
+            arguments["attention_mask"] = self._mask_argument(plan, device)
+        picks_rows = "logits_to_keep" in self._steers and not self.spread
+        if picks_rows:
+            arguments["logits_to_keep"] = torch.tensor(rows, device=device)
+        logits = self.model(torch.tensor([tokens], device=device), **arguments).logits[0]
+        if exact and plan.calls == 0:
+            raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
+        return logits[:asked] if picks_rows else logits[list(rows[:asked])]
+
+    def _mask_argument(self, plan: attention.StepPlan | None, device: torch.device) -> Any:
+        """4-D masks pass through untouched; models with several kinds of layers take one a kind."""
+        kinds = sorted(set(getattr(self.config, "layer_types", None) or ()))
+        window = getattr(self.config, "sliding_window", None)
+        if kinds == ["full_attention", "sliding_attention"]:
+            return {
+                "full_attention": self._one_mask(plan, None, device),
+                "sliding_attention": self._one_mask(plan, window, device),
+            }
+        sliding = kinds == ["sliding_attention"] or (not kinds and getattr(self.config, "use_sliding_window", True))
+        return self._one_mask(plan, window if sliding else None, device)
+
+    def _one_mask(self, plan: attention.StepPlan | None, window: int | None, device: torch.device) -> torch.Tensor:
+        if plan is None:  # exact attention reads the plan; the mask only has to be there
+            return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+        mask = plan.mask(window, device)[None, None]
+        if self.config._attn_implementation == "sdpa":
+            return mask
+        least = torch.finfo(self.dtype).min  # eager attention adds its mask and is silently wrong with bool
+        return torch.zeros(mask.shape, dtype=self.dtype, device=device).masked_fill_(~mask, least)
+
+
+class HuggingFaceSession:
+    """`Session` of one sequence. Holds the target until it is closed."""
+
+    def __init__(
+        self, target: HuggingFaceTarget, prompt: Sequence[int], room: int, widest: int, chooser: Chooser
+    ) -> None:
+        self.target = target
+        self.chooser = chooser
+        self._open = True
+        self._stock_attention = target.config._attn_implementation
+        model = target.model
+        self._training = model.training
+        if target.plan.exact:
+            model.set_attn_implementation(attention.NAME)
+        model.eval()
+        try:
+            widest = target.plan.fit(widest) if target.plan.exact else widest
+            layers = int(target.config.num_hidden_layers)
+            self.cache = SlabCache(layers, len(prompt) + room + widest, one_device=not target.spread)
+            began = time.perf_counter()
+            self._prefill(prompt[:-1])
+            self.prefill_seconds = time.perf_counter() - began
+        except BaseException:
+            self._restore()
+            raise
+
+    def _prefill(self, tokens: Sequence[int]) -> None:
+        with torch.inference_mode():
+            for at in range(0, len(tokens), PREFILL_ROWS):
+                run = tokens[at : at + PREFILL_ROWS]
+                self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
+                self.cache.length += len(run)
+        synchronize(self.target.device)
+
+    def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
+        chains = [[ROOT]]
+        for parent in tree.parents[1:]:
+            chains.append([*chains[parent], len(chains)])
+        asked = {node for node, _ in tree.reads.values()}
+        nodes = [node for node in range(len(tree)) if tree.eligible[node] or node in asked]
+        with torch.inference_mode():
+            logits = self.target.forward(self.cache, tree.tokens, chains, nodes)
+            row_of = {node: row for row, node in enumerate(nodes)}
+            return self.chooser.choose(logits, row_of, tree, tokens)
+
+    def keep(self, path: Sequence[int]) -> None:
+        with torch.inference_mode():
+            self.cache.keep([ROOT, *path])
+
+    def close(self) -> None:
+        if self._open:
+            self._restore()
+            self.target._lock.release()
+
+    def _restore(self) -> None:
+        self._open = False
+        if self.target.plan.exact:
+            self.target.model.set_attn_implementation(self._stock_attention)
+        self.target.model.train(self._training)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for queued work, so that a clock read next to it is true."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _is_chain(chains: Sequence[Sequence[int]]) -> bool:
+    return len(chains[-1]) == len(chains)
+
+
+def _accepts(model: Any) -> frozenset[str]:
+    import inspect
+
+    return frozenset(inspect.signature(model.forward).parameters)

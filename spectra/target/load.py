@@ -1,0 +1,112 @@
+"""Get a target: the embedded model, a hub id or folder, or a model that is already in memory."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from spectra.errors import SpectraError
+from spectra.target import attention, embedded
+from spectra.target.facts import plan_path, recall_plan, remember_plan
+from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.plan import Plan
+from spectra.target.preflight import measure_plan
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+NUMERICS = ("auto", "exact", "fast")
+_learned: WeakKeyDictionary[Any, dict[str, Plan]] = WeakKeyDictionary()
+"""What was measured of a model handed to `wrap_model`, so that the drop-in `generate` measures once."""
+
+log = logging.getLogger("spectra")
+
+
+def load_target(
+    model: str | os.PathLike[str] | None = None,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    numerics: str = "auto",
+    device_map: Any = None,
+    **options: Any,
+) -> HuggingFaceTarget:
+    """Load a causal language model as a target.
+
+    model: a hub id or a folder; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda", "cuda:1", ...;
+    default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
+    "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (stock kernels) or
+    "auto" (exact in 16 bits where it can be had). device_map, options: handed to `from_pretrained` (`device_map="auto"`
+    spreads the layers with accelerate).
+    Raises SpectraError naming the argument that is wrong.
+    """
+    check_choice("dtype", dtype, ("auto", *DTYPES))
+    check_choice("numerics", numerics, NUMERICS)
+    place = check_device(device)
+    kind = default_dtype(place) if dtype == "auto" else DTYPES[dtype]
+    folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
+    if not folder.strip():
+        raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
+    local = Path(folder).exists()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=local)
+        network = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=kind, device_map=device_map, local_files_only=local, **options
+        )
+    except Exception as error:  # hub, file, config and import errors differ by version; the cause is named
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise SpectraError(
+            "model", f"cannot load {folder!r} ({first[0][:160]}); give a folder or a hub id that can be reached"
+        ) from error
+    if device_map is None:
+        network.to(place)
+    name = embedded.NAME if model is None else Path(folder).name if local else folder
+    return wrap_model(network, tokenizer, numerics=numerics, name=name)
+
+
+def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", name: str = "") -> HuggingFaceTarget:
+    """A target over a model in memory. What has to be measured is measured once and remembered on disk."""
+    check_choice("numerics", numerics, NUMERICS)
+    attention.register()
+    model.eval()
+    target = HuggingFaceTarget(model, tokenizer, name=name)
+    known = _learned.setdefault(model, {})
+    if numerics not in known:
+        path = plan_path(target, numerics)
+        plan = recall_plan(path)
+        if plan is None:
+            plan = measure_plan(target, numerics)
+            remember_plan(path, plan)
+        known[numerics] = plan
+        if plan.note:
+            log.warning(plan.note)
+    target.plan = known[numerics]
+    return target
+
+
+def default_dtype(device: torch.device) -> torch.dtype:
+    """bf16 where the device has fast kernels for it, else fp32."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    if device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return torch.bfloat16
+    return torch.float32
+
+
+def check_device(device: str | None) -> torch.device:
+    """The device, tried by putting one number on it."""
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.zeros(1, device=place)
+        return place
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise SpectraError("device", f"{device!r} is not to be had here; use cpu, or cuda on a machine with a GPU") from error
+
+
+def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise SpectraError(field, f"{value!r} is unknown; choose one of {', '.join(choices)}")

@@ -1,0 +1,47 @@
+"""What was learned of a model on this device: how it may be stepped, and what a step costs. Plain data, no torch."""
+
+from bisect import bisect_left
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spectra.errors import SpectraError
+from spectra.target.protocol import StepCost
+
+PLACEHOLDER_COST = StepCost(((1, 1.0), (8, 1.2), (32, 2.0), (128, 5.0)))
+"""Rises like a small CPU; used where nothing was measured (tests, a target made by hand)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """numerics: "exact" or "fast". buckets: row counts whose bits agree (exact only; rows are filled up to one).
+
+    trees: the model can score trees, not only chains. note: one line on why exact numerics could not be had, or "".
+    """
+
+    numerics: str = "fast"
+    buckets: tuple[int, ...] = ()
+    trees: bool = True
+    cost: StepCost = PLACEHOLDER_COST
+    note: str = ""
+
+    @property
+    def exact(self) -> bool:
+        return self.numerics == "exact"
+
+    def fit(self, rows: int) -> int:
+        """The smallest safe row count that holds `rows`."""
+        at = bisect_left(self.buckets, rows)
+        if at == len(self.buckets):
+            raise SpectraError(
+                "nodes", f"{rows} query tokens a step, at most {self.buckets[-1]} are exact here; ask for fewer"
+            )
+        return self.buckets[at]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Plan":
+        cost = StepCost(tuple((int(q), float(t)) for q, t in data["cost"]["table"]))
+        buckets = tuple(int(b) for b in data["buckets"])
+        return cls(str(data["numerics"]), buckets, bool(data["trees"]), cost, str(data["note"]))

@@ -1,0 +1,159 @@
+"""What must be known of a model before it is trusted with trees: measured on the model itself, not looked up.
+
+Three questions: does a tree forward agree with one sequential forward a path (else only chains, else refuse); which
+row counts give the same bits (exact numerics); what does a step of q query tokens cost.
+"""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from spectra.errors import SpectraError
+from spectra.settings import Sampling
+from spectra.target.cache import SlabCache
+from spectra.target.huggingface import HuggingFaceSession, HuggingFaceTarget, synchronize
+from spectra.target.plan import Plan
+from spectra.target.protocol import StepCost
+
+LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 160)
+COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+COST_CONTEXT = 256
+PARENTS = (-1, 0, 1, 2, 0, 4, 0)  # a chain of three, one of two and a single child
+
+
+def measure_plan(target: HuggingFaceTarget, numerics: str) -> Plan:
+    """The plan for "auto", "exact" or "fast". Raises SpectraError for an exact that cannot be had."""
+    half = target.dtype in (torch.bfloat16, torch.float16)
+    want = numerics == "exact" or (numerics == "auto" and half)
+    target.plan = Plan(trees=agrees(target, PARENTS))
+    if not target.plan.trees and not agrees(target, (-1, 0, 1, 2)):
+        raise SpectraError(
+            "model", f"{target.name} gives other logits from a cache than in one pass; it cannot be decoded here"
+        )
+    trees = target.plan.trees
+    if want:
+        target.plan, why = measure_exact(target)
+        if why:
+            if numerics == "exact":
+                raise SpectraError("numerics", f"exact cannot be had: {why}; use auto or fast")
+            target.plan = Plan(trees=trees, note=f"numerics: fast, because exact cannot be had: {why}")
+    target.plan = dataclasses.replace(target.plan, trees=trees)
+    return dataclasses.replace(target.plan, cost=measure_cost(target))
+
+
+def measure_exact(target: HuggingFaceTarget) -> tuple[Plan, str]:
+    """(exact plan, "") or (fast plan, why not)."""
+    if target.device.type == "mps":
+        return Plan(), "this device has no float64"
+    for name in ("num_local_experts", "num_experts", "n_routed_experts"):
+        if (getattr(target.config, name, None) or 0) > 1:
+            return Plan(), "rows of a mixture of experts depend on their neighbours"
+    target.plan = Plan("exact", LADDER)
+    try:
+        if target.plan.exact and not agrees(target, PARENTS):
+            return Plan(), "exact attention does not agree with this model's own"
+        buckets = safe_buckets(target)
+    except SpectraError as error:
+        return Plan(), str(error)
+    if not buckets:
+        return Plan(), "no two row counts give the same bits here"
+    return Plan("exact", buckets), ""
+
+
+def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
+    """True when the logits of this tree agree with sequential forwards of its paths, by the stock implementation."""
+    tokens = probe_tokens(target, 12 + len(parents) - 1)
+    prefix, nodes = tokens[:11], tokens[11:]
+    chains: list[list[int]] = []
+    for node, parent in enumerate(parents):
+        chains.append([*(chains[parent] if parent >= 0 else []), node])
+    try:
+        with torch.inference_mode():
+            truth = torch.stack([_stock(target, [*prefix, *(nodes[i] for i in chain)]) for chain in chains])
+            flat = torch.stack([_stock(target, [*prefix, *nodes[: i + 1]]) for i in range(len(nodes))])
+            got = _tree_logits(target, prefix, nodes, chains)
+    except SpectraError:
+        raise
+    except Exception as error:  # a model family we have never seen may fail in any way: say which, not how
+        problem = f"{target.name} cannot run on a key-value cache of ours ({type(error).__name__}: {error})"
+        raise SpectraError("model", f"{problem}; use another causal language model") from error
+    scale = float(truth.std()) or 1.0
+    off, wrong = (float((x.float() - truth).abs().max()) / scale for x in (got, flat))
+    half = target.dtype in (torch.bfloat16, torch.float16)
+    return off <= max(0.05 if half else 1e-4, 0.2 * wrong if len({*parents}) < len(parents) else 0.0)
+
+
+def safe_buckets(target: HuggingFaceTarget) -> tuple[int, ...]:
+    """Row counts of which any two give bitwise equal logits in the rows they share; () when there are no two."""
+    context = probe_tokens(target, 151)
+    star = probe_tokens(target, LADDER[-1])
+    classes: list[tuple[torch.Tensor, list[int]]] = []
+    target.plan = Plan("exact", tuple(range(1, LADDER[-1] + 1)))
+    with _session(target, context, LADDER[-1]) as session, torch.inference_mode():
+        for size in reversed(LADDER):
+            chains = [[0]] + [[0, i] for i in range(1, size)]
+            logits = target.forward(session.cache, [context[-1], *star[: size - 1]], chains, range(size))
+            for first, sizes in classes:
+                if torch.equal(first[:size], logits):
+                    sizes.append(size)
+                    break
+            else:
+                classes.append((logits, [size]))
+    useful = [sorted(sizes) for _, sizes in classes if len(sizes) > 1]
+    return tuple(min(useful, key=lambda sizes: (sizes[0], -len(sizes)))) if useful else ()
+
+
+def measure_cost(target: HuggingFaceTarget, repeats: int = 3) -> StepCost:
+    """T(q) in seconds at a context of COST_CONTEXT tokens (less where the model's own is short), medians."""
+    context = probe_tokens(target, max(2, min(COST_CONTEXT, target.context - COST_SIZES[-1] - 1)))
+    exact = target.plan.exact
+    sizes = [q for q in COST_SIZES if not exact or q <= target.plan.buckets[-1]]
+    star = probe_tokens(target, sizes[-1])
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    with _session(target, context, sizes[-1]) as session, torch.inference_mode():
+        for repeat in range(repeats + 1):
+            for size in sizes:
+                chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]
+                began = time.perf_counter()
+                target.forward(session.cache, [context[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
+                if repeat:
+                    times[size].append(time.perf_counter() - began)
+    return StepCost(tuple((size, statistics.median(t)) for size, t in times.items()))
+
+
+def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
+    """Random but fixed token ids."""
+    vocabulary = target.model.get_input_embeddings().num_embeddings
+    return torch.randint(0, vocabulary, (count,), generator=torch.Generator().manual_seed(count)).tolist()
+
+
+class _session:
+    """A session without sampling, closed on the way out."""
+
+    def __init__(self, target: HuggingFaceTarget, prompt: list[int], widest: int) -> None:
+        self.session: HuggingFaceSession = target.start(prompt, 1, widest, Sampling())
+
+    def __enter__(self) -> HuggingFaceSession:
+        return self.session
+
+    def __exit__(self, *_: Any) -> None:
+        self.session.close()
+
+
+def _stock(target: HuggingFaceTarget, tokens: list[int]) -> torch.Tensor:
+    """Logits [vocabulary] after `tokens`, no cache, the model as it comes."""
+    ids = torch.tensor([tokens], device=target.device)
+    return target.model(ids, use_cache=False).logits[0, -1].float()
+
+
+def _tree_logits(
+    target: HuggingFaceTarget, prefix: list[int], nodes: list[int], chains: list[list[int]]
+) -> torch.Tensor:
+    with _session(target, [*prefix, nodes[0]], len(nodes)) as session:
+        synchronize(target.device)
+        cache: SlabCache = session.cache
+        return target.forward(cache, nodes, chains, range(len(nodes))).float()

@@ -1,0 +1,93 @@
+"""What decoding asks of a model: score a whole token tree in one forward pass, keep one branch of it. No torch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from spectra.settings import Sampling
+from spectra.tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """T(q): measured seconds of one forward pass over q query tokens on this device, piecewise linear between."""
+
+    table: tuple[tuple[int, float], ...]
+
+    def __post_init__(self) -> None:
+        if not self.table or any(b[0] <= a[0] for a, b in zip(self.table, self.table[1:], strict=False)):
+            raise ValueError("a step cost table lists query counts in rising order")
+
+    def seconds(self, queries: int) -> float:
+        """Seconds of a step with `queries` query tokens; past the last measured size the last slope goes on."""
+        rows = self.table
+        if queries <= rows[0][0]:
+            return rows[0][1]
+        for (q0, t0), (q1, t1) in zip(rows, rows[1:], strict=False):
+            if queries <= q1:
+                return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
+        if len(rows) == 1:
+            return rows[0][1]
+        (q0, t0), (q1, t1) = rows[-2:]
+        return t1 + max(0.0, (t1 - t0) / (q1 - q0)) * (queries - q1)
+
+
+class Scored(Protocol):
+    """The outcome of one forward pass over a tree."""
+
+    def pick(self, node: int) -> int:
+        """The target's own token after an eligible node, drawn for that output position."""
+        ...
+
+    def read(self, ticket: int) -> int | None:
+        """The answer to `TokenTree.ask`; None when that node was not scored."""
+        ...
+
+
+class Session(Protocol):
+    """One sequence on a target: its KV cache and its random noise."""
+
+    prefill_seconds: float
+
+    def score(self, tree: TokenTree, tokens: Sequence[int]) -> Scored:
+        """One forward pass over the whole tree. tokens: everything committed, the tree's root being the last."""
+        ...
+
+    def keep(self, path: Sequence[int]) -> None:
+        """Commit the root's and these nodes' cache rows, drop the rest."""
+        ...
+
+    def close(self) -> None:
+        """Give the target back. Safe to call twice."""
+        ...
+
+
+Processor = Callable[[Sequence[int], object], object]
+
+
+class Target(Protocol):
+    """A causal language model that can score token trees."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def eos(self) -> frozenset[int]: ...
+    @property
+    def cost(self) -> StepCost: ...
+    @property
+    def trees(self) -> bool:
+        """False when the model can only score chains (it places tokens by slot, not by position id)."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What a trace records of the target: dtype, numerics, device, versions."""
+        ...
+
+    def start(self, prompt: Sequence[int], room: int, widest: int, sampling: Sampling) -> Session:
+        """Open a sequence and prefill all of `prompt` but its last token.
+
+        room: tokens the answer may add. widest: most nodes a tree may have, the root included.
+        Raises SpectraError when prompt and answer do not fit the context; TargetBusyError while another is open.
+        """
+        ...

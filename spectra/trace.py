@@ -1,0 +1,182 @@
+"""What happened, step by step: the only thing the page, the charts and the benchmarks read. JSON round trip, no torch."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spectra.errors import SpectraError
+from spectra.guess import Source
+from spectra.tree import TokenTree
+
+FORMAT = "spectra-trace"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TreeTrace:
+    """The tree one step scored. Columns, one entry a node; node 0 is the last committed token (parent -1).
+
+    sources: every source that offered the node, the one with the credit first. probability: the estimated chance that
+    the path down to the node is accepted, None where the method does not estimate. eligible: False for pool rows.
+    """
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    sources: tuple[tuple[Source, ...], ...]
+    eligible: tuple[bool, ...]
+    probability: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, tree: TokenTree) -> "TreeTrace":
+        return cls(
+            tuple(tree.tokens),
+            tuple(tree.parents),
+            tuple(tree.sources),
+            tuple(tree.eligible),
+            tuple(None if p is None else round(p, 4) for p in tree.probability),
+        )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class StepTrace:
+    """One forward pass and what came of it.
+
+    tokens / sources: what the step added to the output, in order, and who gets the credit for each.
+    path: accepted nodes of `tree`, one for each guessed token in `tokens`. picks: the target's own token at each node
+    of the walk, the root first. seconds: wall time of the whole step, the prefill of the first one excluded.
+    prefill_seconds: only on the first step. parts: seconds by part (draft, forward, verify, keep).
+    finish: why the answer ended here ("eos", "length", "criteria"), else "".
+    """
+
+    index: int
+    tokens: tuple[int, ...]
+    sources: tuple[Source, ...]
+    path: tuple[int, ...]
+    picks: tuple[int, ...]
+    tree: TreeTrace
+    seconds: float
+    prefill_seconds: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
+    finish: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "StepTrace":
+        tree = data["tree"]
+        return cls(
+            index=int(data["index"]),
+            tokens=_ints(data["tokens"]),
+            sources=tuple(Source(s) for s in data["sources"]),
+            path=_ints(data["path"]),
+            picks=_ints(data["picks"]),
+            tree=TreeTrace(
+                _ints(tree["tokens"]),
+                _ints(tree["parents"]),
+                tuple(tuple(Source(s) for s in row) for row in tree["sources"]),
+                tuple(bool(e) for e in tree["eligible"]),
+                tuple(None if p is None else float(p) for p in tree["probability"]),
+            ),
+            seconds=float(data["seconds"]),
+            prefill_seconds=float(data["prefill_seconds"]),
+            parts={str(k): float(v) for k, v in data["parts"].items()},
+            finish=str(data["finish"]),
+        )
+
+
+@dataclass(slots=True)
+class Trace:
+    """One whole answer.
+
+    settings: sampling, limits and numerics, as given. pieces: the output as text, each with the number of tokens it
+    took (a token may hold part of a character). vocabulary: text of every token id that appears in a tree.
+    """
+
+    method: str
+    model: str
+    prompt: str
+    prompt_tokens: tuple[int, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    steps: list[StepTrace] = field(default_factory=list)
+    pieces: list[tuple[int, str]] = field(default_factory=list)
+    vocabulary: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> list[int]:
+        return [token for step in self.steps for token in step.tokens]
+
+    @property
+    def sources(self) -> list[Source]:
+        return [source for step in self.steps for source in step.sources]
+
+    @property
+    def text(self) -> str:
+        return "".join(piece for _, piece in self.pieces)
+
+    @property
+    def finish(self) -> str:
+        return self.steps[-1].finish if self.steps else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "Trace":
+        """Raises `SpectraError` naming what is wrong when `data` is not a trace of this version."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise SpectraError("trace", f'this is no trace; give a JSON object with "format": "{FORMAT}"')
+        if data.get("version") != VERSION:
+            raise SpectraError("trace", f"version {data.get('version')!r} is not {VERSION}; record it again")
+        try:
+            return cls(
+                method=str(data["method"]),
+                model=str(data["model"]),
+                prompt=str(data["prompt"]),
+                prompt_tokens=_ints(data["prompt_tokens"]),
+                settings=dict(data["settings"]),
+                environment=dict(data["environment"]),
+                steps=[StepTrace.from_dict(step) for step in data["steps"]],
+                pieces=[(int(n), str(text)) for n, text in data["pieces"]],
+                vocabulary={int(k): str(v) for k, v in data["vocabulary"].items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trace":
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SpectraError("trace", f"not JSON ({error}); give a file written by --trace") from error
+        return cls.from_dict(data)
+
+
+def write_text(path: Path, text: str, field_name: str = "path") -> None:
+    """Write a file whole or not at all: to a neighbour first, then rename."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(int(v) for v in values)

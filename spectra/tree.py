@@ -1,0 +1,136 @@
+"""The token tree of one step: guesses under the last committed token, merged where they share a prefix.
+
+Node 0 is the root: the last committed token. A parent's index is always below its child's. Plain ints, no torch.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from spectra.guess import Guess, Source
+
+ROOT = 0
+
+
+class TokenTree:
+    """A growing tree of guessed tokens.
+
+    merge: guesses without probabilities share nodes where they share a prefix (the default). Draws from a draft
+    distribution must not: a token drawn twice is two tests (`merge=False`).
+
+    Columns, one entry a node: `tokens`, `parents` (-1 for the root), `depths` (root 0), `sources` (every source that
+    offered the node, the first gets the credit), `eligible` (may be accepted; candidate-pool rows may not be),
+    `ranks` and `matches` (from the guess), `probability` (estimated chance that the whole path is accepted, or None).
+    """
+
+    def __init__(self, root_token: int, *, merge: bool = True) -> None:
+        self.merge = merge
+        self.tokens: list[int] = [root_token]
+        self.parents: list[int] = [-1]
+        self.depths: list[int] = [0]
+        self.sources: list[tuple[Source, ...]] = [(Source.MODEL,)]
+        self.eligible: list[bool] = [True]
+        self.ranks: list[int] = [0]
+        self.matches: list[int] = [0]
+        self.probability: list[float | None] = [None]
+        self.ancestors: list[int] = [1]
+        """Bit mask a node: bit j is set when node j is an ancestor or the node itself."""
+        self.reads: dict[int, tuple[int, Collection[int]]] = {}
+        """Tickets of `ask`: (node, tokens its reading must avoid)."""
+        self._child: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(
+        self,
+        parent: int,
+        token: int,
+        source: Source,
+        *,
+        eligible: bool = True,
+        rank: int = 0,
+        match: int = 0,
+    ) -> int:
+        """Put `token` under `parent` and return its node; an eligible twin is reused when the tree merges."""
+        if not 0 <= parent < len(self.tokens):
+            raise IndexError(f"parent {parent} is not a node of this tree of {len(self.tokens)}")
+        if self.merge and eligible:
+            twin = self._child.get((parent, token))
+            if twin is not None:
+                if source not in self.sources[twin]:
+                    self.sources[twin] += (source,)
+                return twin
+        node = len(self.tokens)
+        self.tokens.append(token)
+        self.parents.append(parent)
+        self.depths.append(self.depths[parent] + 1)
+        self.sources.append((source,))
+        self.eligible.append(eligible)
+        self.ranks.append(rank)
+        self.matches.append(match)
+        self.probability.append(None)
+        self.ancestors.append(self.ancestors[parent] | 1 << node)
+        if eligible:
+            self._child.setdefault((parent, token), node)
+        return node
+
+    def insert(self, guess: Guess, parent: int = ROOT) -> int:
+        """Hang a whole guess under `parent`; returns its last node."""
+        for token in guess.tokens:
+            parent = self.add(parent, token, guess.source, rank=guess.rank, match=guess.match)
+        return parent
+
+    def ask(self, node: int, avoid: Collection[int] = ()) -> int:
+        """Ask for the most likely token after `node` that is not in `avoid`. Returns the ticket to read it by."""
+        ticket = len(self.reads)
+        self.reads[ticket] = (node, avoid)
+        return ticket
+
+    def child(self, node: int, token: int) -> int | None:
+        """The eligible child of `node` that holds `token`, or None."""
+        return self._child.get((node, token))
+
+    def path(self, node: int) -> list[int]:
+        """Nodes from the root's child down to `node`; empty for the root."""
+        nodes = []
+        while node != ROOT:
+            nodes.append(node)
+            node = self.parents[node]
+        return nodes[::-1]
+
+    def path_tokens(self, node: int) -> list[int]:
+        """Tokens from the root's child down to `node`."""
+        return [self.tokens[i] for i in self.path(node)]
+
+    def ancestor_mask(self) -> list[list[bool]]:
+        """[nodes][nodes]: row i marks what node i sees of the tree, its ancestors and itself."""
+        return [[bool(bits >> j & 1) for j in range(len(self))] for bits in self.ancestors]
+
+    def positions(self, base: int) -> list[int]:
+        """Absolute position of every node, `base` being the root's."""
+        return [base + depth for depth in self.depths]
+
+    def subset(self, nodes: Iterable[int]) -> "TokenTree":
+        """A tree of `nodes` only (the root always stays); every node's parent must be among them."""
+        keep = sorted({ROOT, *nodes})
+        place = {old: new for new, old in enumerate(keep)}
+        small = TokenTree(self.tokens[ROOT], merge=self.merge)
+        small.sources[ROOT] = self.sources[ROOT]
+        for old in keep[1:]:
+            parent = place[self.parents[old]]
+            new = small.add(
+                parent,
+                self.tokens[old],
+                self.sources[old][0],
+                eligible=self.eligible[old],
+                rank=self.ranks[old],
+                match=self.matches[old],
+            )
+            small.sources[new] = self.sources[old]
+            small.probability[new] = self.probability[old]
+        small.reads = {ticket: (place[n], avoid) for ticket, (n, avoid) in self.reads.items() if n in place}
+        return small
+
+
+def is_closed(parents: Sequence[int], nodes: Collection[int]) -> bool:
+    """True when every node's parent is the root or in `nodes` too."""
+    return all(parents[node] <= ROOT or parents[node] in nodes for node in nodes)
