@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spectra.budget import Budget
 from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
 from spectra.methods import Method, make_method

@@ -1,1 +1,121 @@
-def generate(): ...
+"""The drop-in: `model.generate(**inputs, custom_generate=spectra.generate)`. Same output, fewer forward passes.
+
+transformers prepares processors and stopping criteria and calls this function. One sequence without padding; anything
+else raises and names the argument. torch loads on the first call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spectra.decode import decode
+from spectra.errors import SpectraError
+from spectra.settings import Limits, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+
+def generate(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any = None,
+    stopping_criteria: Any = None,
+    generation_config: Any = None,
+    *,
+    method: str = "spectra",
+    nodes: int | None = None,
+    numerics: str = "auto",
+    seed: int | None = None,
+    streamer: Any = None,
+    attention_mask: torch.Tensor | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    use_cache: bool = True,
+    past_key_values: Any = None,
+    position_ids: torch.Tensor | None = None,
+    logits_to_keep: Any = None,
+    **others: Any,
+) -> torch.Tensor:
+    """Returns [1, prompt + new] token ids, as `generate` does.
+
+    method, nodes, numerics: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws one
+    from torch's generator. streamer: transformers drops one given to generate(), bind it here with functools.partial.
+    Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
+    """
+    import torch
+
+    from spectra.target.load import wrap_model
+
+    _refuse(input_ids, attention_mask, inputs_embeds, use_cache, past_key_values, generation_config, others)
+    prompt = input_ids[0].tolist()
+    sampled = bool(generation_config is not None and generation_config.do_sample)
+    if seed is None:
+        seed = int(torch.randint(2**62, (1,))) if sampled else 0
+    room = _room(generation_config, len(prompt))
+
+    def stopped(tokens: list[int]) -> bool:
+        ids = torch.tensor([tokens], device=input_ids.device)
+        return bool(stopping_criteria(ids, None).all())
+
+    steps = decode(
+        wrap_model(model, numerics=numerics),
+        prompt,
+        method,
+        sampling=Sampling(temperature=1.0 if sampled else 0.0, seed=seed),
+        limits=Limits(room, criteria=stopped if stopping_criteria else None),
+        nodes=nodes,
+        processors=list(logits_processor or []),
+    )
+    out = list(prompt)
+    if streamer is not None:
+        streamer.put(input_ids.cpu())
+    try:
+        for step in steps:
+            out += step.tokens
+            if streamer is not None:
+                for token in step.tokens:
+                    streamer.put(torch.tensor([token]))
+    finally:
+        if streamer is not None:
+            streamer.end()
+    return torch.tensor([out], device=input_ids.device)
+
+
+def _room(config: Any, prompt: int) -> int:
+    """How many tokens may be added; generate() has already turned max_new_tokens into max_length."""
+    longest = getattr(config, "max_length", None)
+    if longest is None:
+        return 256
+    if longest <= prompt:
+        raise SpectraError("max_length", f"{longest} leaves no room after a prompt of {prompt} tokens; raise it")
+    return int(longest) - prompt
+
+
+def _refuse(
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    inputs_embeds: torch.Tensor | None,
+    use_cache: bool,
+    past_key_values: Any,
+    config: Any,
+    others: dict[str, Any],
+) -> None:
+    beams = getattr(config, "num_beams", None) or 1
+    several = getattr(config, "num_return_sequences", None) or 1
+    if beams > 1:
+        raise SpectraError("num_beams", f"{beams} beams; speculative decoding follows one, leave it at 1")
+    if several > 1:
+        raise SpectraError("num_return_sequences", f"{several}; one sequence at a time, call it once for each")
+    if input_ids.shape[0] != 1:
+        raise SpectraError("input_ids", f"{input_ids.shape[0]} sequences; one at a time, call it once for each")
+    if attention_mask is not None and not bool(attention_mask.all()):
+        raise SpectraError("attention_mask", "padding is not supported; give the one sequence without padding")
+    if inputs_embeds is not None:
+        raise SpectraError("inputs_embeds", "not supported; give input_ids")
+    if not use_cache:
+        raise SpectraError("use_cache", "False is not supported; leave it on")
+    if past_key_values is not None and past_key_values.get_seq_length() > 0:
+        raise SpectraError("past_key_values", "a filled cache is not supported; leave it out")
+    for name in ("assistant_model", "encoder_outputs"):
+        if others.get(name) is not None:
+            raise SpectraError(name, "not supported here; leave it out")

@@ -80,4 +80,6 @@ def encode(tokenizer: Any, prompt: str, *, raw: bool = False) -> list[int]:
     if not getattr(tokenizer, "chat_template", None):
         raise SpectraError("prompt", "this model has no chat template; pass --raw to continue the text as it is")
     message = [{"role": "user", "content": prompt}]
-    return list(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=True, return_dict=True)["input_ids"])
+    return list(
+        tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=True, return_dict=True)["input_ids"]
+    )

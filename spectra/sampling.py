@@ -64,9 +64,7 @@ class Chooser:
         self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
         self.blind = all(isinstance(p, BLIND) for p in self.processors)
 
-    def choose(
-        self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]
-    ) -> "Picks":
+    def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
         """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
         if self.sampling.greedy and not self.processors:

@@ -74,9 +74,7 @@ class Lanes:
         self.slot, self.live, self.shared_live = slot, live, shared_live
 
     @classmethod
-    def of(
-        cls, start: int, ancestors: Sequence[Sequence[int]], window: int | None, device: torch.device
-    ) -> "Lanes":
+    def of(cls, start: int, ancestors: Sequence[Sequence[int]], window: int | None, device: torch.device) -> "Lanes":
         position = torch.tensor([start + len(a) - 1 for a in ancestors])
         base = (start + 1) // BLOCK * BLOCK  # the first query row is every row's ancestor
         lanes = -(-(int(position.max()) + 1 - base) // BLOCK) * BLOCK
@@ -184,10 +182,12 @@ def aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling
     return out.reshape(heads, rows, -1).to(query.dtype)
 
 
-def wide(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, mask: torch.Tensor) -> torch.Tensor:
+def wide(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, mask: torch.Tensor
+) -> torch.Tensor:
     """The reference: float64 throughout, rounded once. mask [rows, slots]. Shapes as in `aligned`."""
     heads, rows, dim = query.shape
-    grouped = query.view(key.shape[0], -1, dim).double()
+    grouped = query.reshape(key.shape[0], -1, dim).double()
     score = grouped @ key.double().transpose(-1, -2) * scaling
     live = mask.repeat(heads // key.shape[0], 1)
     weight = score.masked_fill(~live, float("-inf")).softmax(-1)

@@ -104,7 +104,9 @@ def check_device(device: str | None) -> torch.device:
         torch.zeros(1, device=place)
         return place
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise SpectraError("device", f"{device!r} is not to be had here; use cpu, or cuda on a machine with a GPU") from error
+        raise SpectraError(
+            "device", f"{device!r} is not to be had here; use cpu, or cuda on a machine with a GPU"
+        ) from error
 
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
