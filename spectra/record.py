@@ -1,4 +1,4 @@
-"""One answer from text to text, with its trace: what the command line and the page run. Reaches the model by protocol."""
+"""One answer from text to text, with its trace: what the command line and the page run."""
 
 from collections.abc import Iterator
 from typing import Any

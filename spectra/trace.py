@@ -1,4 +1,4 @@
-"""What happened, step by step: the only thing the page, the charts and the benchmarks read. JSON round trip, no torch."""
+"""What happened, step by step: all that the page, the charts and the benchmarks read. JSON round trip, no torch."""
 
 import json
 import os
@@ -172,7 +172,7 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error

@@ -12,7 +12,9 @@ from spectra.tree import ROOT, TokenTree
 
 def walk(tree: TokenTree, pick: Callable[[int], int]) -> tuple[list[int], list[int]]:
     """(accepted nodes from the root's child down, the picked tokens: one for each of them and the bonus)."""
-    node, path, picked = ROOT, [], []
+    node = ROOT
+    path: list[int] = []
+    picked: list[int] = []
     while True:
         token = pick(node)
         picked.append(token)

@@ -99,7 +99,7 @@ class Lanes:
 
 
 def slot_mask(start: int, ancestors: Sequence[Sequence[int]], window: int | None) -> torch.Tensor:
-    """[rows, start + rows] bool: row r reads the committed slots and its ancestors', inside the window if one is set."""
+    """[rows, start + rows] bool: row r reads the committed slots and its ancestors', inside the window."""
     rows = len(ancestors)
     mask = torch.zeros(rows, start + rows, dtype=torch.bool)
     mask[:, :start] = True

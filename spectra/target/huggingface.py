@@ -57,14 +57,13 @@ class HuggingFaceTarget:
     @property
     def device(self) -> torch.device:
         """Where inputs go: the first parameter that is not on disk."""
-        for parameter in self.model.parameters():
-            if parameter.device.type != "meta":
-                return parameter.device
-        return torch.device("cpu")
+        places: list[torch.device] = [p.device for p in self.model.parameters() if p.device.type != "meta"]
+        return places[0] if places else torch.device("cpu")
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.model.dtype
+        dtype: torch.dtype = self.model.dtype
+        return dtype
 
     @property
     def context(self) -> int:
@@ -85,7 +84,7 @@ class HuggingFaceTarget:
         sampling: Sampling,
         processors: Sequence[Any] | None = None,
     ) -> "HuggingFaceSession":
-        """See `Target.start`. processors: transformers logits processors to use in place of those `sampling` implies."""
+        """See `Target.start`. processors: transformers logits processors in place of those `sampling` implies."""
         if not prompt:
             raise SpectraError("prompt", "it holds no token; write something")
         vocabulary = self.model.get_input_embeddings().num_embeddings
@@ -139,7 +138,7 @@ class HuggingFaceTarget:
         picks_rows = "logits_to_keep" in self._steers and not self.spread
         if picks_rows:
             arguments["logits_to_keep"] = torch.tensor(rows, device=device)
-        logits = self.model(torch.tensor([tokens], device=device), **arguments).logits[0]
+        logits: torch.Tensor = self.model(torch.tensor([tokens], device=device), **arguments).logits[0]
         if exact and plan.calls == 0:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
         return logits[:asked] if picks_rows else logits[list(rows[:asked])]

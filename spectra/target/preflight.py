@@ -7,6 +7,7 @@ row counts give the same bits (exact numerics); what does a step of q query toke
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -100,11 +101,11 @@ def safe_buckets(target: HuggingFaceTarget) -> tuple[int, ...]:
                 (LADDER[-1], layer_width(layer)), generator=torch.Generator().manual_seed(1), dtype=torch.float32
             ).to(device=target.device, dtype=target.dtype)
             enough = max(16, min(LADDER[-1], 250_000 // layer_width(layer, out=True)))
-            pairs &= equal_pairs(lambda some, layer=layer: layer(some[None])[0], rows, covered=enough)
+            pairs &= equal_pairs(partial(on_rows, layer), rows, covered=enough)
         context = probe_tokens(target, 151)
         star = probe_tokens(target, LADDER[-1])
         target.plan = Plan("exact", tuple(range(1, LADDER[-1] + 1)))
-        with _session(target, context, LADDER[-1]) as session:
+        with Probe(target, context, LADDER[-1]) as session:
 
             def whole(tokens: torch.Tensor) -> torch.Tensor:
                 chains = [[row] for row in range(len(tokens))]  # all at one position, each blind to the others
@@ -116,10 +117,16 @@ def safe_buckets(target: HuggingFaceTarget) -> tuple[int, ...]:
     return min(safe, key=lambda g: (g[0], -len(g)), default=())
 
 
+def on_rows(layer: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """rows [q, in] -> [q, out], as a forward of one sequence calls the layer."""
+    out: torch.Tensor = layer(rows[None])[0]
+    return out
+
+
 def equal_pairs(
     function: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor, covered: int
 ) -> set[tuple[int, int]]:
-    """Pairs of row counts that give the same bits: `rows` cut into runs of each count, until `covered` rows are done."""
+    """Pairs of row counts that give the same bits: `rows` cut into runs of each count until `covered` are done."""
     results = {}
     for size in LADDER:
         count = min(len(rows) // size, -(-covered // size)) * size
@@ -148,13 +155,16 @@ def layer_width(layer: torch.nn.Module, *, out: bool = False) -> int:
 
 
 def measure_cost(target: HuggingFaceTarget, repeats: int = 3) -> StepCost:
-    """T(q) in seconds at a context of COST_CONTEXT tokens (less where the model's own is short), minima: what the device can do, not what it was disturbed by."""
+    """T(q) in seconds at a context of COST_CONTEXT tokens (less where the model's own is short).
+
+    Minima: what the device can do, not what it was disturbed by.
+    """
     context = probe_tokens(target, max(2, min(COST_CONTEXT, target.context - COST_SIZES[-1] - 1)))
     exact = target.plan.exact
     sizes = [q for q in COST_SIZES if not exact or q <= target.plan.buckets[-1]]
     star = probe_tokens(target, sizes[-1])
     times: dict[int, list[float]] = {size: [] for size in sizes}
-    with _session(target, context, sizes[-1]) as session, torch.inference_mode():
+    with Probe(target, context, sizes[-1]) as session, torch.inference_mode():
         for repeat in range(repeats + 1):
             for size in sizes:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]
@@ -171,7 +181,7 @@ def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
     return torch.randint(0, vocabulary, (count,), generator=torch.Generator().manual_seed(count)).tolist()
 
 
-class _session:
+class Probe:
     """A session without sampling, closed on the way out."""
 
     def __init__(self, target: HuggingFaceTarget, prompt: list[int], widest: int) -> None:
@@ -187,13 +197,14 @@ class _session:
 def _stock(target: HuggingFaceTarget, tokens: list[int]) -> torch.Tensor:
     """Logits [vocabulary] after `tokens`, no cache, the model as it comes."""
     ids = torch.tensor([tokens], device=target.device)
-    return target.model(ids, use_cache=False).logits[0, -1].float()
+    logits: torch.Tensor = target.model(ids, use_cache=False).logits[0, -1]
+    return logits.float()
 
 
 def _tree_logits(
     target: HuggingFaceTarget, prefix: list[int], nodes: list[int], chains: list[list[int]]
 ) -> torch.Tensor:
-    with _session(target, [*prefix, nodes[0]], len(nodes)) as session:
+    with Probe(target, [*prefix, nodes[0]], len(nodes)) as session:
         synchronize(target.device)
         cache: SlabCache = session.cache
         return target.forward(cache, nodes, chains, range(len(nodes))).float()

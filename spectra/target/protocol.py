@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from spectra.settings import Sampling
@@ -15,7 +16,7 @@ class StepCost:
     table: tuple[tuple[int, float], ...]
 
     def __post_init__(self) -> None:
-        if not self.table or any(b[0] <= a[0] for a, b in zip(self.table, self.table[1:], strict=False)):
+        if not self.table or any(b[0] <= a[0] for a, b in pairwise(self.table)):
             raise ValueError("a step cost table lists query counts in rising order")
 
     def seconds(self, queries: int) -> float:
@@ -23,7 +24,7 @@ class StepCost:
         rows = self.table
         if queries <= rows[0][0]:
             return rows[0][1]
-        for (q0, t0), (q1, t1) in zip(rows, rows[1:], strict=False):
+        for (q0, t0), (q1, t1) in pairwise(rows):
             if queries <= q1:
                 return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
         if len(rows) == 1:
