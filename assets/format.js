@@ -1,0 +1,22 @@
+// Numbers as the page writes them, and small DOM helpers.
+const whole = new Intl.NumberFormat("en");
+
+export const count = (n) => whole.format(Math.round(n));
+export const seconds = (s) => (s < 1 ? s.toFixed(2) : s.toFixed(1)) + " s";
+export const milliseconds = (s) => (s < 1 ? `${Math.round(1000 * s)} ms` : seconds(s));
+export const ratio = (x) => x.toFixed(x < 9.95 ? 2 : 1).replace(/(\.\d)0$/, "$1");
+export const percent = (x) => Math.round(100 * x) + " %";
+export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+export const list = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
+
+export function make(tag, className = "", text = "") {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  return node;
+}
+
+// Spaces and line ends made visible, for one token out of its sentence.
+export const visible = (text) => text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
+
+export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -1,0 +1,34 @@
+// The fixed markup of the stage. No text of a model, a prompt or an engine ever passes through here.
+export const STAGE = `
+<section class="hero" aria-label="Result">
+  <p class="big"><span data-id="speedup">How fast?</span><small data-id="verdict">Press Race to measure it</small></p>
+  <div class="tracks">
+    <span class="who">Plain</span><div class="bar plain"><i data-id="bar-plain"></i></div><span class="rate" data-id="rate-plain"></span>
+    <b class="who" data-id="who">SPECTRA</b><div class="bar"><i data-id="bar-method"></i></div><span class="rate" data-id="rate-method"></span>
+    <p class="below"><span><span class="badge" data-id="badge"></span><span data-id="more"></span></span>
+      <button type="button" class="quiet" data-id="play" hidden>Play both</button></p>
+  </div>
+</section>
+<div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
+<section class="lanes">
+  <article class="card lane"><h2>Plain decoding <span data-id="note-plain"></span></h2>
+    <div class="text" data-id="text-plain" tabindex="0" aria-label="Answer of plain decoding"><p class="hint">The model writes one token, reads it back, and writes the next: one forward pass for every token.</p></div></article>
+  <article class="card lane method"><h2><span class="title" data-id="title">SPECTRA</span> <span data-id="note-method"></span></h2>
+    <div class="text" data-id="text-method" tabindex="0" aria-label="Answer of SPECTRA"><p class="hint">Dictionaries and a datastore guess what comes next. One forward pass checks every guess, keeps those the model would have written itself, and adds one token of its own. A hairline marks each pass, the tint says who guessed.</p></div></article>
+</section>
+<section class="figures" data-id="figures" hidden>
+  <article class="card figure"><h2>Tokens over <span class="switch" role="group" aria-label="Horizontal axis">
+      <button type="button" aria-pressed="true" data-id="axis-time">time</button><button type="button" aria-pressed="false" data-id="axis-passes">forward passes</button></span></h2>
+    <p>Both answers from the same start.</p><div class="plot" data-id="plot-growth"></div></article>
+  <article class="card figure"><h2>Tokens gained per forward pass</h2>
+    <p>Stacked by source; the line is the mean of the last 12 passes.</p><div class="plot" data-id="plot-gain"></div></article>
+</section>
+<section class="card inside" data-id="inside" hidden>
+  <div class="picture"><h2>Inside step <span data-id="step-at"></span></h2><p data-id="step-line"></p>
+    <input type="range" min="1" value="1" data-id="step-slider" aria-label="Step">
+    <div class="tree" data-id="tree" tabindex="0" aria-label="Token tree of this step"></div></div>
+  <div class="words"><p class="context" data-id="context"></p><p class="gist" data-id="gist"></p><ol data-id="reasons"></ol></div>
+</section>
+<footer class="end"><span data-id="fine"></span><button type="button" class="quiet" data-id="download" hidden>Download trace</button></footer>
+<p class="unseen" role="status" data-id="status"></p>
+<div class="tip" data-id="tip" hidden></div>`;

@@ -1,0 +1,145 @@
+"""A scripted engine for the page: genuine steps and trees, no model. Deterministic; its clock is scripted too."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from spectra.errors import SpectraError
+from spectra.guess import Guess, Source
+from spectra.trace import StepTrace, Trace, TreeTrace
+from spectra.tree import TokenTree
+from spectra.verify import walk
+
+SCRIPT = (
+    "Here is a Python function that sorts a matrix by the sum of its rows:\n\n```python\ndef matrix_sort(matrix):\n"
+    "    return sorted(matrix, key=lambda row: sum(row[i] for i in range(len(row))))\n```\n\n"
+    "<script>window.hacked = 1</script> ${alert(1)} {{constructor}} `tick` <img src=x onerror=window.hacked=2> "
+    "Café 🙂 naïve 漢字 and so on. It sorts the rows of the matrix; each row keeps its order. "
+)
+SOURCES = (Source.FORWARD, Source.BACKWARD, Source.RETRIEVAL, Source.POOL)
+
+
+def split(text: str) -> list[bytes]:
+    """Tokens: words with the space before them, signs, and single bytes of whatever is not ASCII."""
+    tokens: list[bytes] = []
+    for character in text:
+        raw = character.encode()
+        if len(raw) > 1:
+            tokens += [bytes([byte]) for byte in raw]
+        elif tokens and character.isalnum() and (tokens[-1][-1:].isalnum() or tokens[-1] == b" "):
+            tokens[-1] += raw
+        else:
+            tokens.append(raw)
+    return tokens
+
+
+@dataclass
+class FakeAnswer:
+    """Writes the script over and over. `closed` tells a test that the page let go of it."""
+
+    trace: Trace
+    words: dict[bytes, int]
+    limit: int
+    pace: float
+    guesses: bool
+    closed: bool = False
+    threads: set[int] = field(default_factory=set)
+
+    def __iter__(self) -> Iterator[tuple[StepTrace, list[tuple[int, str]]]]:
+        script = split(SCRIPT)
+        total = [script[i % len(script)] for i in range(self.limit + 9)]
+        dice = random.Random(5)
+        done, pending = 0, b""
+        held = 0
+        while done < self.limit:
+            if self.closed:
+                return
+            time.sleep(self.pace)
+            self.threads.add(threading.get_ident())
+            step = self._step(total, done, dice)
+            done += len(step.tokens)
+            pieces = []
+            for token in step.tokens:
+                pending, held = pending + self._text(token), held + 1
+                try:
+                    pieces.append((held, pending.decode()))
+                    pending, held = b"", 0
+                except UnicodeDecodeError:
+                    continue
+            if step.finish and held:
+                pieces.append((held, pending.decode(errors="replace")))
+            self.trace.steps.append(step)
+            self.trace.pieces += pieces
+            if step.finish:
+                self.trace.vocabulary = {i: word.decode(errors="replace") for word, i in self.words.items()}
+            yield step, pieces
+
+    def close(self) -> None:
+        self.closed = True
+        self.trace.vocabulary = {i: word.decode(errors="replace") for word, i in self.words.items()}
+
+    def _text(self, token: int) -> bytes:
+        return next(word for word, number in self.words.items() if number == token)
+
+    def _step(self, total: list[bytes], done: int, dice: random.Random) -> StepTrace:
+        ids = [self.words[word] for word in total[done : done + 9]]
+        tree = TokenTree(self.words[total[done - 1]] if done else 0)
+        if self.guesses:
+            self._grow(tree, ids, dice)
+        path, picks = walk(tree, lambda node: ids[tree.depths[node]])
+        new = picks[: self.limit - done]
+        sources = [tree.sources[node][0] for node in path] + [Source.MODEL]
+        return StepTrace(
+            index=len(self.trace.steps),
+            tokens=tuple(new),
+            sources=tuple(sources[: len(new)]),
+            path=tuple(path[: len(new)]),
+            picks=tuple(picks),
+            tree=TreeTrace.of(tree),
+            seconds=0.031 if self.guesses else 0.024,
+            prefill_seconds=0.0 if done else 0.18,
+            finish="length" if done + len(new) >= self.limit else "",
+        )
+
+    def _grow(self, tree: TokenTree, ids: list[int], dice: random.Random) -> None:
+        for rank in range(dice.randrange(5)):
+            source = SOURCES[dice.choice((0, 1, 1, 2, 2, 3))]
+            right = dice.choice((0, 0, 1, 2, 3, 5))
+            wrong = [dice.choice(list(self.words.values())) for _ in range(dice.randrange(1, 4))]
+            tree.insert(Guess(tuple(ids[:right] + wrong)[:6], source, rank=rank))
+        for node in range(1, len(tree)):
+            tree.probability[node] = 0.62 ** tree.depths[node]
+        if len(tree) > 1:
+            tree.add(0, dice.choice(ids), Source.POOL, eligible=False)
+
+
+@dataclass
+class FakeEngine:
+    """`answers` keeps every answer that was started. pace: seconds a step really takes."""
+
+    pace: float = 0.002
+    model: str = "Fake-135M"
+    badges: tuple[str, ...] = ("2 CPU cores", "bf16, exact")
+    answers: list[FakeAnswer] = field(default_factory=list)
+    methods: dict[str, str] = field(
+        default_factory=lambda: {
+            "autoregressive": "One token a step.",
+            "spectra": "Two dictionaries, a candidate pool and retrieval.",
+            "spectra-core": "Without retrieval.",
+        }
+    )
+
+    def answer(
+        self, prompt: str, method: str, *, max_new_tokens: int, temperature: float, top_p: float, seed: int
+    ) -> FakeAnswer:
+        if prompt == "refuse":
+            raise SpectraError("prompt", "9000 tokens do not fit; give at most 8192")
+        if prompt == "break":
+            raise RuntimeError("a secret detail")
+        words = {word: i for i, word in enumerate(dict.fromkeys(split(SCRIPT)))}
+        trace = Trace(method, self.model, prompt, (1, 2, 3))
+        guesses = method != "autoregressive"
+        self.answers.append(FakeAnswer(trace, words, max_new_tokens, self.pace, guesses))
+        return self.answers[-1]

@@ -1,0 +1,55 @@
+"""Traces as small JSON for the browser. Field names are short because a race sends thousands of them.
+
+A delta says from which step on it holds, so a browser that missed one notices and asks for a snapshot.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spectra.trace import StepTrace, TreeTrace
+from visual.engine import Pieces
+from visual.tree import rows
+
+Event = dict[str, Any]
+LANES = ("plain", "method")
+
+
+def step_event(step: StepTrace, pieces: Pieces) -> Event:
+    """A step with what it wrote: `sources` one a token, `pieces` as (number of tokens, text)."""
+    event: Event = {
+        "seconds": round(step.seconds, 6),
+        "sources": [source.value for source in step.sources],
+        "pieces": pieces,
+        "picks": step.picks,
+    }
+    if step.prefill_seconds:
+        event["prefill"] = round(step.prefill_seconds, 6)
+    if len(step.tree) > 1:
+        event["tree"] = tree_event(step.tree, step.path)
+    if step.path:
+        event["path"] = step.path
+    if step.finish:
+        event["finish"] = step.finish
+    return event
+
+
+def tree_event(tree: TreeTrace, path: Sequence[int]) -> Event:
+    """Columns, one entry a node: token, parent, sources joined by commas, chance, row; `pool` lists ineligibles."""
+    return {
+        "tokens": tree.tokens,
+        "parents": tree.parents,
+        "sources": [",".join(source.value for source in row) for row in tree.sources],
+        "chances": tree.probability if any(p is not None for p in tree.probability) else None,
+        "rows": rows(tree, path),
+        "pool": [node for node, eligible in enumerate(tree.eligible) if not eligible],
+    }
+
+
+def delta(run: str, start: Mapping[str, int], steps: Mapping[str, Sequence[Event]]) -> Event:
+    """New steps of each lane, `start` being how many came before."""
+    return {"kind": "delta", "run": run, "from": dict(start), **{lane: list(steps[lane]) for lane in LANES}}
+
+
+def encode(message: Mapping[str, Any]) -> str:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,59 @@
+"""The figures under a race, ready to show. All come from `spectra.metrics`; nothing is measured here."""
+
+from typing import Any
+
+from spectra.metrics import Summary, first_difference, speedup, summarize
+from spectra.trace import StepTrace, Trace
+
+
+def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
+    """Each lane's figures, and the comparison once both lanes have written something.
+
+    same: tokens that agree from the start. differs: index of the first token that does not, None while they agree.
+    speedup: all tokens / all time where both answers are whole, else time to the shorter one's length.
+    """
+    shown: dict[str, Any] = {
+        "plain": _shown(summarize(plain.steps)) if plain and plain.steps else None,
+        "method": _shown(summarize(method.steps)) if method and method.steps else None,
+    }
+    if shown["plain"] and shown["method"]:
+        assert plain and method
+        whole = bool(plain.finish and method.finish)
+        a, b = plain.tokens, method.tokens
+        shortest = min(len(a), len(b))
+        differs = first_difference(a, b) if whole else first_difference(a[:shortest], b[:shortest])
+        shown["whole"] = whole
+        shown["differs"] = differs
+        shown["same"] = shortest if differs is None else differs
+        if whole:
+            shown["speedup"] = speedup(summarize(plain.steps), summarize(method.steps))
+        else:
+            shown["speedup"] = seconds_to(plain.steps, shortest) / max(seconds_to(method.steps, shortest), 1e-9)
+    return shown
+
+
+def seconds_to(steps: list[StepTrace], tokens: int) -> float:
+    """Seconds, prefill included, until `tokens` tokens were out; a step's tokens come out evenly over its time."""
+    seconds, done = 0.0, 0
+    for step in steps:
+        seconds += step.prefill_seconds
+        if done + len(step.tokens) >= tokens:
+            return seconds + step.seconds * (tokens - done) / max(len(step.tokens), 1)
+        seconds += step.seconds
+        done += len(step.tokens)
+    return seconds
+
+
+def _shown(summary: Summary) -> dict[str, Any]:
+    return {
+        "tokens": summary.tokens,
+        "passes": summary.passes,
+        "seconds": summary.seconds,
+        "rate": summary.micro,
+        "tau": summary.tau,
+        "first": summary.first_token_seconds,
+        "distinct4": summary.distinct4,
+        "finish": summary.finish,
+        "acceptance": {source.value: share for source, share in summary.acceptance.items()},
+        "offered": {source.value: n for source, n in summary.offered.items()},
+    }
