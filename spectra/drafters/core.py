@@ -21,9 +21,8 @@ class CoreSettings:
     refine_unseen: with probability `refine` a row must predict a token that is no key of the forward dictionary
     (False: with the complement). pool_start, layout, pool_eligible: see `CandidatePool`. only_predicted: an n-gram is
     stored only when the model predicted every token after its key. text: n-grams of the prompt and of the accepted
-    text are stored too. chain: the backward guess goes on up to this many tokens. alternatives: shorter contexts that
-    disagree with the longest are guessed too. backward_first: the backward guess comes before the forward ones.
-    forward, backward, subngrams: False switches the part off (the paper's ablations).
+    text are stored too. chain: the backward guess goes on up to this many tokens. backward_first: it comes before the
+    forward ones. forward, backward, subngrams: False switches the part off (the paper's ablations).
     """
 
     order: int = 5
@@ -38,7 +37,6 @@ class CoreSettings:
     only_predicted: bool = False
     text: bool = False
     chain: int = 4
-    alternatives: bool = False
     backward_first: bool = False
     forward: bool = True
     backward: bool = True
@@ -53,7 +51,6 @@ IMPROVED = CoreSettings(
     only_predicted=True,
     text=True,
     chain=12,
-    alternatives=True,
     backward_first=True,
 )
 
@@ -107,31 +104,14 @@ class SpectraCore:
 
     def _grow_backward(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         """u: append what followed the longest known suffix of x + u, up to the first miss (paper 4.1)."""
-        order = self.settings.order
-        context = list(tokens[-(order - 1) :])
-        first = self.backward.get(context)
-        if first is None:
-            return
-        self._chain(tree, context, order - 1, 0)
-        if self.settings.alternatives:
-            seen, longest, rank = {first[0]}, first[1] - 1, 1
-            while longest > 0 and (found := self.backward.get(context, longest)):
-                if found[0] not in seen:
-                    seen.add(found[0])
-                    self._chain(tree, context, longest, rank)
-                    rank += 1
-                longest = found[1] - 1
-
-    def _chain(self, tree: TokenTree, context: Sequence[int], longest: int, rank: int) -> None:
-        context, node = list(context), ROOT
+        context, node = list(tokens[-(self.settings.order - 1) :]), ROOT
         for _ in range(self.settings.chain):
-            found = self.backward.get(context, longest)
+            found = self.backward.get(context)
             if found is None:
                 return
             token, match = found
-            node = tree.add(node, token, Source.BACKWARD, rank=rank, match=match)
+            node = tree.add(node, token, Source.BACKWARD, match=match)
             context.append(token)
-            longest = self.settings.order - 1
 
     def _refine(self) -> list[bool]:
         """For each row, whether this step's prediction must avoid the forward dictionary's keys."""

@@ -40,9 +40,9 @@ class BackwardDictionary:
         if len(self.entries) > self.limit:
             self.entries.popitem(last=False)
 
-    def get(self, context: Sequence[int], longest: int | None = None) -> tuple[int, int] | None:
-        """(next token, matched length) for the longest known suffix of `context`, at most `longest`; None on a miss."""
-        for length in range(min(longest or self.order - 1, self.order - 1, len(context)), 0, -1):
+    def get(self, context: Sequence[int]) -> tuple[int, int] | None:
+        """(next token, matched length) for the longest known suffix of `context`; None on a miss."""
+        for length in range(min(self.order - 1, len(context)), 0, -1):
             token = self.entries.get(tuple(context[-length:]))
             if token is not None:
                 return token, length

@@ -1,0 +1,85 @@
+"""Time methods on the same prompts, in turn for each prompt so that drift hits all alike. Resumable, one row a run."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from spectra.bench.peers import PEERS, run_peer
+from spectra.bench.tasks import Prompt
+from spectra.metrics import distinct4, first_difference, summarize
+from spectra.record import Recording, encode
+from spectra.settings import Sampling
+
+Key = tuple[str, str, int]
+
+
+def run_methods(
+    target: Any,
+    prompts: list[Prompt],
+    methods: list[str],
+    out: Path,
+    *,
+    sampling: Sampling,
+    max_new_tokens: int,
+    nodes: int | None = None,
+    repeats: int = 1,
+) -> list[dict[str, Any]]:
+    """Rows of `out`/rows.jsonl, new ones appended as they finish; rows that are there are not run again.
+
+    Plain decoding always runs, first. seconds: prefill included for every method; the warm-up is not recorded.
+    """
+    methods = ["autoregressive", *[m for m in methods if m != "autoregressive"]]
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "rows.jsonl"
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    done = {(row["id"], row["method"], row["repeat"]) for row in rows}
+    plain = {row["id"]: row["output"] for row in rows if row["method"] == "autoregressive"}
+    for method in methods:
+        _run_one(target, prompts[0], method, sampling, min(16, max_new_tokens), nodes)  # warm-up
+    for number, prompt in enumerate(prompts, 1):
+        for repeat in range(repeats):
+            for method in methods:
+                if (prompt.id, method, repeat) in done:
+                    continue
+                row, tokens = _run_one(target, prompt, method, sampling, max_new_tokens, nodes)
+                if method == "autoregressive":
+                    plain[prompt.id] = tokens
+                    row["output"] = tokens
+                row |= {
+                    "repeat": repeat,
+                    "identical": first_difference(plain[prompt.id], tokens) is None,
+                    "first_difference": first_difference(plain[prompt.id], tokens),
+                    **target.facts,
+                }
+                rows.append(row)
+                with file.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps(row) + "\n")
+        print(f"\r{number}/{len(prompts)} prompts", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    ids = {prompt.id for prompt in prompts}
+    return [row for row in rows if row["id"] in ids and row["method"] in methods]
+
+
+def _run_one(
+    target: Any, prompt: Prompt, method: str, sampling: Sampling, tokens: int, nodes: int | None
+) -> tuple[dict[str, Any], list[int]]:
+    row: dict[str, Any] = {
+        "task": prompt.task, "id": prompt.id, "category": prompt.category, "method": method,
+        "temperature": sampling.temperature, "seed": sampling.seed, "max_new_tokens": tokens, "nodes": nodes,
+        "steps": None, "tau": None, "mac_tp": None, "sources": None, "acceptance": None,
+    }  # fmt: skip
+    if method in PEERS:
+        new, seconds = run_peer(target, method, encode(target.tokenizer, prompt.text), sampling, tokens)
+    else:
+        answer = Recording(target, prompt.text, method, sampling=sampling, max_new_tokens=tokens, nodes=nodes)
+        for _ in answer:
+            pass
+        figures, new = summarize(answer.trace.steps), answer.trace.tokens
+        seconds = figures.seconds
+        row |= {
+            "steps": figures.passes, "tau": figures.tau, "mac_tp": figures.macro,
+            "sources": {s: round(share * figures.tokens) for s, share in figures.share.items()},
+            "acceptance": figures.acceptance,
+        }  # fmt: skip
+    return row | {"new_tokens": len(new), "seconds": seconds, "distinct4": distinct4(new)}, new
