@@ -1,0 +1,35 @@
+"""Shared fixtures: a private cache folder for every test but the `real` ones, and the embedded model for those."""
+
+import pytest
+import torch
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cases", type=int, default=500, help="random cases of the exactness test (default: 500)")
+
+
+@pytest.fixture(scope="session")
+def private_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def small_world(request, private_cache, monkeypatch):
+    """Not for `real` tests: they share the user's own cache, so that the embedded model is converted once, and every
+    core. Tiny models are several times faster on one thread."""
+    if request.node.get_closest_marker("real") is not None:
+        yield
+        return
+    monkeypatch.setenv("XDG_CACHE_HOME", str(private_cache))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def smollm():
+    """The embedded SmolLM2-135M-Instruct in bf16 with exact numerics. Only for tests marked `real`."""
+    from spectra import load_target
+
+    return load_target(dtype="bf16", numerics="exact")
