@@ -2,7 +2,7 @@
 import { count, make, seconds } from "./format.js";
 
 const MEAN_OF = 12;
-const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false };
+const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false };
 
 export function loadPlotly() {
   return new Promise((resolve, reject) => {
@@ -27,8 +27,12 @@ export class Charts {
     this.band.hidden = true;
   }
 
+  load() {
+    return (this.loading ??= loadPlotly());
+  }
+
   async draw(state) {
-    this.plotly ??= await (this.loading ??= loadPlotly());
+    this.plotly ??= await this.load();
     const style = getComputedStyle(this.growth);
     this.ink = style.getPropertyValue("--ink").trim();
     this.muted = style.getPropertyValue("--muted").trim();
@@ -42,7 +46,8 @@ export class Charts {
     const axis = { gridcolor: this.grid, zeroline: false, fixedrange: true, tickfont: { size: 11.5 }, ticks: "", ticklabelstandoff: 5 };
     return {
       margin: { l: 38, r: 14, t: 18, b: 26 },
-      height: 236,
+      height: this.gain.clientHeight,
+      width: this.gain.clientWidth,
       paper_bgcolor: "transparent",
       plot_bgcolor: "transparent",
       font: { family: "Inter, system-ui, sans-serif", color: this.muted, size: 12 },

@@ -38,7 +38,7 @@ class Race {
     this.state = "empty";
     this.dress();
     this.listen();
-    (window.requestIdleCallback ?? setTimeout)(() => this.drawCharts(), { timeout: 2000 });
+    (window.requestIdleCallback ?? setTimeout)(() => this.charts.load(), { timeout: 2000 });
   }
 
   dress() {
@@ -60,6 +60,7 @@ class Race {
     for (const axis of ["time", "passes"]) this.at(`axis-${axis}`).addEventListener("click", () => this.turn(axis));
     document.getElementById("go")?.addEventListener("click", () => this.wait());
     new MutationObserver(() => this.drawCharts()).observe(document.body, { attributeFilter: ["class"] });
+    new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-gain"));
   }
 
   // ---- messages
@@ -96,6 +97,7 @@ class Race {
     clear();
     this.clock.halt();
     Object.assign(this, { run, cap, state: "running", figures: null, words: {}, chosen: null });
+    Object.assign(this.stage.dataset, { run, state: this.state });
     this.name = method === "spectra" ? "SPECTRA" : method;
     this.at("who").textContent = this.at("title").textContent = this.name;
     this.lanes = { plain: new Lane(this.at("text-plain")), method: new Lane(this.at("text-method")) };
@@ -121,6 +123,7 @@ class Race {
 
   end({ state, problem, figures, words }) {
     Object.assign(this, { state, figures, words });
+    this.stage.dataset.state = state;
     const { plain, method } = this.lanes;
     if (problem) refuse(problem.field, problem.text);
     this.showFigures();
@@ -261,6 +264,7 @@ class Race {
 
   // At most every `CHARTS_EVERY` ms while a race runs; the last call always gets drawn.
   drawCharts() {
+    if (this.at("figures").hidden) return;
     if (this.drawing) return void (this.again = true);
     this.drawing = true;
     const { plain, method } = this.lanes;

@@ -61,7 +61,7 @@ def build_page(engine: Engine) -> gr.Blocks:
         return encode({"kind": "trace", "name": "spectra-race.json", "text": encode(race.download())})
 
     with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False) as page:
-        race = gr.State()
+        memory = gr.State()
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
         with gr.Column(elem_id="ask", elem_classes="card"):
             with gr.Row(elem_id="ask-prompt", equal_height=True):
@@ -110,15 +110,15 @@ def build_page(engine: Engine) -> gr.Blocks:
             [go.click, prompt.submit],
             start,
             [prompt, method, tokens, temperature, seed],
-            [wire, race, go, halt],
+            [wire, memory, go, halt],
             trigger_mode="once",
             concurrency_id="gpu",
             concurrency_limit=1,
             **private,
         )
-        halt.click(stop, race, [wire, go, halt], cancels=[running], queue=False, **private)
-        wire.resync(resync, race, wire, queue=False, **private)
-        wire.download(download, race, wire, queue=False, **private)
+        halt.click(stop, memory, [wire, go, halt], cancels=[running], queue=False, **private)
+        wire.resync(resync, memory, wire, queue=False, **private)
+        wire.download(download, memory, wire, queue=False, **private)
         for button, each in zip(starts, EXAMPLES, strict=True):
             button.click(None, None, prompt, js=f"() => {json.dumps(each.prompt)}")
     return page

@@ -1,0 +1,343 @@
+"""The page in a real browser: a scripted engine for speed, and one race of the embedded model."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes_engine import FakeEngine
+
+from spectra.metrics import summarize
+from spectra.trace import Trace
+from visual.engine import Engine
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGS = "--disable-dev-shm-usage --no-sandbox --disable-background-networking --disable-component-update --disable-sync"
+playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+if not CHROMIUM.exists():
+    pytest.skip(f"the browser tests need {CHROMIUM}", allow_module_level=True)
+
+WAIT = 20_000
+SOURCES = (
+    "(lane) => [...document.querySelectorAll(`[data-id=text-${lane}] .t`)].flatMap((t) => t.dataset.sources.split(','))"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as player:
+        chromium = player.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGS.split(), "--no-first-run"])
+        yield chromium
+        chromium.close()
+
+
+def serve(engine: Engine) -> tuple[Any, str]:
+    from visual.page import build_page, launch_options
+
+    page = build_page(engine).queue(max_size=8)
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    return page, url
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[tuple[FakeEngine, str]]:
+    engine = FakeEngine()
+    page, url = serve(engine)
+    yield engine, url
+    page.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page in a context of its own; `page.outside` lists requests that left this machine."""
+    contexts = []
+
+    def go(url: str, *, width: int = 1300, dark: bool = False, motion: str = "reduce") -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            reduced_motion=motion,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.outside, page.problems = [], []
+        local = re.compile(r"^(http://(127\.0\.0\.1|localhost)|data:|blob:)")
+        page.on("request", lambda request: None if local.match(request.url) else page.outside.append(request.url))
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.goto(url)
+        page.wait_for_selector("[data-id=speedup]")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+def fill(page: Any, **fields: object) -> None:
+    for name, value in fields.items():
+        page.locator(f"#field-{name} :is(input, textarea)").fill(str(value))
+
+
+def settle(page: Any, click: str) -> None:
+    """Press a button and wait until the run it starts or ends is over."""
+    running = "document.querySelector('.stage').dataset"
+    before = page.evaluate(f"{running}.run") if click == "#go" else ""
+    page.click(click)
+    page.wait_for_function(f"(before) => {running}.run !== before && {running}.state !== 'running'", arg=before)
+
+
+def race(page: Any, **fields: object) -> None:
+    fill(page, **fields)
+    settle(page, "#go")
+
+
+def download(page: Any) -> dict[str, Trace]:
+    with page.expect_download() as waiting:
+        page.click("[data-id=download]")
+    data = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    assert data["format"] == "spectra-race"
+    return {lane: Trace.from_dict(data[lane]) for lane in ("plain", "method") if lane in data}
+
+
+def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
+    """Text, colours, steps and figures on the page are those of the traces."""
+    for lane, trace in traces.items():
+        box = f"[data-id=text-{lane}]"
+        assert page.locator(box).evaluate("(box) => box.textContent") == trace.text
+        assert page.evaluate(SOURCES, lane) == [source.value for source in trace.sources]
+        assert page.locator(f"{box} .step").count() == len(trace.steps)
+        wrong = "(ts) => ts.filter((t) => !t.classList.contains(t.dataset.sources.split(',').at(-1))).length"
+        assert page.locator(f"{box} .t").evaluate_all(wrong) == 0
+    shown = summarize(traces["method"].steps)
+    for source, share in shown.share.items():
+        chip = page.locator(f".chip.{source.value}")
+        assert chip.locator("b").inner_text() == str(round(share * shown.tokens))
+        if source in shown.acceptance:
+            assert chip.locator("small").inner_text() == f"{shown.acceptance[source] * 100 + 1e-9:.0f} % accepted"
+
+
+def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=200)
+    traces = download(page)
+    assert traces["method"].tokens == engine.answers[-1].trace.tokens
+    assert_page_shows(page, traces)
+    assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+    plain, method = (summarize(traces[lane].steps) for lane in ("plain", "method"))
+    assert page.locator("[data-id=speedup]").inner_text() == f"{method.micro / plain.micro:.2f}×"
+    assert f"{method.tau:.2f} tokens per forward pass" in page.locator("[data-id=more]").inner_text()
+    assert page.outside == [] and page.problems == []
+
+
+def test_markup_of_a_model_is_text(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    page.on("dialog", lambda dialog: page.problems.append("a dialog opened"))
+    race(page, max_new_tokens=200, prompt="${alert(1)} {{constructor}} <img src=x onerror=window.hacked=3>")
+    text = page.locator("[data-id=text-method]").evaluate("(box) => box.textContent")
+    assert "<script>window.hacked = 1</script> ${alert(1)} {{constructor}}" in text
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("[data-id=text-method] :is(script, img)").count() == 0
+    assert page.problems == []
+
+
+def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    engine, url = fake
+    page = visit(url)
+    fill(page, max_new_tokens=1500)
+    page.click("#go")
+    page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 40")
+    assert page.locator("#go").is_disabled()
+    settle(page, "#stop")
+    answer = engine.answers[-1]
+    assert answer.closed and 0 < len(answer.trace.tokens) < 1500
+    before = len(answer.trace.steps)
+    time.sleep(0.1)
+    assert len(answer.trace.steps) == before
+    assert "Stopped" in page.locator("[data-id=verdict]").inner_text()
+    assert page.locator("#go").is_enabled() and page.locator("#stop").is_disabled()
+    assert page.evaluate(SOURCES, "plain") == [source.value for source in answer.trace.sources]
+    race(page, max_new_tokens=40)
+    assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+
+
+def test_closing_the_page_ends_the_decoding(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    engine, url = fake
+    page = visit(url)
+    fill(page, max_new_tokens=2000)
+    page.click("#go")
+    page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 10")
+    page.close()
+    answer = engine.answers[-1]
+    for _ in range(100):
+        if answer.closed:
+            break
+        time.sleep(0.1)
+    assert answer.closed and len(answer.trace.tokens) < 2000
+    assert not [thread for thread in threading.enumerate() if thread.ident in answer.threads]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    good = {"prompt": "hi", "max_new_tokens": 16, "temperature": 0, "seed": 1}
+    for field, value, text in (
+        ("prompt", "   ", "it is empty"),
+        ("max_new_tokens", "0", "out of range"),
+        ("max_new_tokens", "", "give a whole number"),
+        ("temperature", "3", "from 0 to 2"),
+        ("seed", "-4", "out of range"),
+        ("prompt", "refuse", "9000 tokens do not fit"),
+        ("prompt", "break", "ended early (RuntimeError)"),
+    ):
+        fill(page, **{**good, field: value})
+        page.click("#go")
+        place = "#ask > .field-error" if value == "break" else f"#field-{field} .field-error"
+        note = page.wait_for_selector(f"{place}:has-text('{text}')").inner_text()
+        assert "Traceback" not in note and "secret" not in note
+        page.wait_for_selector("#go:enabled")
+    assert page.locator(".toast-body").count() == 0
+    race(page, **good)
+    assert page.locator(".field-error").count() == 0
+    assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+
+
+def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    plot = page.locator("[data-id=plot-gain]")
+    for width in (390, 900, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        fits = "() => Math.abs(document.querySelector('[data-id=plot-gain] .main-svg')?.clientWidth - %d) <= 1"
+        page.wait_for_function(fits % plot.evaluate("(box) => box.clientWidth"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        tops = page.locator(".lane").evaluate_all("(lanes) => lanes.map((lane) => lane.getBoundingClientRect().top)")
+        assert (tops[0] == tops[1]) == (width > 900)
+
+
+def contrast(page: Any, selector: str) -> float:
+    return float(
+        page.locator(selector).first.evaluate(
+            """(node) => {
+              const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+              const paint = (colour) => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); };
+              const light = () => { const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3)
+                .map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+              const stack = []; for (let n = node; n; n = n.parentElement) stack.unshift(n);
+              paint('white'); for (const n of stack) paint(getComputedStyle(n).backgroundColor);
+              const behind = light(); paint(getComputedStyle(node).color); const front = light();
+              return (Math.max(front, behind) + 0.05) / (Math.min(front, behind) + 0.05); }"""
+        )
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool) -> None:
+    page = visit(fake[1], dark=dark)
+    race(page, max_new_tokens=200)
+    page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (page_colour == "rgb(18, 20, 25)") == dark
+    for source in ("forward", "backward", "retrieval", "pool", "model"):
+        assert contrast(page, f"[data-id=text-method] .t.{source}") >= 6.8, source
+    assert contrast(page, "[data-id=verdict]") >= 4.5
+
+
+def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    tint = "getComputedStyle(document.querySelector('[data-id=text-method] .t.retrieval')).backgroundColor"
+    before = page.evaluate(tint)
+    page.click(".chip.retrieval")
+    assert page.locator(".chip.retrieval").get_attribute("aria-pressed") == "false"
+    assert page.evaluate(tint) != before
+    page.click(".chip.retrieval")
+    assert page.evaluate(tint) == before
+
+
+def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    steps = download(page)["method"].steps
+    chosen = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))
+    page.locator("[data-id=step-slider]").fill(str(chosen + 1))
+    assert page.locator("[data-id=step-at]").inner_text() == f"{chosen + 1} of {len(steps)}"
+    assert page.locator("[data-id=tree] .node.yes").count() == len(steps[chosen].path)
+    pool = sum(not eligible for eligible in steps[chosen].tree.eligible)
+    rejected = len(steps[chosen].tree) - 1 - len(steps[chosen].path) - pool
+    assert page.locator("[data-id=tree] .node.no").count() == rejected
+    span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
+    assert "chosen" in span.get_attribute("class")
+    page.wait_for_selector("[data-id=plot-gain] .band")
+    first = page.locator("[data-id=text-method] [data-step='2']")
+    first.hover()
+    assert "lit" in first.get_attribute("class")
+    assert page.locator("[data-id=tip] b").inner_text().startswith("Step 3")
+    assert page.locator(".band").is_visible()
+    first.click()
+    assert page.locator("[data-id=step-at]").inner_text() == f"3 of {len(steps)}"
+
+
+def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], motion="no-preference")
+    race(page, max_new_tokens=100)
+    page.wait_for_selector("[data-id=play]:not([hidden])")
+    page.click("[data-id=play]")
+    ahead = "document.querySelectorAll('[data-id=text-{}] .ahead').length"
+    page.wait_for_function(f"{ahead.format('method')} === 0 && {ahead.format('plain')} > 0")
+    page.wait_for_function(f"{ahead.format('plain')} === 0")
+    assert page.locator("[data-id=play]").inner_text() == "Play both"
+
+
+def test_a_missed_message_is_asked_for_again(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    engine, url = fake
+    page = visit(url)
+    page.evaluate(
+        """() => { const race = document.querySelector('.stage').parentElement.race, take = race.take.bind(race);
+        let seen = 0; race.take = (m) => (m.kind === 'delta' && ++seen === 2 ? undefined : take(m)); }"""
+    )
+    race(page, max_new_tokens=250)
+    assert page.evaluate(SOURCES, "plain") == [s.value for s in engine.answers[-2].trace.sources]
+    assert page.evaluate(SOURCES, "method") == [s.value for s in engine.answers[-1].trace.sources]
+
+
+def test_a_thousand_tokens_never_hold_the_browser(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], motion="no-preference")
+    page.wait_for_function("window.Plotly")
+    page.evaluate(
+        """() => { window.tasks = []; new PerformanceObserver((list) =>
+        window.tasks.push(...list.getEntries().map((e) => e.duration))).observe({entryTypes: ['longtask']}); }"""
+    )
+    race(page, max_new_tokens=1024)
+    longest = page.evaluate("Math.max(0, ...window.tasks)")
+    print("long tasks:", [round(t) for t in page.evaluate("window.tasks")])
+    assert longest < 300
+
+
+@pytest.mark.real
+def test_the_embedded_model_races(visit: Callable[..., Any]) -> None:
+    from spectra.engine import Engine as RealEngine
+
+    served, url = serve(RealEngine.load())
+    try:
+        page = visit(url)
+        page.set_default_timeout(60_000)
+        race(page, prompt="Count from one to twenty in words.", max_new_tokens=48)
+        traces = download(page)
+        assert len(traces["plain"].tokens) <= 48
+        assert_page_shows(page, traces)
+        assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+        fill(page, max_new_tokens=512)
+        page.click("#go")
+        page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 4")
+        settle(page, "#stop")
+        assert 4 < len(page.evaluate(SOURCES, "plain")) < 512
+        assert "Stopped" in page.locator("[data-id=verdict]").inner_text()
+        assert page.outside == [] and page.problems == []
+    finally:
+        served.close()

@@ -1,0 +1,78 @@
+"""Tree rows, partial figures, palette, and that the page loads no model library."""
+
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+from fakes_engine import FakeEngine
+
+from spectra.guess import Guess, Source
+from spectra.trace import TreeTrace
+from spectra.tree import TokenTree
+from visual import palette
+from visual.figures import figures, seconds_to
+from visual.tree import rows
+
+
+def grown(seed: int) -> tuple[TreeTrace, list[int]]:
+    dice = random.Random(seed)
+    tree = TokenTree(0)
+    for _ in range(dice.randrange(1, 9)):
+        tree.insert(Guess(tuple(dice.randrange(4) for _ in range(dice.randrange(1, 6))), dice.choice(list(Source))))
+    for _ in range(3):
+        tree.add(dice.randrange(len(tree)), 9, Source.POOL, eligible=False)
+    node = dice.choice([i for i in range(len(tree)) if all(tree.eligible[j] for j in tree.path(i))])
+    return TreeTrace.of(tree), tree.path(node)
+
+
+def test_no_two_nodes_share_a_place_and_the_path_is_on_top() -> None:
+    for seed in range(60):
+        tree, path = grown(seed)
+        row = rows(tree, path)
+        depth = [0] * len(tree)
+        for node in range(1, len(tree)):
+            depth[node] = depth[tree.parents[node]] + 1
+        assert len({*zip(row, depth, strict=True)}) == len(tree)
+        assert [row[node] for node in path] == [0] * len(path)
+        last = path[-1] if path else 0
+        assert all(row[node] > 0 for node, parent in enumerate(tree.parents) if parent == last)
+
+
+def test_figures_of_a_stopped_race_compare_equal_lengths() -> None:
+    engine = FakeEngine(pace=0)
+    plain, method = (
+        engine.answer("x", name, max_new_tokens=64, temperature=0, top_p=1, seed=0)
+        for name in ("autoregressive", "spectra")
+    )
+    list(plain), list(method)
+    del method.trace.steps[5:]
+    reached = len(method.trace.tokens)
+    shown = figures(plain.trace, method.trace)
+    assert not shown["whole"] and shown["same"] == reached and shown["differs"] is None
+    expected = seconds_to(plain.trace.steps, reached) / seconds_to(method.trace.steps, reached)
+    assert abs(shown["speedup"] - expected) < 1e-9
+
+
+def test_figures_find_the_first_differing_token() -> None:
+    engine = FakeEngine(pace=0)
+    a, b = (engine.answer("x", "spectra", max_new_tokens=30, temperature=0, top_p=1, seed=0) for _ in range(2))
+    list(a), list(b)
+    b.trace.steps[-1] = replace(b.trace.steps[-1], tokens=(-1,))
+    before = sum(len(step.tokens) for step in b.trace.steps[:-1])
+    assert figures(a.trace, b.trace)["differs"] == before
+
+
+def test_nothing_decoded_gives_no_comparison() -> None:
+    assert figures(None, None) == {"plain": None, "method": None}
+
+
+def test_every_source_has_a_look_of_its_own() -> None:
+    assert set(palette.LOOKS) == set(Source)
+    assert len({look.line for look in palette.LOOKS.values()}) == len(Source)
+    assert all(f".{source.value}{{" in palette.css() for source in Source)
+
+
+def test_the_page_loads_no_model_library() -> None:
+    code = "import sys, visual.page; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,145 @@
+"""One race without a browser: messages are complete and in order, threads end, errors become one line."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakes_engine import FakeEngine
+
+from spectra.errors import SpectraError
+from spectra.metrics import summarize
+from visual.events import encode
+from visual.form import Request
+from visual.race import Race, decode_both, explain, stream
+
+
+def run(engine: FakeEngine, prompt: str = "hello", tokens: int = 120) -> tuple[Race, list[dict[str, Any]]]:
+    race = Race(Request(prompt, "spectra", tokens, 0, 1))
+    messages = [json.loads(encode(m)) for m in stream(engine, race, threading.Lock()) if m]
+    return race, messages
+
+
+def test_messages_hold_every_step_once_and_in_order() -> None:
+    race, messages = run(FakeEngine(pace=0.002))
+    assert [m["kind"] for m in (messages[0], messages[-1])] == ["begin", "end"]
+    for lane in ("plain", "method"):
+        held: list[Any] = []
+        for message in messages[1:-1]:
+            assert message["from"][lane] == len(held)
+            held += message[lane]
+        trace = race.traces[lane]
+        assert [s for step in held for s in step["sources"]] == [source.value for source in trace.sources]
+        assert [tuple(piece) for step in held for piece in step["pieces"]] == trace.pieces
+        assert messages[-1]["counts"][lane] == len(held) == len(trace.steps)
+
+
+def test_final_figures_are_those_of_the_metrics() -> None:
+    race, messages = run(FakeEngine(pace=0))
+    figures = messages[-1]["figures"]
+    plain, method = (summarize(race.traces[lane].steps) for lane in ("plain", "method"))
+    assert figures["speedup"] == pytest.approx(method.micro / plain.micro)
+    assert figures["method"]["tau"] == pytest.approx(method.tau)
+    assert figures["differs"] is None and figures["same"] == 120 and figures["whole"]
+
+
+def test_plain_is_measured_first_and_alone() -> None:
+    engine = FakeEngine(pace=0)
+    run(engine)
+    assert [answer.trace.method for answer in engine.answers] == ["autoregressive", "spectra"]
+    assert all(answer.closed for answer in engine.answers)
+    assert len(engine.answers[0].threads | engine.answers[1].threads) == 1
+    assert threading.get_ident() not in engine.answers[0].threads
+
+
+def test_a_snapshot_equals_the_deltas() -> None:
+    race, messages = run(FakeEngine(pace=0.001))
+    snapshot = json.loads(encode(race.snapshot()))
+    for lane in ("plain", "method"):
+        assert snapshot[lane] == [step for m in messages[1:-1] for step in m[lane]]
+    assert snapshot["end"] == messages[-1]
+
+
+def test_at_most_twelve_messages_a_second() -> None:
+    begun = time.monotonic()
+    _, messages = run(FakeEngine(pace=0.004))
+    assert len(messages) <= 12 * (time.monotonic() - begun) + 3
+
+
+def ended(race: Race) -> bool:
+    assert race.thread is not None
+    race.thread.join(2)
+    return not race.thread.is_alive()
+
+
+def test_closing_the_stream_ends_the_decoding_thread() -> None:
+    engine = FakeEngine(pace=0.01)
+    race = Race(Request("hello", "spectra", 2000, 0, 1))
+    messages: Iterator[Any] = stream(engine, race, threading.Lock())
+    next(messages), next(messages)
+    messages.close()  # type: ignore[attr-defined]
+    assert ended(race)
+    assert engine.answers[-1].closed and len(engine.answers) == 1
+
+
+def test_halt_keeps_what_was_decoded() -> None:
+    engine = FakeEngine(pace=0.005)
+    race = Race(Request("hello", "spectra", 2000, 0, 1))
+    messages = stream(engine, race, threading.Lock())
+    next(messages), next(messages)
+    race.halt()
+    snapshot = race.snapshot()
+    assert snapshot["end"]["state"] == "stopped"
+    assert len(snapshot["plain"]) == len(race.traces["plain"].steps) > 0
+    assert snapshot["end"]["figures"]["method"] is None
+
+
+def test_a_second_race_waits_for_the_first_ones_target() -> None:
+    engine, target = FakeEngine(pace=0), threading.Lock()
+    target.acquire()
+    race = Race(Request("hello", "spectra", 8, 0, 1))
+    thread = threading.Thread(target=decode_both, args=(engine, race, target))
+    thread.start()
+    time.sleep(0.05)
+    assert not engine.answers
+    target.release()
+    thread.join(2)
+    assert len(engine.answers) == 2
+
+
+def test_an_engines_refusal_names_its_field() -> None:
+    _, messages = run(FakeEngine(pace=0), prompt="refuse")
+    assert messages[-1]["state"] == "failed"
+    assert messages[-1]["problem"] == {"field": "prompt", "text": "9000 tokens do not fit; give at most 8192"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_crash_is_one_line_without_its_details() -> None:
+    _, messages = run(FakeEngine(pace=0), prompt="break")
+    text = messages[-1]["problem"]["text"]
+    assert "secret" not in text and "\n" not in text and "RuntimeError" in text
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("prompt", {"prompt": "  "}),
+        ("prompt", {"prompt": "x" * 20_001}),
+        ("max_new_tokens", {"max_new_tokens": 0}),
+        ("max_new_tokens", {"max_new_tokens": 2049}),
+        ("max_new_tokens", {"max_new_tokens": 3.5}),
+        ("max_new_tokens", {"max_new_tokens": None}),
+        ("temperature", {"temperature": 2.01}),
+        ("temperature", {"temperature": None}),
+        ("temperature", {"temperature": float("nan")}),
+        ("seed", {"seed": -1}),
+    ],
+)
+def test_the_form_refuses_what_is_out_of_range(field: str, change: dict[str, Any]) -> None:
+    good = {"prompt": "hi", "method": "spectra", "max_new_tokens": 16.0, "temperature": 0, "seed": 7.0}
+    assert Request.of(**good).max_new_tokens == 16
+    with pytest.raises(SpectraError) as refused:
+        Request.of(**{**good, **change})
+    assert explain(refused.value)["field"] == field
