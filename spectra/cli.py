@@ -16,7 +16,7 @@ from spectra.methods import METHODS
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.record import Recording
 from spectra.settings import Sampling
-from spectra.trace import write_text
+from spectra.trace import check_writable, write_text
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,7 +32,7 @@ def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         try:
             value = kind(text)
-            if math.isfinite(value):
+            if kind is int or math.isfinite(value):
                 return value
         except ValueError:
             pass
@@ -125,8 +125,8 @@ def check_early(chosen: argparse.Namespace) -> None:
         raise SpectraError("method", f"{chosen.method!r} is unknown; choose one of {', '.join(METHODS)}")
     for field in ("trace", "json"):
         path = getattr(chosen, field)
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise SpectraError(field, f"cannot write {path}; give a file path in a folder that exists")
+        if path is not None:
+            check_writable(path, field)
 
 
 def quiet_target(chosen: argparse.Namespace) -> Any:

@@ -49,7 +49,10 @@ def decode(
             grown = TokenTree(tokens[-1])
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
+            grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
             tree = method.budget.choose(grown)
+            if not target.trees:
+                tree = tree.chain()
             clock.lap("draft")
 
             scored = session.score(tree, tokens)  # ONE forward pass

@@ -75,6 +75,10 @@ def encode(tokenizer: Any, prompt: str, *, raw: bool = False) -> list[int]:
     """Token ids of a user's message, in the model's chat template unless `raw`."""
     if not prompt.strip():
         raise SpectraError("prompt", "it is blank; write something")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        raise SpectraError("prompt", "it is not valid Unicode; give it as UTF-8") from error
     if raw:
         return list(tokenizer(prompt)["input_ids"])
     if not getattr(tokenizer, "chat_template", None):

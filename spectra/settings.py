@@ -14,9 +14,10 @@ def check_number(
     kind = "a whole number" if whole else "a number"
     span = f"{'above' if open_low else 'from'} {low:g} {'up to' if open_low else 'to'} {high:g}"
     good = isinstance(value, int) if whole else isinstance(value, int | float)
-    if not good or isinstance(value, bool) or not math.isfinite(float(value)):  # type: ignore[arg-type]
+    if not good or isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
         raise SpectraError(field, f"{value!r} is not {kind}; give {kind} {span}")
-    if not low <= float(value) <= high or (open_low and value == low):  # type: ignore[arg-type]
+    assert isinstance(value, int | float)
+    if not low <= value <= high or (open_low and value == low):
         raise SpectraError(field, f"{value!r} is out of range; give {kind} {span}")
 
 

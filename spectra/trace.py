@@ -1,5 +1,6 @@
 """What happened, step by step: all that the page, the charts and the benchmarks read. JSON round trip, no torch."""
 
+import errno
 import json
 import os
 import tempfile
@@ -40,6 +41,22 @@ class TreeTrace:
             tuple(None if p is None else round(p, 4) for p in tree.probability),
         )
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "TreeTrace":
+        tree = cls(
+            _ints(data["tokens"]),
+            _ints(data["parents"]),
+            tuple(tuple(Source(s) for s in row) for row in data["sources"]),
+            tuple(bool(e) for e in data["eligible"]),
+            tuple(None if p is None else float(p) for p in data["probability"]),
+        )
+        columns = (tree.tokens, tree.parents, tree.sources, tree.eligible, tree.probability)
+        if not tree.tokens or len({len(column) for column in columns}) > 1 or not all(tree.sources):
+            raise ValueError("the columns of a tree differ in length")
+        if any(not -1 <= parent < node or (parent < 0) != (node == 0) for node, parent in enumerate(tree.parents)):
+            raise ValueError("a tree's parent comes after its child")
+        return tree
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -71,20 +88,19 @@ class StepTrace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StepTrace":
-        tree = data["tree"]
+        tree = TreeTrace.from_dict(data["tree"])
+        tokens, path = _ints(data["tokens"]), _ints(data["path"])
+        if len(data["sources"]) != len(tokens) or not len(path) <= len(tokens) <= len(path) + 1:
+            raise ValueError("the tokens of a step, their sources and its path differ in length")
+        if not all(0 < node < len(tree) for node in path):
+            raise ValueError("a step's path leaves its tree")
         return cls(
             index=int(data["index"]),
-            tokens=_ints(data["tokens"]),
+            tokens=tokens,
             sources=tuple(Source(s) for s in data["sources"]),
-            path=_ints(data["path"]),
+            path=path,
             picks=_ints(data["picks"]),
-            tree=TreeTrace(
-                _ints(tree["tokens"]),
-                _ints(tree["parents"]),
-                tuple(tuple(Source(s) for s in row) for row in tree["sources"]),
-                tuple(bool(e) for e in tree["eligible"]),
-                tuple(None if p is None else float(p) for p in tree["probability"]),
-            ),
+            tree=tree,
             seconds=float(data["seconds"]),
             prefill_seconds=float(data["prefill_seconds"]),
             parts={str(k): float(v) for k, v in data["parts"].items()},
@@ -151,22 +167,40 @@ class Trace:
                 pieces=[(int(n), str(text)) for n, text in data["pieces"]],
                 vocabulary={int(k): str(v) for k, v in data["vocabulary"].items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
 
     @classmethod
     def from_json(cls, text: str) -> "Trace":
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise SpectraError("trace", f"not JSON ({error}); give a file written by --trace") from error
         return cls.from_dict(data)
 
 
-def write_text(path: Path, text: str, field_name: str = "path") -> None:
-    """Write a file whole or not at all: to a neighbour first, then rename."""
+def check_writable(path: Path, field_name: str = "path") -> None:
+    """Raise `SpectraError` when `write_text` would, before the work whose outcome is to be written."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if path.exists() and not path.is_file():
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}."):
+            pass
+    except OSError as error:
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+
+
+def write_text(path: Path, text: str, field_name: str = "path") -> None:
+    """Write a file whole or not at all: to a neighbour first, then rename. A device or a pipe is written in place."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
     try:

@@ -109,6 +109,20 @@ class TokenTree:
         """Absolute position of every node, `base` being the root's."""
         return [base + depth for depth in self.depths]
 
+    def within(self, depth: int) -> "TokenTree":
+        """The part that is at most `depth` deep."""
+        if max(self.depths) <= depth:
+            return self
+        return self.subset(node for node, at in enumerate(self.depths) if at <= depth)
+
+    def chain(self) -> "TokenTree":
+        """One eligible path from the root: at each node the most probable child, the first one where none is known."""
+        nodes, parent = [], ROOT
+        while children := [n for n in range(parent + 1, len(self)) if self.parents[n] == parent and self.eligible[n]]:
+            parent = max(children, key=lambda n: self.probability[n] or 0.0)
+            nodes.append(parent)
+        return self if len(nodes) == len(self) - 1 else self.subset(nodes)
+
     def subset(self, nodes: Iterable[int]) -> "TokenTree":
         """A tree of `nodes` only (the root always stays); every node's parent must be among them."""
         keep = sorted({ROOT, *nodes})

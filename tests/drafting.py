@@ -72,8 +72,8 @@ class Scripted:
     def _eos(self, tree, future):
         stop = self.eos or [0]
         known = self.dice.randrange(0, 4)
-        self._put(tree, future[:known] + [self.dice.choice(stop)] + future[known:6])
-        self._put(tree, future[:6] + [stop[0]] + self._noise(2))
+        self._put(tree, [*future[:known], self.dice.choice(stop), *future[known:6]])
+        self._put(tree, [*future[:6], stop[0], *self._noise(2)])
 
     def _empty(self, tree, future):
         pass

@@ -8,13 +8,13 @@ from dataclasses import fields
 
 import pytest
 import torch
-
 from drafting import KINDS, Scripted, method_of
 from reference import plain
+from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
+
 from spectra import Limits, Sampling, decode
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.methods import METHODS
-from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 
 CHUNKS = 10
 CLOSE = 1e-4

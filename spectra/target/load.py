@@ -2,6 +2,7 @@
 
 import logging
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -49,11 +50,12 @@ def load_target(
     folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
-    local = Path(folder).exists()
+    local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=local)
+        cached = local or only_cached(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=kind, device_map=device_map, local_files_only=local, **options
+            folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
         )
     except Exception as error:  # hub, file, config and import errors differ by version; the cause is named
         first = str(error).strip().splitlines() or [type(error).__name__]
@@ -86,6 +88,19 @@ def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", nam
     return target
 
 
+def only_cached(name: str) -> bool:
+    """Whether the hub's local cache is all there is of this id. Asks the hub once: its client retries for a minute."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    try:
+        HfApi().model_info(name, timeout=10)
+        return False
+    except Exception:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return True
+        raise
+
+
 def default_dtype(device: torch.device) -> torch.dtype:
     """bf16 where the device has fast kernels for it, else fp32."""
     if device.type == "cuda":
@@ -100,10 +115,12 @@ def check_device(device: str | None) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        place = torch.device(device)
-        torch.zeros(1, device=place)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch has some to say about outdated names
+            place = torch.device(device)
+            float(torch.zeros(1, device=place))
         return place
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except Exception as error:  # each kind of missing device fails in its own way
         raise SpectraError(
             "device", f"{device!r} is not to be had here; use cpu, or cuda on a machine with a GPU"
         ) from error
