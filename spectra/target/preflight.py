@@ -23,6 +23,7 @@ from spectra.target.protocol import StepCost
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 160)
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
+USEFUL = 32  # a set of row counts that ends below this is a last resort, however small its smallest is
 PARENTS = (-1, 0, 1, 2, 0, 4, 0)  # a chain of three, one of two and a single child
 
 
@@ -114,7 +115,7 @@ def safe_buckets(target: HuggingFaceTarget) -> tuple[int, ...]:
             pairs &= equal_pairs(whole, torch.tensor(star), covered=16)
     groups = [tuple(b for b in LADDER if (min(a, b), max(a, b)) in pairs) for a in LADDER]
     safe = [g for g in groups if len(g) > 1 and all((a, b) in pairs for a in g for b in g if a <= b)]
-    return min(safe, key=lambda g: (g[0], -len(g)), default=())
+    return min(safe, key=lambda g: (g[-1] < USEFUL, g[0], -len(g)), default=())
 
 
 def on_rows(layer: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
