@@ -4,7 +4,7 @@ import { count, list, make, milliseconds, plural, visible } from "./format.js";
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 34;
 const HIGH = 26;
-const GAP = 22;
+const GAP = 18;
 const LONG = 14;
 const CONTEXT = 90;
 
@@ -87,8 +87,11 @@ export class Inside {
     const { at } = this;
     const before = lane.text.slice(0, lane.starts[step]);
     at("context").textContent = (before.length > CONTEXT ? "… " : "") + before.slice(-CONTEXT);
-    at("gist").textContent = `${plural(Math.min(path.length, facts.sources.length), "guess", "guesses")} accepted, ${plural(facts.sources.length - path.length > 0 ? facts.sources.length - path.length : 0, "token")} from the model.`;
-    const names = [...new Set(guesses.flatMap((node) => tree.sources[node].split(",")))].map((source) => this.names.get(source));
+    const kept = Math.min(path.length, facts.sources.length);
+    at("gist").textContent =
+      `${plural(kept, "guess", "guesses")} accepted, ${plural(facts.sources.length - kept, "token")} from the model.`;
+    const asked = new Set(guesses.flatMap((node) => tree.sources[node].split(",")));
+    const names = [...this.names].filter(([source]) => asked.has(source)).map(([, name]) => name);
     const quote = (token) => `“${visible(words[token] ?? `#${token}`)}”`;
     const bonus = facts.picks[path.length];
     const leaf = path.at(-1) ?? 0;
@@ -103,7 +106,7 @@ export class Inside {
         ? `Then it picked ${quote(bonus)}, which no branch had. The pick became the last token, so nothing was lost.`
         : `There the branch ended. The pick ${quote(bonus)} came on top, free.`);
     if (facts.finish) reasons.push({ eos: "The model ended its answer here.", length: "The answer reached its length limit here." }[facts.finish] ?? "The answer ended here.");
-    if (pool.size) reasons.push(`${plural(pool.size, "more token was", "more tokens were")} scored only to refresh the candidate pool; they are not guesses and not drawn.`);
+    if (pool.size) reasons.push(`${plural(pool.size, "more token was", "more tokens were")} scored only to refresh the candidate pool, not as guesses.`);
     at("reasons").replaceChildren(...reasons.map((text) => make("li", "", text)));
   }
 }

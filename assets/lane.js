@@ -2,8 +2,10 @@
 import { make } from "./format.js";
 
 export class Lane {
-  constructor(box) {
+  // marked: whether steps are told apart by hairline and tint.
+  constructor(box, marked = false) {
     this.box = box;
+    this.marked = marked;
     this.clear();
   }
 
@@ -14,7 +16,8 @@ export class Lane {
     this.spans = [];
     this.owners = []; // [source, step] of tokens whose text is not complete yet
     this.reached = 0;
-    this.line = "";
+    this.line = ""; // the line being written, and its tokens
+    this.row = [];
     this.fenced = false;
     this.text = "";
     this.starts = []; // length of the text before each step
@@ -33,7 +36,7 @@ export class Lane {
   extend(steps) {
     if (!steps.length) return;
     const batch = document.createDocumentFragment();
-    for (const step of steps) batch.append(this.add(step));
+    for (const step of steps) batch.append(...this.add(step));
     this.box.append(batch);
     this.reached = this.steps.length;
   }
@@ -48,23 +51,30 @@ export class Lane {
     this.owners.push(...step.sources);
     const span = make("span", "step");
     span.dataset.step = index;
-    for (const [tokens, text] of step.pieces) span.append(this.piece(this.owners.splice(0, tokens), text));
     this.spans.push(span);
-    return span;
+    // The space before a step's first word stays outside, so that neither hairline nor tint hangs at a line's end.
+    const gap = this.marked ? (step.pieces[0]?.[1].match(/^ +(?=\S)/)?.[0] ?? "") : "";
+    for (const [tokens, text] of step.pieces)
+      span.append(this.piece(this.owners.splice(0, tokens), text, span.firstChild ? 0 : gap.length));
+    if (!gap) return [span];
+    return [make("span", span.firstChild.classList.contains("code") ? "code" : "", gap), span];
   }
 
-  piece(sources, text) {
-    const token = make("i", `t ${sources.at(-1)}`, text);
+  piece(sources, text, skip) {
+    const token = make("i", `t ${sources.at(-1)}`, text.slice(skip));
     token.dataset.sources = sources.join(",");
+    this.row.push(token);
     const before = this.fenced;
     for (const part of text.split(/(\n)/)) {
       if (part !== "\n") this.line += part;
       else {
         if (this.line.startsWith("```")) this.fenced = !this.fenced;
         this.line = "";
+        this.row = [token];
       }
     }
-    if (before || this.fenced || this.line.startsWith("```")) token.classList.add("code");
+    if (this.line.startsWith("```")) for (const each of this.row) each.classList.add("code");
+    if (before || this.fenced) token.classList.add("code");
     if (text.startsWith("\n")) token.classList.add("break");
     this.text += text;
     return token;
@@ -95,8 +105,8 @@ export class Lane {
     this.box.scrollTop = last ? last.offsetTop + last.offsetHeight - this.box.clientHeight + 24 : 0;
   }
 
-  mark(step, on) {
-    this.spans[step]?.classList.toggle("lit", on);
+  mark(step, name, on) {
+    this.spans[step]?.classList.toggle(name, on);
   }
 
   // Outline the piece that holds output token `index`.

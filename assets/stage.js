@@ -13,7 +13,7 @@ export const STAGE = `
 <section class="lanes">
   <article class="card lane"><h2>Plain decoding <span data-id="note-plain"></span></h2>
     <div class="text" data-id="text-plain" tabindex="0" aria-label="Answer of plain decoding"><p class="hint">The model writes one token, reads it back, and writes the next: one forward pass for every token.</p></div></article>
-  <article class="card lane method"><h2><span class="title" data-id="title">SPECTRA</span> <span data-id="note-method"></span></h2>
+  <article class="card lane method"><h2><span class="title" data-id="title">SPECTRA</span> <small>a hairline before each pass; click one</small> <span data-id="note-method"></span></h2>
     <div class="text" data-id="text-method" tabindex="0" aria-label="Answer of SPECTRA"><p class="hint">Dictionaries and a datastore guess what comes next. One forward pass checks every guess, keeps those the model would have written itself, and adds one token of its own. A hairline marks each pass, the tint says who guessed.</p></div></article>
 </section>
 <section class="figures" data-id="figures" hidden>

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 import plotly
+from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
@@ -28,6 +29,15 @@ import(script).then((race) => race.mount({element, props, watch, facts, ask: (wh
   what === 'resync' ? trigger('resync') : trigger('download')}));
 """
 Update = tuple[Any, Any, Any, Any]
+
+
+class Served(StaticFiles):
+    """Files that a browser asks about before it uses its copy, so that a new version is never mixed with an old one."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def build_page(engine: Engine) -> gr.Blocks:
@@ -140,8 +150,8 @@ def launch_options() -> dict[str, Any]:
         "ssr_mode": False,
         "app_kwargs": {
             "routes": [
-                Mount("/spectra/plotly", StaticFiles(directory=bundle)),
-                Mount("/spectra", StaticFiles(directory=ASSETS)),
+                Mount("/spectra/plotly", Served(directory=bundle)),
+                Mount("/spectra", Served(directory=ASSETS)),
             ]
         },
     }

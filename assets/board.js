@@ -1,0 +1,64 @@
+// The score: the big number, both bars on one clock, rates, badge and the line of fine print.
+import { count, make, percent, plural, ratio, seconds } from "./format.js";
+
+export class Board {
+  constructor(at) {
+    this.at = at;
+  }
+
+  begin(name) {
+    this.name = name;
+    this.at("who").textContent = this.at("title").textContent = name;
+    for (const id of ["badge", "more", "rate-plain", "rate-method", "note-method", "fine"]) this.at(id).textContent = "";
+    this.at("badge").className = "badge";
+    this.at("speedup").textContent = "–";
+  }
+
+  // While a race runs: how far ahead the method is of plain decoding at the same number of tokens.
+  live({ plain, method }) {
+    const racing = method.steps.length > 0;
+    this.at("note-method").textContent = racing ? "" : "its turn comes when plain is done";
+    if (!racing) return void (this.at("verdict").textContent = "first plain decoding, alone");
+    const level = Math.min(plain.tokens, method.tokens);
+    this.at("speedup").textContent = ratio(plain.secondsTo(level) / method.secondsTo(level)) + "×";
+    this.at("verdict").textContent = `so far, after ${plural(level, "token")}`;
+  }
+
+  // Both lanes as they were `time` seconds after their start; `span` seconds fill a bar.
+  clock(lanes, time, span) {
+    for (const [name, lane] of Object.entries(lanes)) {
+      lane.reach(time);
+      const done = Math.min(time, lane.seconds);
+      this.at(`bar-${name}`).style.transform = `scaleX(${span ? done / span : 0})`;
+      if (!lane.steps.length) continue;
+      const tokens = lane.totals[lane.reached];
+      const rate = `${count(done ? tokens / done : 0)} tokens/s, ${plural(lane.reached, "pass", "passes")}`;
+      this.at(`rate-${name}`).replaceChildren(make("b", "", seconds(done)), ` ${rate}`);
+      this.at(`note-${name}`).textContent = plural(tokens, "token");
+    }
+  }
+
+  final({ plain, method, speedup, whole, same, differs }, state) {
+    const word = { stopped: "Stopped. ", failed: "Ended early. " }[state] ?? "";
+    if (!plain || !method) {
+      this.at("verdict").textContent = `${word}Nothing to compare: ${plain ? this.name : "plain decoding"} had not begun.`;
+      this.at("speedup").textContent = "–";
+      this.at("note-method").textContent = "";
+      return;
+    }
+    const where = whole ? "measured on this page" : `up to token ${count(Math.min(plain.tokens, method.tokens))}`;
+    this.at("speedup").textContent = ratio(speedup) + "×";
+    this.at("verdict").textContent = `${word}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
+    const equal = differs === null;
+    this.at("badge").className = `badge ${equal ? "same" : "differs"}`;
+    this.at("badge").textContent = !equal
+      ? `First difference at token ${count(differs + 1)}`
+      : whole ? "Identical output" : `Identical for ${plural(same, "token")}`;
+    const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
+    this.at("more").replaceChildren(equal && whole ? `, all ${plural(same, "token")}. ` : ". ", tau, ".");
+    const loops = method.distinct4 < 0.5 ? ": it loops, which makes guessing easy" : "";
+    this.at("fine").textContent =
+      `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${this.name}. ` +
+      `${percent(method.distinct4)} of the answer's 4-grams are distinct${loops}.`;
+  }
+}
