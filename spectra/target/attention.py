@@ -1,8 +1,9 @@
 """Attention whose result for a token does not depend on how the token reached the model. See docs/numerics.md.
 
-Two arithmetics, both bitwise equal between a plain step and a tree step: `aligned` (fast: context cut by absolute
-position into blocks of 64, one fp32 partial a block, partials merged in float64) and `wide` (float64 throughout, the
-reference to test against). A long prefill uses stock scaled-dot-product attention, the same for every method.
+Two arithmetics, both bitwise equal between a plain step and a tree step: `aligned` (context cut by absolute position
+into blocks of 64, one partial a block, partials merged in float64; little work in float64) and `wide` (the sums in
+float64: faster on most CPUs, and the reference to test against). A long prefill uses stock scaled-dot-product
+attention, the same for every method.
 Does not handle batches, padding or logit soft-capping: unknown settings are refused.
 """
 
@@ -44,6 +45,7 @@ class StepPlan:
         self.calls = 0
         self._lanes: dict[tuple[int | None, torch.device], Lanes] = {}
         self._mask: dict[tuple[int | None, torch.device], torch.Tensor] = {}
+        self._live: dict[tuple[int | None, torch.device], torch.Tensor] = {}
 
     def lanes(self, window: int | None, device: torch.device) -> "Lanes":
         key = (window, device)
@@ -59,12 +61,20 @@ class StepPlan:
             self._mask[key] = build(self.start, self.ancestors, window).to(device)
         return self._mask[key]
 
+    def live(self, window: int | None, device: torch.device, slots: int) -> torch.Tensor:
+        """[rows, slots] bool: the mask with slots past the last token added, none of them read."""
+        key = (window, device)
+        if key not in self._live:
+            mask = self.mask(window, device)
+            self._live[key] = torch.nn.functional.pad(mask, (0, slots - mask.shape[1]))
+        return self._live[key]
+
 
 class Lanes:
     """Where each row finds its context. Positions [first, base) are read in place, the rest is gathered by position.
 
-    slot [rows, lanes]: cache slot of the token at position base + lane on this row's path. live: the lane holds a
-    token this row reads. shared_live [rows, base - first] or None: the window's edge inside the shared blocks.
+    slot [rows, lanes]: cache slot, counted from base, of the token at position base + lane on this row's path. live:
+    the lane holds a token this row reads. shared_live [rows, base - first] or None: the window's edge in shared blocks.
     """
 
     def __init__(
@@ -80,14 +90,14 @@ class Lanes:
         lanes = -(-(int(position.max()) + 1 - base) // BLOCK) * BLOCK
         lane_position = torch.arange(base, base + lanes)
         live = lane_position <= position[:, None]
-        slot = torch.where(lane_position < start, lane_position, 0).repeat(len(ancestors), 1)
+        slot = torch.where(lane_position < start, lane_position - base, 0).repeat(len(ancestors), 1)
         rows, columns, slots = [], [], []
         for row, chain in enumerate(ancestors):
             for depth, node in enumerate(chain):
                 if start + depth >= base:
                     rows.append(row)
                     columns.append(start + depth - base)
-                    slots.append(start + node)
+                    slots.append(start + node - base)
         slot[rows, columns] = torch.tensor(slots, dtype=torch.long)
         first, shared_live = 0, None
         if window is not None:
@@ -123,18 +133,6 @@ def run_mask(start: int, rows: Sequence[object], window: int | None) -> torch.Te
     return mask if window is None else mask & (slots > position - window)
 
 
-def partials(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, live: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One block: query [..., m >= 4, d], key and value [..., BLOCK, d], fp32 -> max, sum of exponentials, P @ V."""
-    score = query @ key.transpose(-1, -2) * scaling
-    if live is not None:
-        score = score.masked_fill(~live, float("-inf"))
-    top = score.amax(-1, keepdim=True)
-    weight = (score - top.masked_fill(top == float("-inf"), 0.0)).exp()
-    return top, weight.sum(-1, keepdim=True), weight @ value
-
-
 def pad_rows(rows: torch.Tensor) -> torch.Tensor:
     """[..., m, d] -> at least LEAST_ROWS rows, copies of the first."""
     missing = LEAST_ROWS - rows.shape[-2]
@@ -144,54 +142,83 @@ def pad_rows(rows: torch.Tensor) -> torch.Tensor:
 def aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, lanes: Lanes) -> torch.Tensor:
     """query [heads, rows, d], key and value [kv_heads, slots, d] -> [heads, rows, d] in the dtype of `query`.
 
-    Every row's tokens sit in the lane of their position in a block of fixed shape, so each partial is the same sum in
-    the same order for every way the cache was filled; an empty lane adds an exact zero.
+    slots: a multiple of BLOCK; those past the last token hold anything finite. Every row's tokens are weighed in the
+    lane of their position in a block of fixed shape, so each partial is the same sum in the same order for every way
+    the cache was filled; an empty lane adds an exact zero. Blocks merge in float64.
     """
     (heads, rows, dim), kv_heads = query.shape, key.shape[0]
     group = heads // kv_heads
-    grouped = query.view(kv_heads, group, rows, dim).float()
-    parts = []
+    work = torch.float64 if query.dtype == torch.float64 else torch.float32
+    key, value = (x[:, lanes.first :].to(work).unflatten(1, (-1, BLOCK)) for x in (key, value))
+    flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
+    score = flat[:, None] @ key.transpose(-1, -2)  # [kv_heads, blocks, group * rows, BLOCK], in slot order
     shared = (lanes.base - lanes.first) // BLOCK
-    if shared:
-        k = key[:, lanes.first : lanes.base].reshape(kv_heads, shared, BLOCK, dim).float()
-        v = value[:, lanes.first : lanes.base].reshape(kv_heads, shared, BLOCK, -1).float()
-        flat = pad_rows(grouped.reshape(kv_heads, 1, group * rows, dim))
-        live = lanes.shared_live
-        if live is not None:
-            live = live.view(rows, shared, BLOCK).transpose(0, 1)
-            live = live.repeat(1, group, 1)
-            live = torch.cat([live] + [live[:, :1]] * (flat.shape[2] - group * rows), 1)
-        parts.append([x[:, :, : group * rows].reshape(kv_heads, shared, group, rows, -1)
-                      for x in partials(flat, k, v, scaling, live)])  # fmt: skip
     tail = lanes.slot.shape[1] // BLOCK
+    own = score[:, :shared]
+    if lanes.shared_live is not None:
+        own = own.masked_fill(~_spread(lanes.shared_live, group, flat.shape[1]), float("-inf"))
+    if tail:  # from the order of slots to the order of positions
+        late = score[:, shared:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
+        late = late.gather(-1, lanes.slot.expand(kv_heads, group, -1, -1))
+        late = late.masked_fill(~lanes.live, float("-inf")).unflatten(-1, (tail, BLOCK))
+        late = late.permute(0, 3, 1, 2, 4).reshape(kv_heads, tail, group * rows, BLOCK)
+        extra = flat.shape[1] - group * rows
+        own = torch.cat([own, torch.cat([late, late[:, :, :1].expand(-1, -1, extra, -1)], 2)], 1)
+    top = own.amax(-1, keepdim=True)
+    weight = (own - top.clamp(min=torch.finfo(work).min)).exp_()
+    mixed = [weight[:, :shared] @ value[:, :shared]]
     if tail:
-        own = pad_rows(grouped.transpose(1, 2))[:, :, None].expand(-1, -1, tail, -1, -1)
-        chunk = max(1, MOST_GATHERED // (kv_heads * tail * BLOCK * dim))
-        pieces = []
-        for some in range(0, rows, chunk):
-            index = lanes.slot[some : some + chunk].reshape(-1)
-            k = key.index_select(1, index).view(kv_heads, -1, tail, BLOCK, dim).float()
-            v = value.index_select(1, index).view(kv_heads, -1, tail, BLOCK, value.shape[-1]).float()
-            live = lanes.live[some : some + chunk].view(1, -1, tail, 1, BLOCK)
-            pieces.append(partials(own[:, some : some + chunk], k, v, scaling, live))
-        joined = pieces[0] if len(pieces) == 1 else tuple(torch.cat(x, 1) for x in zip(*pieces, strict=True))
-        parts.append([x[:, :, :, :group].permute(0, 2, 3, 1, 4) for x in joined])
-    top, total, mixed = (torch.cat(x, 1) for x in zip(*parts, strict=True))
-    scale = (top - top.amax(1, keepdim=True)).exp().double()
-    out = (scale * mixed.double()).sum(1) / (scale * total.double()).sum(1)
-    return out.reshape(heads, rows, -1).to(query.dtype)
+        late = weight[:, shared:, : group * rows].reshape(kv_heads, tail, group, rows, BLOCK).permute(0, 3, 1, 2, 4)
+        late = _mix(pad_rows(late), value[:, shared:], lanes.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
+        late = late.reshape(kv_heads, tail, group * rows, -1)
+        mixed.append(torch.cat([late, late[:, :, :1].expand(-1, -1, extra, -1)], 2))
+    scale = (top - top.amax(1, keepdim=True)).exp_().double()
+    out = (scale * torch.cat(mixed, 1)).sum(1) / (scale * weight.sum(-1, keepdim=True)).sum(1)
+    return out[:, : group * rows].reshape(heads, rows, -1).to(query.dtype)
+
+
+def _spread(live: torch.Tensor, group: int, rows: int) -> torch.Tensor:
+    """[rows, blocks * BLOCK] -> [blocks, group * rows padded to `rows`, BLOCK]."""
+    live = live.unflatten(1, (-1, BLOCK)).transpose(0, 1).repeat(1, group, 1)
+    return torch.cat([live, live[:, :1].expand(-1, rows - live.shape[1], -1)], 1)
+
+
+def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch.Tensor:
+    """weight [kv_heads, rows, tail, m, BLOCK] in lane order -> weight @ each row's own values, [..., m, d].
+
+    value [kv_heads, blocks, BLOCK, d] from the first gathered slot on; slot [rows, lanes]: which of them, see `Lanes`.
+    Gathered some rows at a time: at the shapes of large models all at once would not fit.
+    """
+    flat = value.flatten(1, 2)
+    kv_heads, dim = flat.shape[0], flat.shape[2]
+    chunk = max(1, MOST_GATHERED // (kv_heads * slot.shape[1] * dim))
+    parts = []
+    for at in range(0, len(slot), chunk):
+        index = slot[at : at + chunk].reshape(-1)
+        gathered = flat.index_select(1, index).view(kv_heads, -1, slot.shape[1] // BLOCK, BLOCK, dim)
+        parts.append(weight[:, at : at + chunk] @ gathered)
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
 def wide(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, mask: torch.Tensor
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, live: torch.Tensor
 ) -> torch.Tensor:
-    """The reference: float64 throughout, rounded once. mask [rows, slots]. Shapes as in `aligned`."""
-    heads, rows, dim = query.shape
-    grouped = query.reshape(key.shape[0], -1, dim).double()
-    score = grouped @ key.double().transpose(-1, -2) * scaling
-    live = mask.repeat(heads // key.shape[0], 1)
-    weight = score.masked_fill(~live, float("-inf")).softmax(-1)
-    return (weight @ value.double()).reshape(heads, rows, -1).to(query.dtype)
+    """Scores and weights as in `aligned`, their sums in float64 and rounded once. Shapes as in `aligned`.
+
+    live [rows, slots]: which slot each row reads. Products of a 24-bit weight and an 8-bit value are exact in float64,
+    so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for `aligned`.
+    """
+    (heads, rows, dim), kv_heads = query.shape, key.shape[0]
+    group = heads // kv_heads
+    work = torch.float64 if query.dtype == torch.float64 else torch.float32
+    flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
+    score = flat[:, None] @ key.to(work).unflatten(1, (-1, BLOCK)).transpose(-1, -2)
+    score = score[:, :, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
+    score = score.masked_fill(~live, float("-inf")).flatten(1, 2)
+    weight = (score - score.amax(-1, keepdim=True)).exp_().double()
+    out = weight @ value.double() / weight.sum(-1, keepdim=True)
+    result: torch.Tensor = out.reshape(heads, rows, -1).to(query.dtype)
+    return result
 
 
 def exact_attention(
@@ -207,6 +234,8 @@ def exact_attention(
 ) -> tuple[torch.Tensor, None]:
     """The function transformers calls: query [1, heads, q, d], key and value [1, kv_heads, slots, d].
 
+    key and value come from a `SlabCache` in blocks of BLOCK, perhaps in a wider dtype that holds the same numbers.
+
     Returns ([1, q, heads, d], None). Raises SpectraError for a setting that would change the arithmetic.
     """
     if spectra_plan is None:
@@ -218,12 +247,14 @@ def exact_attention(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if spectra_plan.prefill:
         mask = spectra_plan.mask(sliding_window, query.device)
+        key, value = (x[:, :, : mask.shape[1]].to(query.dtype) for x in (key, value))
         out = torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
         )
         return out.transpose(1, 2).contiguous(), None
     if spectra_plan.wide:
-        rows = wide(query[0], key[0], value[0], scaling, spectra_plan.mask(sliding_window, query.device))
+        live = spectra_plan.live(sliding_window, query.device, key.shape[2])
+        rows = wide(query[0], key[0], value[0], scaling, live)
     else:
         rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None

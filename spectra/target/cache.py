@@ -12,10 +12,23 @@ from spectra.errors import SpectraError
 
 
 class SlabCache(Cache):
-    """A transformers cache of `layers` layers, `capacity` slots each, of which the first `length` are committed."""
+    """A transformers cache of `layers` layers, `capacity` slots each, of which the first `length` are committed.
 
-    def __init__(self, layers: int, capacity: int, *, one_device: bool = True) -> None:
-        self.capacity = capacity
+    block: what `update` returns is filled up to a multiple of this many slots (past the last token: anything finite).
+    store: keep keys and values in this dtype, one that holds every number of the model's (None: as they come).
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        capacity: int,
+        *,
+        one_device: bool = True,
+        block: int = 1,
+        store: torch.dtype | None = None,
+    ) -> None:
+        self.block, self.store = block, store
+        self.capacity = self.whole(capacity)
         self.length = 0
         self.slabs: list[torch.Tensor] = []  # each [layers, 2, 1, kv_heads, capacity, head_dim]
         self._free: dict[tuple[torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
@@ -25,13 +38,14 @@ class SlabCache(Cache):
     def room_for(self, keys: torch.Tensor) -> torch.Tensor:
         """[2, 1, kv_heads, capacity, head_dim] for one more layer whose keys look like `keys`."""
         heads, dim = keys.shape[1], keys.shape[3]
-        free = self._free.setdefault((keys.device, keys.dtype, heads, dim), [])
+        dtype = self.store or keys.dtype
+        free = self._free.setdefault((keys.device, dtype, heads, dim), [])
         if not free:
             shape = (self._layers_a_slab, 2, 1, heads, self.capacity, dim)
             try:
-                slab = torch.zeros(shape, dtype=keys.dtype, device=keys.device)
+                slab = torch.zeros(shape, dtype=dtype, device=keys.device)
             except (RuntimeError, MemoryError) as error:  # torch raises RuntimeError on the CPU, a subclass on a GPU
-                need = keys.element_size() * torch.Size(shape).numel()
+                need = dtype.itemsize * torch.Size(shape).numel()
                 raise SpectraError(
                     "max_new_tokens",
                     f"no memory for a KV cache of {need:,} bytes ({self.capacity} positions) on {keys.device}; "
@@ -40,6 +54,10 @@ class SlabCache(Cache):
             self.slabs.append(slab)
             free.extend(slab.unbind(0)[::-1])
         return free.pop()
+
+    def whole(self, slots: int) -> int:
+        """`slots` filled up to whole blocks."""
+        return -(-slots // self.block) * self.block
 
     def keep(self, rows: list[int]) -> None:
         """Commit these rows of the last forward pass (0 is its first query token), in this order."""
@@ -68,19 +86,20 @@ class SlabLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         room = self.cache.room_for(key_states)
         self.keys, self.values = room[0], room[1]
-        self.dtype, self.device = key_states.dtype, key_states.device
+        self.dtype, self.device = self.keys.dtype, key_states.device
         self.is_initialized = True
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """key_states, value_states [1, kv_heads, q, head_dim]; returns views [1, kv_heads, length + q, head_dim]."""
+        """key_states, value_states [1, kv_heads, q, head_dim]; returns views of length + q slots, in whole blocks."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None and self.values is not None
         start, end = self.cache.length, self.cache.length + key_states.shape[-2]
         self.keys[..., start:end, :] = key_states
         self.values[..., start:end, :] = value_states
+        end = self.cache.whole(end)
         return self.keys[..., :end, :], self.values[..., :end, :]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:

@@ -31,7 +31,7 @@ class HuggingFaceTarget:
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.plan = plan or Plan()
-        self.wide = False  # exact numerics by the slow reference arithmetic, for tests
+        self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ class HuggingFaceTarget:
             tokens = [*tokens, *[tokens[-1]] * extra]
             chains = [*chains, *[chains[-1]] * extra]
             rows = [*rows, *[rows[-1]] * (self.plan.fit(asked) - asked)]
-        plan = attention.StepPlan(cache.length, chains, prefill=prefill, wide=self.wide)
+        plan = attention.StepPlan(cache.length, chains, prefill=prefill, wide=self.wide or self.plan.wide)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device = self.device
         arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
@@ -183,7 +183,14 @@ class HuggingFaceSession:
         try:
             widest = target.plan.fit(widest) if target.plan.exact else widest
             layers = int(target.config.num_hidden_layers)
-            self.cache = SlabCache(layers, len(prompt) + room + widest, one_device=not target.spread)
+            exact = target.plan.exact
+            self.cache = SlabCache(
+                layers,
+                len(prompt) + room + widest,
+                one_device=not target.spread,
+                block=attention.BLOCK if exact else 1,
+                store=torch.float32 if exact and target.device.type == "cpu" and target.dtype.itemsize < 4 else None,
+            )
             began = time.perf_counter()
             self._prefill(prompt[:-1])
             self.prefill_seconds = time.perf_counter() - began

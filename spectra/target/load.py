@@ -15,7 +15,7 @@ from spectra.target import attention, embedded
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.plan import Plan
-from spectra.target.preflight import measure_plan
+from spectra.target.preflight import measure_plan, refresh_cost
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 NUMERICS = ("auto", "exact", "fast")
@@ -77,13 +77,16 @@ def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", nam
     known = _learned.setdefault(model, {})
     if numerics not in known:
         path = plan_path(target, numerics)
-        plan = recall_plan(path)
-        if plan is None:
-            plan = measure_plan(target, numerics)
-            remember_plan(path, plan)
-        known[numerics] = plan
-        if plan.note:
-            log.warning(plan.note)
+        recalled = recall_plan(path)
+        if recalled is not None:
+            target.plan = recalled
+        fresh = measure_plan(target, numerics) if recalled is None else refresh_cost(target)
+        if fresh is not None:
+            target.plan = fresh
+            remember_plan(path, fresh)
+        known[numerics] = target.plan
+        if target.plan.note:
+            log.warning(target.plan.note)
     target.plan = known[numerics]
     return target
 

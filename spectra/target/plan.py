@@ -15,12 +15,14 @@ PLACEHOLDER_COST = StepCost(((1, 1.0), (8, 1.2), (32, 2.0), (128, 5.0)))
 class Plan:
     """numerics: "exact" or "fast". buckets: row counts whose bits agree (exact only; rows are filled up to one).
 
-    trees: the model can score trees, not only chains. note: one line on why exact numerics could not be had, or "".
+    trees: the model can score trees, not only chains. wide: exact attention sums in float64 instead of aligned blocks,
+    whichever was faster here. note: one line on why exact numerics could not be had, or "".
     """
 
     numerics: str = "fast"
     buckets: tuple[int, ...] = ()
     trees: bool = True
+    wide: bool = False
     cost: StepCost = PLACEHOLDER_COST
     note: str = ""
 
@@ -44,4 +46,5 @@ class Plan:
     def from_dict(cls, data: dict[str, Any]) -> "Plan":
         cost = StepCost(tuple((int(q), float(t)) for q, t in data["cost"]["table"]))
         buckets = tuple(int(b) for b in data["buckets"])
-        return cls(str(data["numerics"]), buckets, bool(data["trees"]), cost, str(data["note"]))
+        wide = bool(data["wide"])
+        return cls(str(data["numerics"]), buckets, bool(data["trees"]), wide, cost, str(data["note"]))

@@ -63,7 +63,10 @@ def measure_exact(target: HuggingFaceTarget) -> tuple[Plan, str]:
         return Plan(), str(error)
     if not buckets:
         return Plan(), "no two row counts give the same bits here"
-    return Plan("exact", buckets), ""
+    if target.dtype.itemsize > 2:  # float64 sums are exact enough for 16-bit results only
+        return Plan("exact", buckets), ""
+    plans = [Plan("exact", buckets, wide=wide) for wide in (False, True)]
+    return min(plans, key=lambda plan: time_step(target, plan, 8)), ""
 
 
 def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
@@ -155,14 +158,27 @@ def layer_width(layer: torch.nn.Module, *, out: bool = False) -> int:
     return int(layer.weight.shape[out if isinstance(layer, Conv1D) else 1 - out])  # type: ignore[union-attr, index, arg-type]
 
 
-def measure_cost(target: HuggingFaceTarget, repeats: int = 3) -> StepCost:
+def refresh_cost(target: HuggingFaceTarget) -> Plan | None:
+    """A new plan when the remembered step cost was taken on a busy machine: a step is clearly faster today."""
+    plan = target.plan
+    if time_step(target, plan, 1) > 0.75 * plan.cost.seconds(1):
+        return None
+    return dataclasses.replace(plan, cost=measure_cost(target))
+
+
+def time_step(target: HuggingFaceTarget, plan: Plan, size: int) -> float:
+    """Seconds of a step of `size` query tokens under `plan`."""
+    target.plan = plan
+    return measure_cost(target, (size,)).seconds(size)
+
+
+def measure_cost(target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, repeats: int = 5) -> StepCost:
     """T(q) in seconds at a context of COST_CONTEXT tokens (less where the model's own is short).
 
     Minima: what the device can do, not what it was disturbed by.
     """
-    context = probe_tokens(target, max(2, min(COST_CONTEXT, target.context - COST_SIZES[-1] - 1)))
-    exact = target.plan.exact
-    sizes = [q for q in COST_SIZES if not exact or q <= target.plan.buckets[-1]]
+    context = probe_tokens(target, max(2, min(COST_CONTEXT, target.context - sizes[-1] - 1)))
+    sizes = [q for q in sizes if not target.plan.exact or q <= target.plan.buckets[-1]]
     star = probe_tokens(target, sizes[-1])
     times: dict[int, list[float]] = {size: [] for size in sizes}
     with Probe(target, context, sizes[-1]) as session, torch.inference_mode():
@@ -173,7 +189,8 @@ def measure_cost(target: HuggingFaceTarget, repeats: int = 3) -> StepCost:
                 target.forward(session.cache, [context[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
                 if repeat:
                     times[size].append(time.perf_counter() - began)
-    return StepCost(tuple((size, min(t)) for size, t in times.items()))
+    best = [min(times[size]) for size in sizes]
+    return StepCost(tuple((size, min(best[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
 
 
 def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
