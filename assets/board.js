@@ -11,14 +11,14 @@ export class Board {
     this.at("who").textContent = this.at("title").textContent = name;
     for (const id of ["badge", "more", "rate-plain", "rate-method", "note-method", "fine"]) this.at(id).textContent = "";
     this.at("badge").className = "badge";
-    this.at("speedup").textContent = "–";
+    this.at("speedup").textContent = "1×";
   }
 
   // While a race runs: how far ahead the method is of plain decoding at the same number of tokens.
   live({ plain, method }) {
     const racing = method.steps.length > 0;
     this.at("note-method").textContent = racing ? "" : "its turn comes when plain is done";
-    if (!racing) return void (this.at("verdict").textContent = "first plain decoding, alone");
+    if (!racing) return void (this.at("verdict").textContent = "plain decoding, measured alone");
     const level = Math.min(plain.tokens, method.tokens);
     this.at("speedup").textContent = ratio(plain.secondsTo(level) / method.secondsTo(level)) + "×";
     this.at("verdict").textContent = `so far, after ${plural(level, "token")}`;

@@ -35,6 +35,7 @@ export class Lane {
 
   extend(steps) {
     if (!steps.length) return;
+    if (!this.steps.length) this.box.replaceChildren();
     const batch = document.createDocumentFragment();
     for (const step of steps) batch.append(...this.add(step));
     this.box.append(batch);

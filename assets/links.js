@@ -58,7 +58,7 @@ export class Links {
     tip.hidden = !facts;
     if (!facts) return;
     const given = (source) => facts.sources.filter((each) => each === source).length;
-    const parts = this.looks.filter(({ source }) => given(source)).map(({ source, name }) => `${given(source)} ${name.toLowerCase()}`);
+    const parts = this.looks.filter(({ source }) => given(source)).map(({ source, name }) => `${name.toLowerCase()} ${given(source)}`);
     tip.replaceChildren(make("b", "", `Step ${count(step + 1)}: ${plural(facts.sources.length, "token")}`), make("span", "", list(parts)));
     const box = event ? event.target.closest(".step").getClientRects()[0] : this.charts.band.getBoundingClientRect();
     tip.style.left = `${Math.max(8, Math.min(innerWidth - tip.offsetWidth - 8, box.left))}px`;

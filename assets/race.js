@@ -28,6 +28,7 @@ class Race {
     const found = new Map([...stage.querySelectorAll("[data-id]")].map((node) => [node.dataset.id, node]));
     this.at = (id) => found.get(id);
     this.lanes = { plain: new Lane(make("div")), method: new Lane(make("div")) };
+    this.hint = this.at("text-method").firstElementChild;
     this.board = new Board(this.at);
     this.clock = new Clock((time) => this.board.clock(this.lanes, time, this.span), () => this.showPlay());
     this.legend = new Legend(this.at("legend"), stage, facts.legend, () => this.drawCharts());
@@ -94,12 +95,13 @@ class Race {
     Object.assign(this, { run, cap, state: "running", name: method === "spectra" ? "SPECTRA" : method });
     Object.assign(this.stage.dataset, { run, state: this.state });
     this.lanes = { plain: new Lane(this.at("text-plain")), method: new Lane(this.at("text-method"), true) };
+    this.at("text-method").append(this.hint);
+    this.at("title").title = this.facts.methods[method] ?? "";
     this.given = new Map();
     this.at("figures").hidden = false;
     this.at("play").hidden = this.at("download").hidden = true;
     this.board.begin(this.name);
     this.links.close(this.lanes.method);
-    this.legend.show(this.given);
     this.showLive();
   }
 
@@ -139,7 +141,8 @@ class Race {
     const guess = (plain.seconds * this.cap) / Math.max(plain.tokens, 1);
     this.board.live(this.lanes);
     this.board.clock(this.lanes, lane.seconds, lane === plain ? guess : this.span);
-    this.legend.show(this.given);
+    this.legend.show(lane === plain ? null : this.given);
+    this.stage.dataset.phase = lane === plain ? "plain" : "method";
     lane.follow();
     this.drawCharts();
     this.announce();

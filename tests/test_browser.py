@@ -286,6 +286,10 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     assert "lit" in first.get_attribute("class")
     assert page.locator("[data-id=tip] b").inner_text().startswith("Step 3")
     assert page.locator(".band").is_visible()
+    page.locator("[data-id=plot-gain] .nsewdrag").hover(position={"x": 120, "y": 90})
+    page.wait_for_selector(".step.lit")
+    page.locator(".top").hover()
+    page.wait_for_function("!document.querySelector('.step.lit')")
     first.click()
     assert page.locator("[data-id=step-at]").inner_text() == f"3 of {len(steps)}"
 

@@ -172,25 +172,32 @@ def time_step(target: HuggingFaceTarget, plan: Plan, size: int) -> float:
     return measure_cost(target, (size,)).seconds(size)
 
 
-def measure_cost(target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, repeats: int = 5) -> StepCost:
+def measure_cost(target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, most: int = 12) -> StepCost:
     """T(q) in seconds at a context of COST_CONTEXT tokens (less where the model's own is short).
 
-    Minima: what the device can do, not what it was disturbed by.
+    Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
+    round improves none of them by 3 %, at most `most` rounds.
     """
     context = probe_tokens(target, max(2, min(COST_CONTEXT, target.context - sizes[-1] - 1)))
+    fit = target.plan.fit if target.plan.exact else int
     sizes = [q for q in sizes if not target.plan.exact or q <= target.plan.buckets[-1]]
-    star = probe_tokens(target, sizes[-1])
-    times: dict[int, list[float]] = {size: [] for size in sizes}
-    with Probe(target, context, sizes[-1]) as session, torch.inference_mode():
-        for repeat in range(repeats + 1):
-            for size in sizes:
+    best = dict.fromkeys(map(fit, sizes), float("inf"))
+    star = probe_tokens(target, max(best))
+    with Probe(target, context, max(best)) as session, torch.inference_mode():
+        for turn in range(most):
+            improved = False
+            for size in best:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]
                 began = time.perf_counter()
                 target.forward(session.cache, [context[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
-                if repeat:
-                    times[size].append(time.perf_counter() - began)
-    best = [min(times[size]) for size in sizes]
-    return StepCost(tuple((size, min(best[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
+                seconds = time.perf_counter() - began
+                if turn:  # the first round warms up
+                    improved |= seconds < 0.97 * best[size]
+                    best[size] = min(best[size], seconds)
+            if turn >= 3 and not improved:
+                break
+    times = [best[fit(size)] for size in sizes]
+    return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
 
 
 def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
