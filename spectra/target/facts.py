@@ -47,12 +47,13 @@ def environment(target: Any) -> dict[str, object]:
 
 
 def plan_path(target: Any, numerics: str) -> Path:
-    """One file for each model shape, device, thread count, dtype, numerics and version of everything that computes."""
+    """One file for each model shape, attention, device, thread count, dtype, numerics and version of what computes."""
     from spectra import __version__
 
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
+    key["attention"] = target.config._attn_implementation
     key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}
     digest = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
     return cache_home() / "plans" / f"{digest[:24]}.json"

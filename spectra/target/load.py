@@ -19,7 +19,7 @@ from spectra.target.preflight import measure_plan, refresh_cost
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 NUMERICS = ("auto", "exact", "fast")
-_learned: WeakKeyDictionary[Any, dict[str, Plan]] = WeakKeyDictionary()
+_learned: WeakKeyDictionary[Any, dict[Path, Plan]] = WeakKeyDictionary()
 """What was measured of a model handed to `wrap_model`, so that the drop-in `generate` measures once."""
 
 log = logging.getLogger("spectra")
@@ -72,22 +72,26 @@ def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", nam
     """A target over a model in memory. What has to be measured is measured once and remembered on disk."""
     check_choice("numerics", numerics, NUMERICS)
     attention.register()
-    model.eval()
     target = HuggingFaceTarget(model, tokenizer, name=name)
     known = _learned.setdefault(model, {})
-    if numerics not in known:
-        path = plan_path(target, numerics)
+    path = plan_path(target, numerics)  # another one once the model was moved or converted
+    if path not in known:
         recalled = recall_plan(path)
         if recalled is not None:
             target.plan = recalled
-        fresh = measure_plan(target, numerics) if recalled is None else refresh_cost(target)
+        training = model.training
+        model.eval()
+        try:
+            fresh = measure_plan(target, numerics) if recalled is None else refresh_cost(target)
+        finally:
+            model.train(training)
         if fresh is not None:
             target.plan = fresh
             remember_plan(path, fresh)
-        known[numerics] = target.plan
+        known[path] = target.plan
         if target.plan.note:
             log.warning(target.plan.note)
-    target.plan = known[numerics]
+    target.plan = known[path]
     return target
 
 
