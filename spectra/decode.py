@@ -65,7 +65,7 @@ def decode(
 
             session.keep(path)
             tokens += emitted
-            outcome = Outcome(tree, path, emitted, scored.read)
+            outcome = Outcome(tree, path, emitted, scored.read, scored.known)
             for drafter in method.drafters:
                 drafter.observe(tokens, outcome)
             method.budget.observe(grown, emitted)

@@ -70,19 +70,21 @@ class Chooser:
         if self.sampling.greedy and not self.processors:
             picked = torch.cat([logits.argmax(-1), reads]).tolist()  # the one copy to the host
             picks = {node: picked[row] for node, row in row_of.items()}
-            return Picks(picks.__getitem__, dict(zip(tree.reads, picked[len(logits) :], strict=True)))
+            return Picks(picks.__getitem__, dict(zip(tree.reads, picked[len(logits) :], strict=True)), picks)
         if self.blind and logits.device.type != "cpu":  # on the CPU a copy is free and unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
             drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
             both = torch.cat([torch.stack(drawn), reads]).tolist()
             picks = dict(zip(nodes, both, strict=False))
-            return Picks(picks.__getitem__, dict(zip(tree.reads, both[len(nodes) :], strict=True)))
+            return Picks(picks.__getitem__, dict(zip(tree.reads, both[len(nodes) :], strict=True)), picks)
+        walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
             before = [] if self.blind else [*tokens, *tree.path_tokens(node)]
-            return int(self._pick(logits[row_of[node]], before, len(tokens) + tree.depths[node]))
+            walked[node] = int(self._pick(logits[row_of[node]], before, len(tokens) + tree.depths[node]))
+            return walked[node]
 
-        return Picks(lazily, dict(zip(tree.reads, reads.tolist(), strict=True)))
+        return Picks(lazily, dict(zip(tree.reads, reads.tolist(), strict=True)), walked)
 
     def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
         """row [vocabulary] -> the pick as a 0-d tensor. position: absolute, of the token being picked."""
@@ -99,17 +101,22 @@ class Chooser:
         if not asked:
             return torch.empty(0, dtype=torch.long, device=logits.device)
         scores = logits[[row for row, _ in asked]]
-        for i, (_, avoid) in enumerate(asked):
-            if avoid:
-                scores[i, torch.tensor(list(avoid), device=logits.device)] = float("-inf")
+        for avoid in {id(avoid): avoid for _, avoid in asked if avoid}.values():
+            rows = [i for i, (_, other) in enumerate(asked) if other is avoid]
+            banned = torch.tensor(list(avoid), device=logits.device)
+            scores[torch.tensor(rows, device=logits.device)[:, None], banned] = float("-inf")
         return scores.argmax(-1)
 
 
 class Picks:
-    """The outcome of one pass (`Scored`): `pick(node)` for eligible nodes, `read(ticket)` for what the tree asked."""
+    """The outcome of one pass (`Scored`): `pick(node)` for eligible nodes, `read(ticket)` for what the tree asked.
 
-    def __init__(self, pick: Callable[[int], int], reads: dict[int, int]) -> None:
+    known: picks that have been made, by node; all of them after a greedy pass.
+    """
+
+    def __init__(self, pick: Callable[[int], int], reads: dict[int, int], known: dict[int, int]) -> None:
         self.pick = pick
+        self.known = known
         self._reads = reads
 
     def read(self, ticket: int) -> int | None:

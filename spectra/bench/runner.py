@@ -2,16 +2,16 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from spectra.bench.peers import PEERS, run_peer
 from spectra.bench.tasks import Prompt
+from spectra.decode import decode
 from spectra.metrics import distinct4, first_difference, summarize
-from spectra.record import Recording, encode
-from spectra.settings import Sampling
-
-Key = tuple[str, str, int]
+from spectra.record import encode
+from spectra.settings import Limits, Sampling
 
 
 def run_methods(
@@ -64,19 +64,21 @@ def run_methods(
 def _run_one(
     target: Any, prompt: Prompt, method: str, sampling: Sampling, tokens: int, nodes: int | None
 ) -> tuple[dict[str, Any], list[int]]:
+    """(row, new tokens). The clock runs around the whole call, for every method alike: ids in, ids out."""
     row: dict[str, Any] = {
         "task": prompt.task, "id": prompt.id, "category": prompt.category, "method": method,
         "temperature": sampling.temperature, "seed": sampling.seed, "max_new_tokens": tokens, "nodes": nodes,
         "steps": None, "tau": None, "mac_tp": None, "sources": None, "acceptance": None,
     }  # fmt: skip
+    ids = encode(target.tokenizer, prompt.text)
     if method in PEERS:
-        new, seconds = run_peer(target, method, encode(target.tokenizer, prompt.text), sampling, tokens)
+        new, seconds = run_peer(target, method, ids, sampling, tokens)
     else:
-        answer = Recording(target, prompt.text, method, sampling=sampling, max_new_tokens=tokens, nodes=nodes)
-        for _ in answer:
-            pass
-        figures, new = summarize(answer.trace.steps), answer.trace.tokens
-        seconds = figures.seconds
+        limits = Limits(tokens, target.eos)
+        began = time.perf_counter()
+        steps = list(decode(target, ids, method, sampling=sampling, limits=limits, nodes=nodes))
+        seconds = time.perf_counter() - began
+        figures, new = summarize(steps), [token for step in steps for token in step.tokens]
         row |= {
             "steps": figures.passes, "tau": figures.tau, "mac_tp": figures.macro,
             "sources": {s: round(share * figures.tokens) for s, share in figures.share.items()},

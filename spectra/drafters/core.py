@@ -21,7 +21,7 @@ class CoreSettings:
     refine_unseen: with probability `refine` a row must predict a token that is no key of the forward dictionary
     (False: with the complement). pool_start, layout, pool_eligible: see `CandidatePool`. only_predicted: an n-gram is
     stored only when the model predicted every token after its key. text: n-grams of the prompt and of the accepted
-    text are stored too. chain: the backward guess goes on up to this many tokens. backward_first: it comes before the
+    text are stored too. harvest: so is what the model would have written after a rejected guess. chain: the backward guess goes on up to this many tokens. backward_first: it comes before the
     forward ones. forward, backward, subngrams: False switches the part off (the paper's ablations).
     """
 
@@ -36,6 +36,7 @@ class CoreSettings:
     pool_eligible: bool = False
     only_predicted: bool = False
     text: bool = False
+    harvest: bool = False
     chain: int = 4
     backward_first: bool = False
     forward: bool = True
@@ -50,6 +51,7 @@ IMPROVED = CoreSettings(
     pool_eligible=True,
     only_predicted=True,
     text=True,
+    harvest=True,
     chain=12,
     backward_first=True,
 )
@@ -99,6 +101,8 @@ class SpectraCore:
         predictions = [outcome.read(ticket) for ticket in self.pool.tickets]
         for row, predicted in self.pool.advance(predictions):
             self._learn_row(row, predicted)
+        if self.settings.harvest:
+            self._harvest(tokens[: len(tokens) - len(outcome.emitted)], outcome)
         if self.settings.text:
             self._learn_text(tokens, len(outcome.emitted))
 
@@ -127,6 +131,18 @@ class SpectraCore:
             if not self.banned or not any(token in self.banned for token in row[j:]):
                 self.forward.put(row[j], row[j + 1 :])
                 self.backward.put(row[j:-1], last)
+
+    def _harvest(self, before: Sequence[int], outcome: Outcome) -> None:
+        """A rejected guess was scored too: what the model would have written after it is an n-gram for nothing."""
+        width = self.settings.order - 1
+        accepted = {0, *outcome.path}
+        for node, token in outcome.known.items():
+            if node in accepted or token in self.banned or not outcome.tree.eligible[node]:
+                continue
+            context = [*before[-width:], *outcome.tree.path_tokens(node)]
+            for length in range(1, min(width, len(context)) + 1):
+                self.backward.put(context[-length:], token)
+            self.forward.put(context[-1], (token,))
 
     def _learn_text(self, tokens: Sequence[int], new: int) -> None:
         """Store the n-grams that end in the last `new` tokens of real text."""

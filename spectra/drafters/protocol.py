@@ -1,7 +1,7 @@
 """What a drafter is: something that grows a token tree and may learn from the outcome. No torch."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from spectra.tree import TokenTree
@@ -12,12 +12,14 @@ class Outcome:
     """What one forward pass said. tree: as scored. path: accepted nodes. emitted: tokens added to the output.
 
     read(ticket): the answer to `tree.ask`, None when that node was cut.
+    known: the target's own next token at every node where it is known (all scored ones after a greedy pass).
     """
 
     tree: TokenTree
     path: Sequence[int]
     emitted: Sequence[int]
     read: Callable[[int], int | None]
+    known: Mapping[int, int] = field(default_factory=dict)
 
 
 class Drafter(Protocol):

@@ -34,7 +34,12 @@ class StepCost:
 
 
 class Scored(Protocol):
-    """The outcome of one forward pass over a tree."""
+    """The outcome of one forward pass over a tree.
+
+    known: the target's picks that have been made so far, by node.
+    """
+
+    known: dict[int, int]
 
     def pick(self, node: int) -> int:
         """The target's own token after an eligible node, drawn for that output position."""
