@@ -18,7 +18,7 @@ export class Board {
   live({ plain, method }) {
     const racing = method.steps.length > 0;
     this.at("note-method").textContent = racing ? "" : "its turn comes when plain is done";
-    if (!racing) return void (this.at("verdict").textContent = "plain decoding, measured alone");
+    if (!racing) return void (this.at("verdict").textContent = "plain decoding goes first");
     const level = Math.min(plain.tokens, method.tokens);
     this.at("speedup").textContent = ratio(plain.secondsTo(level) / method.secondsTo(level)) + "×";
     this.at("verdict").textContent = `so far, after ${plural(level, "token")}`;

@@ -23,6 +23,7 @@ export class Charts {
     this.looks = looks;
     this.onStep = onStep;
     this.axis = "time";
+    this.drawn = 0; // the lanes' arrays grow in place, so plotly is told that they did
     this.band = make("div", "band");
     this.band.hidden = true;
   }
@@ -38,6 +39,7 @@ export class Charts {
     this.muted = style.getPropertyValue("--muted").trim();
     this.grid = style.getPropertyValue("--line").trim();
     this.good = style.getPropertyValue("--good").trim();
+    this.drawn += 1;
     await Promise.all([this.drawGrowth(state), this.drawGain(state)]);
     if (this.band.parentNode !== this.gain) this.listen();
   }
@@ -53,6 +55,7 @@ export class Charts {
       font: { family: "Inter, system-ui, sans-serif", color: this.muted, size: 12 },
       showlegend: false,
       dragmode: false,
+      datarevision: this.drawn,
       xaxis: { ...axis, showgrid: false, ...x },
       yaxis: { ...axis, ...y },
       ...extra,
@@ -101,7 +104,7 @@ export class Charts {
     return this.plotly.react(this.growth, traces, layout, CONFIG);
   }
 
-  drawGain({ method, shown }) {
+  drawGain({ method, over, shown }) {
     const steps = method.steps;
     const xs = steps.map((_, i) => i + 1);
     const style = (source) => {
@@ -122,7 +125,7 @@ export class Charts {
       line: { color: this.ink, width: 1.8 } });
     const top = Math.max(4, ...steps.map((step) => step.sources.length));
     const layout = this.layout(
-      { range: [0.4, Math.max(24, steps.length) + 0.6], nticks: 7 },
+      { range: [0.4, Math.max(over ? 8 : 24, steps.length) + 0.6], nticks: 7 },
       { range: [0, top + 0.4], dtick: top > 12 ? 4 : top > 6 ? 2 : 1 },
       { barmode: "stack", bargap: steps.length > 200 ? 0 : 0.22, hovermode: "x" },
     );

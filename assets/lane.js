@@ -57,6 +57,7 @@ export class Lane {
     const gap = this.marked ? (step.pieces[0]?.[1].match(/^ +(?=\S)/)?.[0] ?? "") : "";
     for (const [tokens, text] of step.pieces)
       span.append(this.piece(this.owners.splice(0, tokens), text, span.firstChild ? 0 : gap.length));
+    if (step.finish === "eos") span.lastChild?.classList.add("last");
     if (!gap) return [span];
     return [make("span", span.firstChild.classList.contains("code") ? "code" : "", gap), span];
   }

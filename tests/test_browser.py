@@ -128,6 +128,16 @@ def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
             assert chip.locator("small").inner_text() == f"{shown.acceptance[source] * 100 + 1e-9:.0f} % accepted"
 
 
+def assert_charts_show(page: Any, plain: int, method: int) -> None:
+    """plotly drew both lines up to these tokens, and bars of as many."""
+    page.wait_for_function(
+        """([plain, method]) => { const plot = (id) => document.querySelector(`[data-id=plot-${id}]`).calcdata;
+        const bars = plot('gain')?.flat().reduce((sum, bar) => sum + (bar.s ?? 0), 0);
+        return plot('growth')?.[0].at(-1).y === plain && plot('growth')[1].at(-1).y === method && bars === method; }""",
+        arg=[plain, method],
+    )
+
+
 def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     engine, url = fake
     page = visit(url)
@@ -137,6 +147,7 @@ def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: 
     assert_page_shows(page, traces)
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
     plain, method = (summarize(traces[lane].steps) for lane in ("plain", "method"))
+    assert_charts_show(page, plain.tokens, method.tokens)
     assert page.locator("[data-id=speedup]").inner_text() == f"{method.micro / plain.micro:.2f}×"
     assert f"{method.tau:.2f} tokens per forward pass" in page.locator("[data-id=more]").inner_text()
     assert page.outside == [] and page.problems == []
@@ -172,6 +183,20 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     assert page.evaluate(SOURCES, "plain") == [source.value for source in answer.trace.sources[:written]]
     race(page, max_new_tokens=40)
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+
+
+def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    engine, url = fake
+    first, second = visit(url), visit(url)
+    before = len(engine.answers)
+    start(first, max_new_tokens=400)
+    second.click("#go")
+    second.wait_for_selector("[data-id=verdict]:has-text('waiting')")
+    finish(first)
+    second.wait_for_function(f"{STAGE}.state === 'done'")
+    assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", "spectra"] * 2
+    assert [answer.limit for answer in engine.answers[before:]] == [400, 400, 256, 256]
+    assert second.evaluate(SOURCES, "plain") == [source.value for source in engine.answers[-2].trace.sources]
 
 
 def test_closing_the_page_ends_the_decoding(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

@@ -19,16 +19,18 @@ EXAMPLES = (
         "Code repeats itself, so most guesses hold.",
     ),
     Example(
-        "Rewrite a text",
-        "Rewrite in simpler words: The mitochondrion is the organelle that releases energy from nutrients. The energy "
-        "that the mitochondrion releases from nutrients is stored in molecules that the rest of the cell can use.",
-        "The answer copies from the prompt: the forward dictionary's best case.",
+        "Proofread",
+        "Correct the spelling and repeat the whole text: The mitochondrion is the organel that releases energy from "
+        "nutrients. The energy that the mitochondrion releases from nutrients is stored in molecules that the rest of "
+        "the cell can use. Without the mitochondrion, the rest of the cell could not use the energy that is stored in "
+        "nutrients.",
+        "The answer copies the prompt: the best case for guessing.",
     ),
     Example(
-        "Arithmetic",
-        "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. How many clips "
-        "did Natalia sell altogether in April and May?",
-        "Working step by step repeats the numbers and names of the question.",
+        "Bank account",
+        "Write a Python class for a bank account with methods to deposit, withdraw and show the balance. Add a short "
+        "docstring to every method.",
+        "Longer code, with names and phrases that come back.",
     ),
     Example(
         "Short story",

@@ -146,6 +146,7 @@ def launch_options() -> dict[str, Any]:
         "theme": gr.themes.Base(font=["Inter", "system-ui", "sans-serif"], font_mono=["JetBrains Mono", "monospace"]),
         "css": palette.css(),
         "css_paths": [ASSETS / "spectra.css"],
+        "favicon_path": ASSETS / "favicon.svg",
         "footer_links": [],
         "ssr_mode": False,
         "app_kwargs": {
