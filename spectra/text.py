@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 
 PENDING = "\ufffd"
-LOOKBACK = 6
+CHARACTER = 4  # the most tokens one character takes, a byte each
+PATIENCE = 2 * CHARACTER
 
 
 class TextStream:
@@ -11,7 +12,7 @@ class TextStream:
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
-        self._done: list[int] = []
+        self._context: list[int] = []  # ids of the last piece: they give what follows its leading space
         self._waiting: list[int] = []
 
     def push(self, ids: Iterable[int]) -> list[tuple[int, str]]:
@@ -19,23 +20,33 @@ class TextStream:
         pieces = []
         for token in ids:
             self._waiting.append(token)
-            text = self._text()
-            if text.endswith(PENDING) and len(self._waiting) < LOOKBACK:
-                continue
-            pieces.append(self._take(text))
+            settled = self._settled()
+            if settled:
+                pieces.append(self._take(settled))
         return pieces
 
     def flush(self) -> list[tuple[int, str]]:
         """What still waits, as it is."""
-        return [self._take(self._text())] if self._waiting else []
+        return [self._take(len(self._waiting))] if self._waiting else []
 
-    def _text(self) -> str:
-        """Text of the waiting ids; the last few before them give it its leading space or its joined character."""
-        context = self._done[-LOOKBACK:]
-        return self._decode([*context, *self._waiting])[len(self._decode(context)) :]
+    def _settled(self) -> int:
+        """How many of the waiting ids have a text that no later id can change."""
+        count = len(self._waiting)
+        whole = self._text(count)
+        if not whole.endswith(PENDING):
+            return count
+        if count >= PATIENCE:  # bytes that are no character; what came before the last few cannot become one
+            for fewer in range(count - CHARACTER + 1, 0, -1):
+                if whole.startswith(self._text(fewer)):
+                    return fewer
+        return 0
 
-    def _take(self, text: str) -> tuple[int, str]:
-        piece = (len(self._waiting), text)
-        self._done += self._waiting
-        self._waiting = []
+    def _text(self, count: int) -> str:
+        """Text of the first `count` waiting ids."""
+        before = self._decode(self._context)
+        return self._decode([*self._context, *self._waiting[:count]])[len(before) :]
+
+    def _take(self, count: int) -> tuple[int, str]:
+        piece = (count, self._text(count))
+        self._context, self._waiting = self._waiting[:count], self._waiting[count:]
         return piece
