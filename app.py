@@ -5,7 +5,8 @@ import os
 
 from spectra.engine import Engine
 from spectra.errors import SpectraError
-from visual.page import build_page, launch_options
+from visual.page import build_page
+from visual.serve import launch_options
 
 WAITING = 16
 

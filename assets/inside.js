@@ -51,7 +51,7 @@ export class Inside {
     const rows = new Map([...new Set(shown.map((each) => each.row))].sort((a, b) => a - b).map((row, i) => [row, i]));
     const lefts = columns(shown);
     const place = (each) => ({ x: lefts[each.depth], y: 4 + rows.get(each.row) * ROW, w: width(each) });
-    const svg = element("svg", { width: lefts.at(-1), height: rows.size * ROW + 4, role: "img" });
+    const svg = element("svg", { width: lefts.at(-1), height: rows.size * ROW + 4, "aria-hidden": "true" });
     for (const each of [...shown].reverse()) {
       if (each.parent < 0) continue;
       const a = place(nodes[each.parent]);

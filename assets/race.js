@@ -51,7 +51,10 @@ class Race {
     this.at("play").addEventListener("click", () => this.replay());
     this.at("download").addEventListener("click", () => this.ask("download"));
     for (const axis of ["time", "passes"]) this.at(`axis-${axis}`).addEventListener("click", () => this.turn(axis));
-    document.getElementById("go")?.addEventListener("click", () => this.wait());
+    document.getElementById("go").addEventListener("click", () => this.wait());
+    document.getElementById("field-prompt").addEventListener("keydown", ({ key, shiftKey }) => {
+      if (key === "Enter" && !shiftKey) this.wait();
+    });
     new MutationObserver(() => this.drawCharts()).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-gain"));
   }
@@ -106,6 +109,7 @@ class Race {
   }
 
   delta(message) {
+    if (this.state !== "running") return; // one that crossed with Stop
     for (const [name, lane] of Object.entries(this.lanes)) {
       const fresh = message[name].slice(lane.steps.length - message.from[name]);
       lane.extend(fresh);

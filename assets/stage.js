@@ -12,9 +12,9 @@ export const STAGE = `
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
 <section class="lanes">
   <article class="card lane"><h2>Plain decoding <span data-id="note-plain"></span></h2>
-    <div class="text" data-id="text-plain" tabindex="0" aria-label="Answer of plain decoding"><p class="hint">The model writes one token, reads it back, and writes the next: one forward pass for every token.</p></div></article>
+    <div class="text" data-id="text-plain" tabindex="0" role="region" aria-label="Answer of plain decoding"><p class="hint">The model writes one token, reads it back, and writes the next: one forward pass for every token.</p></div></article>
   <article class="card lane method"><h2><span class="title" data-id="title">SPECTRA</span> <small>a hairline before each pass; click one</small> <span data-id="note-method"></span></h2>
-    <div class="text" data-id="text-method" tabindex="0" aria-label="Answer of SPECTRA"><p class="hint">Dictionaries and a datastore guess what comes next. One forward pass checks every guess, keeps those the model would have written itself, and adds one token of its own. A hairline marks each pass, the tint says who guessed.</p></div></article>
+    <div class="text" data-id="text-method" tabindex="0" role="region" aria-label="Answer of SPECTRA"><p class="hint">Dictionaries and a datastore guess what comes next. One forward pass checks every guess, keeps those the model would have written itself, and adds one token of its own. A hairline marks each pass, the tint says who guessed.</p></div></article>
 </section>
 <section class="figures" data-id="figures" hidden>
   <article class="card figure"><h2>Tokens over <span class="switch" role="group" aria-label="Horizontal axis">
@@ -28,7 +28,7 @@ export const STAGE = `
     <input type="range" min="1" value="1" data-id="step-slider" aria-label="Step">
     <p class="context" data-id="context"></p></div>
   <div class="words"><p class="gist" data-id="gist"></p><ol data-id="reasons"></ol></div>
-  <div class="tree" data-id="tree" tabindex="0" aria-label="Token tree of this step"></div>
+  <div class="tree" data-id="tree" tabindex="0" role="region" aria-label="Token tree of this step"></div>
 </section>
 <footer class="end"><span data-id="fine"></span><button type="button" class="quiet" data-id="download" hidden>Download trace</button></footer>
 <p class="unseen" role="status" data-id="status"></p>

@@ -36,7 +36,8 @@ def browser() -> Iterator[Any]:
 
 
 def serve(engine: Engine) -> tuple[Any, str]:
-    from visual.page import build_page, launch_options
+    from visual.page import build_page
+    from visual.serve import launch_options
 
     page = build_page(engine).queue(max_size=8)
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
@@ -142,6 +143,7 @@ def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: 
     engine, url = fake
     page = visit(url)
     race(page, max_new_tokens=200)
+    assert download(page).keys() == {"plain", "method"}
     traces = download(page)
     assert traces["method"].tokens == engine.answers[-1].trace.tokens
     assert_page_shows(page, traces)
@@ -221,7 +223,7 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
     for field, value, text in (
         ("prompt", "   ", "it is empty"),
         ("max_new_tokens", "0", "out of range"),
-        ("max_new_tokens", "", "give a whole number"),
+        ("max_new_tokens", "", "it is empty; give a number"),
         ("temperature", "3", "from 0 to 2"),
         ("seed", "-4", "out of range"),
         ("prompt", "refuse", "9000 tokens do not fit"),
@@ -232,6 +234,9 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
         place = "#ask > .field-error" if value == "break" else f"#field-{field} .field-error"
         note = page.wait_for_selector(f"{place}:has-text('{text}')").inner_text()
         assert "Traceback" not in note and "secret" not in note
+        page.wait_for_selector("#go:enabled")
+        page.click("#go")
+        page.wait_for_selector(f"{place}:has-text('{text}')")
         page.wait_for_selector("#go:enabled")
     assert page.locator(".toast-body").count() == 0
     race(page, **good)

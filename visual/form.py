@@ -1,6 +1,7 @@
 """What a visitor asked for, checked once. The page's ranges are narrower than the library's."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.settings import check_number
@@ -32,9 +33,17 @@ class Request:
     @classmethod
     def of(cls, prompt: object, method: object, max_new_tokens: object, temperature: object, seed: object) -> "Request":
         """From the fields of the form, whatever they hold."""
-        return cls(str(prompt or ""), str(method or ""), _whole(max_new_tokens), temperature, _whole(seed))  # type: ignore[arg-type]
+        return cls(
+            prompt=str(prompt or ""),
+            method=str(method or ""),
+            max_new_tokens=_number("max_new_tokens", max_new_tokens),
+            temperature=_number("temperature", temperature),
+            seed=_number("seed", seed),
+        )
 
 
-def _whole(value: object) -> int:
-    """A browser sends 256 as 256.0; anything else is left for the check to refuse."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value  # type: ignore[return-value]
+def _number(field: str, value: object) -> Any:
+    """A browser sends 256 as 256.0, and an empty field as None; the rest is left for the check to refuse."""
+    if value is None:
+        raise SpectraError(field, "it is empty; give a number")
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -3,24 +3,18 @@
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import plotly
-from starlette.responses import Response
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
 
 from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import PLAIN, Engine
-from visual.events import encode
+from visual.events import encode, send
 from visual.examples import EXAMPLES
 from visual.form import Request
 from visual.race import Race, explain, stream
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
 HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.</p><ul class="badges"></ul></header>"""
 MOUNT = """
 const facts = JSON.parse(props.value);
@@ -31,17 +25,8 @@ import(script).then((race) => race.mount({element, props, watch, facts, ask: (wh
 Update = tuple[Any, Any, Any, Any]
 
 
-class Served(StaticFiles):
-    """Files that a browser asks about before it uses its copy, so that a new version is never mixed with an old one."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
-        response.headers["Cache-Control"] = "no-cache"
-        return response
-
-
 def build_page(engine: Engine) -> gr.Blocks:
-    """The demo for one engine. Serve it with `page.launch(**launch_options())`."""
+    """The demo for one engine. `visual.serve.launch_options` has what its `launch` needs."""
     target = threading.Lock()
     methods = [name for name in engine.methods if name != PLAIN]
 
@@ -49,26 +34,26 @@ def build_page(engine: Engine) -> gr.Blocks:
         try:
             race = Race(Request.of(prompt, method, tokens, temperature, seed))
         except SpectraError as error:
-            yield encode({"kind": "refused", **explain(error)}), gr.skip(), *buttons(running=False)
+            yield send({"kind": "refused", **explain(error)}), gr.skip(), *buttons(running=False)
             return
         yield gr.skip(), race, *buttons(running=True)
         for message in stream(engine, race, target):
-            yield encode(message) if message else gr.skip(), gr.skip(), gr.skip(), gr.skip()
+            yield send(message) if message else gr.skip(), gr.skip(), gr.skip(), gr.skip()
         yield gr.skip(), gr.skip(), *buttons(running=False)
 
     def stop(race: Race | None) -> tuple[Any, Any, Any]:
         if race is None:
             return gr.skip(), *buttons(running=False)
         race.halt()
-        return encode(race.snapshot()), *buttons(running=False)
+        return send(race.snapshot()), *buttons(running=False)
 
     def resync(race: Race | None) -> Any:
-        return encode(race.snapshot()) if race else gr.skip()
+        return send(race.snapshot()) if race else gr.skip()
 
     def download(race: Race | None) -> Any:
         if race is None:
             return gr.skip()
-        return encode({"kind": "trace", "name": "spectra-race.json", "text": encode(race.download())})
+        return send({"kind": "trace", "name": "spectra-race.json", "text": encode(race.download())})
 
     with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False) as page:
         memory = gr.State()
@@ -137,22 +122,3 @@ def build_page(engine: Engine) -> gr.Blocks:
 def buttons(*, running: bool) -> tuple[Any, Any]:
     """Race and Stop, of which one is of use."""
     return gr.update(interactive=not running), gr.update(interactive=running)
-
-
-def launch_options() -> dict[str, Any]:
-    """What `launch` needs for the page's own look. Fonts, scripts and plotly are served from here, not from a CDN."""
-    bundle = Path(plotly.__file__).parent / "package_data"
-    return {
-        "theme": gr.themes.Base(font=["Inter", "system-ui", "sans-serif"], font_mono=["JetBrains Mono", "monospace"]),
-        "css": palette.css(),
-        "css_paths": [ASSETS / "spectra.css"],
-        "favicon_path": ASSETS / "favicon.svg",
-        "footer_links": [],
-        "ssr_mode": False,
-        "app_kwargs": {
-            "routes": [
-                Mount("/spectra/plotly", Served(directory=bundle)),
-                Mount("/spectra", Served(directory=ASSETS)),
-            ]
-        },
-    }

@@ -21,8 +21,9 @@ class CoreSettings:
     refine_unseen: with probability `refine` a row must predict a token that is no key of the forward dictionary
     (False: with the complement). pool_start, layout, pool_eligible: see `CandidatePool`. only_predicted: an n-gram is
     stored only when the model predicted every token after its key. text: n-grams of the prompt and of the accepted
-    text are stored too. harvest: so is what the model would have written after a rejected guess. chain: the backward guess goes on up to this many tokens. backward_first: it comes before the
-    forward ones. forward, backward, subngrams: False switches the part off (the paper's ablations).
+    text are stored too. harvest: so is what the model would have written after a rejected guess. chain: the backward
+    guess goes on up to this many tokens. backward_first: it comes before the forward ones. forward, backward,
+    subngrams: False switches the part off (the paper's ablations).
     """
 
     order: int = 5
