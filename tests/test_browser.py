@@ -191,13 +191,14 @@ def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visi
     engine, url = fake
     first, second = visit(url), visit(url)
     before = len(engine.answers)
-    start(first, max_new_tokens=400)
+    fill(second, max_new_tokens=20)
+    start(first, max_new_tokens=300)
     second.click("#go")
     second.wait_for_selector("[data-id=verdict]:has-text('waiting')")
     finish(first)
     second.wait_for_function(f"{STAGE}.state === 'done'")
     assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", "spectra"] * 2
-    assert [answer.limit for answer in engine.answers[before:]] == [400, 400, 256, 256]
+    assert [answer.limit for answer in engine.answers[before:]] == [300, 300, 20, 20]
     assert second.evaluate(SOURCES, "plain") == [source.value for source in engine.answers[-2].trace.sources]
 
 

@@ -1,0 +1,42 @@
+"""How the page is launched: its own theme, style, icon and files. All come from this machine, nothing from a CDN."""
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from visual import palette
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+
+
+class Served(StaticFiles):
+    """Files that a browser asks about before it uses its copy, so that a new version is never mixed with an old one."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+def launch_options() -> dict[str, Any]:
+    """Keyword arguments for `Blocks.launch`."""
+    bundle = Path(plotly.__file__).parent / "package_data"
+    return {
+        "theme": gr.themes.Base(font=["Inter", "system-ui", "sans-serif"], font_mono=["JetBrains Mono", "monospace"]),
+        "css": palette.css(),
+        "css_paths": [ASSETS / "spectra.css"],
+        "favicon_path": ASSETS / "favicon.svg",
+        "footer_links": [],
+        "ssr_mode": False,
+        "app_kwargs": {
+            "routes": [
+                Mount("/spectra/plotly", Served(directory=bundle)),
+                Mount("/spectra", Served(directory=ASSETS)),
+            ]
+        },
+    }
