@@ -73,11 +73,9 @@ class CandidatePool:
         for i, token in enumerate(predictions):
             if token is None:  # the row was not scored
                 continue
-            whole = [*self.rows[i], token]
-            known = min(self.predicted[i] + 1, self.width)
-            learned.append((whole, known))
+            row, known = self.rows[i], min(self.predicted[i] + 1, self.width)
+            learned.append(([*row, token], known))
             if token in self.banned:  # the row goes on from a token of its own instead
-                whole[-1] = self._random.choice(self.rows[i])
-                known = 0
-            self.rows[i], self.predicted[i] = whole[1:], known
+                token, known = self._random.choice(row), 0
+            self.rows[i], self.predicted[i] = [*row[1:], token], known
         return learned
