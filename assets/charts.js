@@ -93,7 +93,7 @@ export class Charts {
       if (to > from) {
         traces.push({ x: [from, to], y: [level, level], mode: "lines", line: { color: this.good, width: 3 }, hoverinfo: "skip" });
         const saved = passes ? `${count(to - from)} passes saved` : `${seconds(to - from)} saved`;
-        write((from + to) / 2, level, `<b>${saved}</b>`, this.good, { yanchor: "bottom", yshift: 2 });
+        write(to, level, `<b>${saved}</b>`, this.good, { xanchor: "right", yanchor: "bottom", yshift: 2 });
       }
     }
     const layout = this.layout(

@@ -44,21 +44,30 @@ export class Inside {
     const shown = nodes.filter((each) => each.kind !== "pool");
     const last = path.at(-1) ?? 0;
     const bonus = picks[path.length];
-    if (bonus !== undefined) {
-      shown.push({ text: words[bonus] ?? `#${bonus}`, depth: nodes[last].depth + 1, row: nodes[last].row, parent: last, source: "model",
-        sources: ["model"], chance: null, kind: "pick" });
-    }
+    if (bonus !== undefined)
+      shown.push({
+        text: words[bonus] ?? `#${bonus}`,
+        depth: nodes[last].depth + 1,
+        row: nodes[last].row,
+        parent: last,
+        source: "model",
+        sources: ["model"],
+        chance: null,
+        kind: "pick",
+      });
     const rows = new Map([...new Set(shown.map((each) => each.row))].sort((a, b) => a - b).map((row, i) => [row, i]));
     const lefts = columns(shown);
     const place = (each) => ({ x: lefts[each.depth], y: 4 + rows.get(each.row) * ROW, w: width(each) });
     const svg = element("svg", { width: lefts.at(-1), height: rows.size * ROW + 4, "aria-hidden": "true" });
-    for (const each of [...shown].reverse()) {
+    const onPath = (each) => each.kind === "yes" || each.kind === "pick";
+    for (const each of [...shown].sort((a, b) => onPath(a) - onPath(b))) {
       if (each.parent < 0) continue;
       const a = place(nodes[each.parent]);
       const b = place(each);
       const [x0, y0, x1, y1] = [a.x + a.w, a.y + HIGH / 2, b.x, b.y + HIGH / 2];
-      const middle = lefts[each.depth] - GAP / 2;
-      svg.append(element("path", { d: `M${x0} ${y0}H${middle - 5}C${middle + 3} ${y0} ${middle - 5} ${y1} ${x1} ${y1}`, class: `edge ${each.kind}` }));
+      const bend = lefts[each.depth] - GAP / 2;
+      const d = `M${x0} ${y0}H${bend - 5}C${bend + 3} ${y0} ${bend - 5} ${y1} ${x1} ${y1}`;
+      svg.append(element("path", { d, class: `edge ${each.kind}` }));
     }
     for (const each of shown) svg.append(this.box(each, place(each)));
     return svg;

@@ -24,11 +24,11 @@ export const STAGE = `
     <p>Stacked by source; the line is the mean of the last 12 passes.</p><div class="plot" data-id="plot-gain"></div></article>
 </section>
 <section class="card inside" data-id="inside" hidden>
-  <div class="picture"><h2>Inside step <span data-id="step-at"></span></h2><p data-id="step-line"></p>
-    <input type="range" min="1" value="1" data-id="step-slider" aria-label="Step">
-    <p class="context" data-id="context"></p></div>
-  <div class="words"><p class="gist" data-id="gist"></p><ol data-id="reasons"></ol></div>
+  <h2>Inside step <span data-id="step-at"></span></h2><p data-id="step-line"></p>
+  <input type="range" min="1" value="1" data-id="step-slider" aria-label="Step">
+  <p class="context" data-id="context"></p>
   <div class="tree" data-id="tree" tabindex="0" role="region" aria-label="Token tree of this step"></div>
+  <p class="gist" data-id="gist"></p><ol data-id="reasons"></ol>
 </section>
 <footer class="end"><span data-id="fine"></span><button type="button" class="quiet" data-id="download" hidden>Download trace</button></footer>
 <p class="unseen" role="status" data-id="status"></p>
