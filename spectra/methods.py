@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from spectra.budget import AdaptiveBudget, Budget, FixedBudget
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
@@ -10,6 +11,8 @@ from spectra.errors import SpectraError
 from spectra.settings import check_number
 from spectra.target.protocol import StepCost, Target
 
+POOL_WORTH = ((0, 1.54), (1, 1.72), (3, 1.88), (15, 1.98))
+"""(rows, tau) of ten answers of the embedded model, none of them a benchmark's."""
 MOST_NODES = 64
 """The most guessed tokens a step of an adaptive method, where the user names no number."""
 
@@ -43,10 +46,18 @@ def make_method(name: str, target: Target, *, nodes: int | None = None, seed: in
     return method
 
 
-def pool_rows(cost: StepCost, width: int, most: int = 15, tolerance: float = 1.05) -> int:
-    """How many pool rows of `width` tokens are as good as free here: they slow a 16-token step by 5 % at most."""
-    base = cost.seconds(16)
-    return max((w for w in range(most + 1) if cost.seconds(16 + w * width) <= tolerance * base), default=0)
+def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
+    """How many pool rows of `width` tokens pay here, beside a step of `usual` query tokens.
+
+    What rows are worth was measured: tau of the improved CORE with 0, 1, 3 and 15 rows (POOL_WORTH). What they cost is
+    T(q): on a GPU next to nothing, on a CPU often more than they bring.
+    """
+
+    def rate(rows: int) -> float:
+        (w0, v0), (w1, v1) = next(pair for pair in pairwise(POOL_WORTH) if rows <= pair[1][0])
+        return (v0 + (v1 - v0) * (rows - w0) / (w1 - w0)) / cost.seconds(usual + rows * width)
+
+    return max(range(POOL_WORTH[-1][0] + 1), key=rate)
 
 
 def _plain(target: Target, nodes: int | None, seed: int) -> Method:

@@ -68,7 +68,8 @@ class HuggingFaceTarget:
     @property
     def context(self) -> int:
         """Most positions the model was made for (no limit in its config: 2**31)."""
-        return int(getattr(self.config, "max_position_embeddings", None) or 2**31)
+        names = ("max_position_embeddings", "max_seq_len")  # MPT has its own
+        return int(next((limit for name in names if (limit := getattr(self.config, name, None))), 2**31))
 
     @property
     def facts(self) -> Mapping[str, object]:
