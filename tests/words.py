@@ -1,0 +1,17 @@
+"""A tiny tokenizer: one id a word, with or without a chat template."""
+
+from tiny import VOCABULARY
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+TEMPLATE = "{% for m in messages %}user {{ m['content'] }} {% endfor %}{% if add_generation_prompt %}model {% endif %}"
+
+
+def tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
+    words = ["user", "model", "<unk>", *(f"w{i}" for i in range(3, VOCABULARY))]
+    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.decoder = decoders.Fuse()
+    made = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>")
+    made.chat_template = TEMPLATE if chat else None
+    return made
