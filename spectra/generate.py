@@ -28,25 +28,20 @@ def generate(
     numerics: str = "auto",
     seed: int | None = None,
     streamer: Any = None,
-    attention_mask: torch.Tensor | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    use_cache: bool = True,
-    past_key_values: Any = None,
-    position_ids: torch.Tensor | None = None,
-    logits_to_keep: Any = None,
-    **others: Any,
+    **model_kwargs: Any,
 ) -> torch.Tensor:
     """Returns [1, prompt + new] token ids, as `generate` does.
 
     method, nodes, numerics: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws one
     from torch's generator. streamer: transformers drops one given to generate(), bind it here with functools.partial.
+    model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
     Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
     """
     import torch
 
     from spectra.target.load import wrap_model
 
-    _refuse(input_ids, attention_mask, inputs_embeds, use_cache, past_key_values, generation_config, others)
+    _refuse(input_ids, generation_config, model_kwargs)
     prompt = input_ids[0].tolist()
     sampled = bool(generation_config is not None and generation_config.do_sample)
     if seed is None:
@@ -91,15 +86,8 @@ def _room(config: Any, prompt: int) -> int:
     return int(longest) - prompt
 
 
-def _refuse(
-    input_ids: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    inputs_embeds: torch.Tensor | None,
-    use_cache: bool,
-    past_key_values: Any,
-    config: Any,
-    others: dict[str, Any],
-) -> None:
+def _refuse(input_ids: torch.Tensor, config: Any, model_kwargs: dict[str, Any]) -> None:
+    mask, cache = model_kwargs.get("attention_mask"), model_kwargs.get("past_key_values")
     beams = getattr(config, "num_beams", None) or 1
     several = getattr(config, "num_return_sequences", None) or 1
     if beams > 1:
@@ -108,14 +96,16 @@ def _refuse(
         raise SpectraError("num_return_sequences", f"{several}; one sequence at a time, call it once for each")
     if input_ids.shape[0] != 1:
         raise SpectraError("input_ids", f"{input_ids.shape[0]} sequences; one at a time, call it once for each")
-    if attention_mask is not None and not bool(attention_mask.all()):
+    if mask is not None and not bool(mask.all()):
         raise SpectraError("attention_mask", "padding is not supported; give the one sequence without padding")
-    if inputs_embeds is not None:
-        raise SpectraError("inputs_embeds", "not supported; give input_ids")
-    if not use_cache:
+    if not model_kwargs.get("use_cache", True):
         raise SpectraError("use_cache", "False is not supported; leave it on")
-    if past_key_values is not None and past_key_values.get_seq_length() > 0:
+    if cache is not None and cache.get_seq_length() > 0:
         raise SpectraError("past_key_values", "a filled cache is not supported; leave it out")
-    for name in ("assistant_model", "encoder_outputs"):
-        if others.get(name) is not None:
-            raise SpectraError(name, "not supported here; leave it out")
+    if getattr(config, "return_dict_in_generate", False):
+        raise SpectraError("return_dict_in_generate", "not supported; leave it out, token ids are returned")
+    if (getattr(config, "guidance_scale", None) or 1) != 1:
+        raise SpectraError("guidance_scale", "not supported: it runs the model a second time; leave it out")
+    for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
+        if model_kwargs.get(name) is not None:
+            raise SpectraError(name, "not supported; leave it out and give input_ids")

@@ -1,10 +1,20 @@
-"""A tiny tokenizer: one id a word, with or without a chat template."""
+"""A tiny tokenizer: one id a word (with or without a chat template) or a letter."""
+
+import string
 
 from tiny import VOCABULARY
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 TEMPLATE = "{% for m in messages %}user {{ m['content'] }} {% endfor %}{% if add_generation_prompt %}model {% endif %}"
+
+
+def letters() -> PreTrainedTokenizerFast:
+    """One id a letter, for what looks into the tokens' texts."""
+    alphabet = string.ascii_letters + string.digits + "-_"
+    inner = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    inner.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=inner)
 
 
 def tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
