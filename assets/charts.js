@@ -40,7 +40,9 @@ export class Charts {
     this.grid = style.getPropertyValue("--line").trim();
     this.good = style.getPropertyValue("--good").trim();
     this.drawn += 1;
-    await Promise.all([this.drawGrowth(state), this.drawGain(state)]);
+    await this.drawGrowth(state);
+    await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
+    await this.drawGain(state);
     if (this.band.parentNode !== this.gain) this.listen();
   }
 
@@ -114,7 +116,8 @@ export class Charts {
       probe.remove();
       return colour;
     };
-    const traces = this.looks.map(({ source }) => ({
+    const given = new Set(steps.flatMap((step) => step.sources));
+    const traces = this.looks.filter(({ source }) => given.has(source)).map(({ source }) => ({
       type: "bar",
       x: xs,
       y: steps.map((step) => step.sources.filter((s) => s === source).length),

@@ -12,6 +12,7 @@ from spectra.trace import TreeTrace
 from spectra.tree import TokenTree
 from visual import palette
 from visual.figures import figures, seconds_to
+from visual.page import build_page
 from visual.tree import rows
 
 
@@ -71,6 +72,13 @@ def test_every_source_has_a_look_of_its_own() -> None:
     assert set(palette.LOOKS) == set(Source)
     assert len({look.line for look in palette.LOOKS.values()}) == len(Source)
     assert all(f".{source.value}{{" in palette.css() for source in Source)
+
+
+def test_no_handler_is_public_and_the_race_takes_turns() -> None:
+    page = build_page(FakeEngine())
+    assert page.get_api_info() == {"named_endpoints": {}, "unnamed_endpoints": {}}
+    limits = [(fn.concurrency_id, fn.concurrency_limit) for fn in page.fns.values() if fn.name == "start"]
+    assert limits == [("gpu", 1)]
 
 
 def test_the_page_loads_no_model_library() -> None:
