@@ -15,7 +15,7 @@ from spectra.errors import SpectraError
 from spectra.methods import METHODS
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.record import Recording
-from spectra.settings import Sampling
+from spectra.settings import Limits, Sampling, check_number
 from spectra.trace import check_writable, write_text
 
 
@@ -123,6 +123,9 @@ def check_early(chosen: argparse.Namespace) -> None:
         raise SpectraError("prompt", "it is blank; write something")
     if chosen.method not in METHODS:
         raise SpectraError("method", f"{chosen.method!r} is unknown; choose one of {', '.join(METHODS)}")
+    Limits(chosen.max_new_tokens)
+    if chosen.nodes is not None:
+        check_number("nodes", chosen.nodes, 1, 1024, whole=True)
     for field in ("trace", "json"):
         path = getattr(chosen, field)
         if path is not None:
