@@ -4,8 +4,10 @@ No network. The converted folder is complete or absent: it is written beside its
 built again. Does not install the package.
 """
 
+import contextlib
 import hashlib
 import importlib.util
+import io
 import json
 import shutil
 import sys
@@ -35,12 +37,15 @@ def packaged_file() -> Path:
 def embedded_folder() -> Path:
     """A folder that `from_pretrained` reads: bf16 safetensors, config, tokenizer with chat template."""
     folder = cache_home() / NAME
-    if folder.exists():
-        if is_whole(folder):
-            return folder
-        print(f"The copy of {NAME} in {folder} is damaged; building it again.", file=sys.stderr)
-        shutil.rmtree(folder)
-    convert(packaged_file(), folder)
+    if is_whole(folder):
+        return folder
+    damaged = folder.exists()
+    source = packaged_file()
+    line = "is damaged; building it again" if damaged else "is made once from the installed package"
+    print(f"{NAME} in {folder} {line} (about 20 seconds) ...", file=sys.stderr, flush=True)
+    if damaged:
+        shutil.rmtree(folder, ignore_errors=True)
+    convert(source, folder)
     return folder
 
 
@@ -48,21 +53,22 @@ def convert(source: Path, folder: Path) -> None:
     """Unpack the quantised weights to bf16 safetensors at `folder`, by one rename."""
     if digest(source) != SHA256:
         raise SpectraError("model", f"{source.name} in the package {PACKAGE} is damaged; reinstall it: `{INSTALL}`")
-    print(f"Converting {NAME} once into {folder} (about 20 seconds) ...", file=sys.stderr, flush=True)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{NAME}."))
+    work = None
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            source.parent,
-            gguf_file=source.name,
-            quantization_config=GgufConfig(dequantize=True),
-            dtype=torch.bfloat16,
-        )
-        model.save_pretrained(work)
-        AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{NAME}."))
+        with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that cannot be switched off
+            model = AutoModelForCausalLM.from_pretrained(
+                source.parent,
+                gguf_file=source.name,
+                quantization_config=GgufConfig(dequantize=True),
+                dtype=torch.bfloat16,
+            )
+            model.save_pretrained(work)
+            AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
         mark = {path.name: [path.stat().st_size, digest(path)] for path in sorted(work.iterdir())}
         (work / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
         work.rename(folder)
@@ -70,7 +76,8 @@ def convert(source: Path, folder: Path) -> None:
         if not is_whole(folder):  # another process may have finished first
             raise SpectraError("model", f"cannot write {folder} ({error}); set XDG_CACHE_HOME elsewhere") from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if work is not None:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def is_whole(folder: Path) -> bool:
