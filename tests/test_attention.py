@@ -8,7 +8,8 @@ from drafting import random_tree
 
 from spectra.errors import SpectraError
 from spectra.target import attention
-from spectra.target.attention import BLOCK, StepPlan, exact_attention, slot_mask
+from spectra.target.attention import exact_attention
+from spectra.target.lanes import BLOCK, StepPlan, slot_mask
 
 CONTEXTS = (0, 1, 62, 63, 64, 65, 66, 127, 128, 129, 130, 300)
 SHAPES = {"one query head per KV head": (2, 2, 16), "three": (6, 2, 32)}

@@ -12,7 +12,8 @@ from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 from spectra import Limits, Sampling, decode
 from spectra.errors import SpectraError
 from spectra.sampling import Chooser
-from spectra.target import attention, load, preflight
+from spectra.target import attention, load
+from spectra.target.kernels import kernel_of
 from spectra.target.load import wrap_model
 from spectra.target.plan import Plan
 
@@ -94,7 +95,7 @@ def test_fast_numerics_do_not_hold_these_bits(logits_seen):
 def test_kernels_that_add_in_another_order_are_told_apart():
     """What the preflight tries kernels on shows a different order of adding even in a layer of a few columns."""
     layer = torch.nn.Linear(48, 48).bfloat16()
-    function, rows = preflight.kernel_of(layer, torch.bfloat16)
+    function, rows = kernel_of(layer, torch.bfloat16)
     with torch.no_grad():
         result = function(rows)
         weight = function(torch.eye(48).bfloat16()).T.float()

@@ -4,6 +4,7 @@ One sequence at a time, no padding, no batches. The model's attention setting is
 and put back when it closes.
 """
 
+import inspect
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from spectra.sampling import Chooser, Picks
 from spectra.settings import Sampling
 from spectra.target import attention
 from spectra.target.cache import SlabCache
+from spectra.target.lanes import BLOCK, StepPlan
 from spectra.target.plan import Plan
 from spectra.target.protocol import StepCost
 from spectra.tree import ROOT, TokenTree
@@ -126,7 +128,7 @@ class HuggingFaceTarget:
             tokens = [*tokens, *[tokens[-1]] * extra]
             chains = [*chains, *[chains[-1]] * extra]
             rows = [*rows, *[rows[-1]] * (self.plan.fit(asked) - asked)]
-        plan = attention.StepPlan(cache.length, chains, prefill=prefill, wide=self.wide or self.plan.wide)
+        plan = StepPlan(cache.length, chains, prefill=prefill, wide=self.wide or self.plan.wide)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device = self.device
         arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
@@ -144,7 +146,7 @@ class HuggingFaceTarget:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
         return logits[:asked] if picks_rows else logits[list(rows[:asked])]
 
-    def _mask_argument(self, plan: attention.StepPlan | None, device: torch.device) -> Any:
+    def _mask_argument(self, plan: StepPlan | None, device: torch.device) -> Any:
         """4-D masks pass through untouched; models with several kinds of layers take one a kind."""
         kinds = sorted(set(getattr(self.config, "layer_types", None) or ()))
         window = getattr(self.config, "sliding_window", None)
@@ -156,7 +158,7 @@ class HuggingFaceTarget:
         sliding = kinds == ["sliding_attention"] or (not kinds and getattr(self.config, "use_sliding_window", True))
         return self._one_mask(plan, window if sliding else None, device)
 
-    def _one_mask(self, plan: attention.StepPlan | None, window: int | None, device: torch.device) -> torch.Tensor:
+    def _one_mask(self, plan: StepPlan | None, window: int | None, device: torch.device) -> torch.Tensor:
         if plan is None:  # exact attention reads the plan; the mask only has to be there
             return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
         mask = plan.mask(window, device)[None, None]
@@ -189,7 +191,7 @@ class HuggingFaceSession:
                 layers,
                 len(prompt) + room + widest,
                 one_device=not target.spread,
-                block=attention.BLOCK if exact else 1,
+                block=BLOCK if exact else 1,
                 store=torch.float32 if exact and target.device.type == "cpu" and target.dtype.itemsize < 4 else None,
             )
             began = time.perf_counter()
@@ -245,6 +247,4 @@ def _is_chain(chains: Sequence[Sequence[int]]) -> bool:
 
 
 def _accepts(model: Any) -> frozenset[str]:
-    import inspect
-
     return frozenset(inspect.signature(model.forward).parameters)
