@@ -53,7 +53,10 @@ class AdaptiveBudget:
         chance = self.estimates.path_probabilities(tree)
         tree.probability = [None, *chance[1:]]
         ranked = sorted((n for n in range(1, len(tree)) if tree.eligible[n]), key=lambda n: (-chance[n], n))
-        kept = {node for leaf, _ in tree.reads.values() for node in tree.path(leaf)}
+        kept: set[int] = set()
+        for leaf, _ in tree.reads.values():  # rows that ride along, as far as they fit
+            path = kept.union(tree.path(leaf))
+            kept = path if len(path) <= self.most else kept
         free = [n for n in ranked if n not in kept][: max(0, self.most - len(kept))]
         gain = 1.0 + sum(chance[n] for n in kept if tree.eligible[n])
         width = min(len(kept), self.most)

@@ -69,7 +69,7 @@ def _literal(settings: CoreSettings) -> Callable[[Target, int | None, int], Meth
         chosen = settings if target.trees else replace(settings, rows=0)
         width = chosen.order - 1
         full = chosen.rows * width + (chosen.guesses or 0) * width
-        most = full if nodes is None else min(nodes, full)
+        most = min(full if nodes is None else nodes, full, target.widest - 1)
         drafter = SpectraCore(chosen, banned=target.eos, seed=seed)
         return Method("", [drafter], FixedBudget(most), most)
 
@@ -78,7 +78,7 @@ def _literal(settings: CoreSettings) -> Callable[[Target, int | None, int], Meth
 
 def _improved(target: Target, nodes: int | None, seed: int) -> Method:
     width = IMPROVED.order - 1
-    most = nodes or MOST_NODES
+    most = min(nodes or MOST_NODES, target.widest - 1)
     rows = min(pool_rows(target.cost, width), most // (2 * width)) if target.trees else 0
     drafter = SpectraCore(replace(IMPROVED, rows=rows), banned=target.eos, seed=seed)
     return Method("", [drafter], AdaptiveBudget(target.cost, most), most)

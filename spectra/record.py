@@ -1,6 +1,7 @@
 """One answer from text to text, with its trace: what the command line and the page run."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from spectra.decode import decode
@@ -52,7 +53,7 @@ class Recording:
             environment=dict(target.facts),
         )
         self._steps = decode(target, ids, method, sampling=sampling, limits=limits, nodes=nodes)
-        self._text = TextStream(target.tokenizer.decode)
+        self._text = TextStream(partial(target.tokenizer.decode, skip_special_tokens=True))
 
     def __iter__(self) -> Iterator[Step]:
         for step in self._steps:

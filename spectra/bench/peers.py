@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from spectra.settings import Sampling
-from spectra.target.huggingface import synchronize
+from spectra.target.session import synchronize
 
 PEERS: dict[str, dict[str, Any]] = {
     "hf-generate": {},

@@ -6,23 +6,21 @@ and put back when it closes.
 
 import inspect
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from spectra.errors import SpectraError, TargetBusyError
-from spectra.sampling import Chooser, Picks
+from spectra.sampling import Chooser
 from spectra.settings import Sampling
-from spectra.target import attention
 from spectra.target.cache import SlabCache
-from spectra.target.lanes import BLOCK, StepPlan
+from spectra.target.lanes import StepPlan
 from spectra.target.plan import Plan
 from spectra.target.protocol import StepCost
-from spectra.tree import ROOT, TokenTree
+from spectra.target.session import HuggingFaceSession
 
-PREFILL_ROWS = 512
+WIDEST = 1025
 
 
 class HuggingFaceTarget:
@@ -55,6 +53,10 @@ class HuggingFaceTarget:
     @property
     def trees(self) -> bool:
         return self.plan.trees
+
+    @property
+    def widest(self) -> int:
+        return self.plan.buckets[-1] if self.plan.exact else WIDEST
 
     @property
     def device(self) -> torch.device:
@@ -166,80 +168,6 @@ class HuggingFaceTarget:
             return mask
         least = torch.finfo(self.dtype).min  # eager attention adds its mask and is silently wrong with bool
         return torch.zeros(mask.shape, dtype=self.dtype, device=device).masked_fill_(~mask, least)
-
-
-class HuggingFaceSession:
-    """`Session` of one sequence. Holds the target until it is closed."""
-
-    def __init__(
-        self, target: HuggingFaceTarget, prompt: Sequence[int], room: int, widest: int, chooser: Chooser
-    ) -> None:
-        self.target = target
-        self.chooser = chooser
-        self._open = True
-        self._stock_attention = target.config._attn_implementation
-        model = target.model
-        self._training = model.training
-        if target.plan.exact:
-            model.set_attn_implementation(attention.NAME)
-        model.eval()
-        try:
-            widest = target.plan.fit(widest) if target.plan.exact else widest
-            layers = int(target.config.num_hidden_layers)
-            exact = target.plan.exact
-            self.cache = SlabCache(
-                layers,
-                len(prompt) + room + widest,
-                one_device=not target.spread,
-                block=BLOCK if exact else 1,
-                store=torch.float32 if exact and target.device.type == "cpu" and target.dtype.itemsize < 4 else None,
-            )
-            began = time.perf_counter()
-            self._prefill(prompt[:-1])
-            self.prefill_seconds = time.perf_counter() - began
-        except BaseException:
-            self._restore()
-            raise
-
-    def _prefill(self, tokens: Sequence[int]) -> None:
-        with torch.inference_mode():
-            for at in range(0, len(tokens), PREFILL_ROWS):
-                run = tokens[at : at + PREFILL_ROWS]
-                self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
-                self.cache.length += len(run)
-        synchronize(self.target.device)
-
-    def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
-        chains = [[ROOT]]
-        for parent in tree.parents[1:]:
-            chains.append([*chains[parent], len(chains)])
-        asked = {node for node, _ in tree.reads.values()}
-        nodes = [node for node in range(len(tree)) if tree.eligible[node] or node in asked]
-        with torch.inference_mode():
-            logits = self.target.forward(self.cache, tree.tokens, chains, nodes)
-            row_of = {node: row for row, node in enumerate(nodes)}
-            return self.chooser.choose(logits, row_of, tree, tokens)
-
-    def keep(self, path: Sequence[int]) -> None:
-        with torch.inference_mode():
-            self.cache.keep([ROOT, *path])
-
-    def close(self) -> None:
-        if self._open:
-            self._restore()
-            self.target._lock.release()
-
-    def _restore(self) -> None:
-        self._open = False
-        if self.target.plan.exact:
-            self.target.model.set_attn_implementation(self._stock_attention)
-        self.target.model.train(self._training)
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait for queued work, so that a clock read next to it is true."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _is_chain(chains: Sequence[Sequence[int]]) -> bool:

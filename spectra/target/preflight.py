@@ -14,10 +14,11 @@ import torch
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
-from spectra.target.huggingface import HuggingFaceSession, HuggingFaceTarget, synchronize
+from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.kernels import LADDER, equal_pairs, kernel_of, sample_layers
 from spectra.target.plan import Plan
 from spectra.target.protocol import StepCost
+from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256

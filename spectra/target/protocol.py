@@ -86,6 +86,11 @@ class Target(Protocol):
         ...
 
     @property
+    def widest(self) -> int:
+        """Most query tokens of one step."""
+        ...
+
+    @property
     def facts(self) -> Mapping[str, object]:
         """What a trace records of the target: dtype, numerics, device, versions."""
         ...
