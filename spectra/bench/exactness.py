@@ -1,10 +1,9 @@
 """Count how often speculative output equals plain decoding's, token for token, by numerics and temperature."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from spectra.bench.rows import Rows, show_progress
 from spectra.bench.tasks import Prompt
 from spectra.errors import SpectraError
 from spectra.metrics import distinct4, first_difference
@@ -19,11 +18,9 @@ def count_identical(
 
     Appends a row a comparison to `out`/exactness.jsonl, skipping known ones.
     """
-    file = out / "exactness.jsonl"
-    out.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    rows = Rows(out, "exactness.jsonl")
     numerics = target.plan.numerics
-    known = {(r["id"], r["method"], r["temperature"], r["numerics"], r["max_new_tokens"]) for r in rows}
+    known = {(r["id"], r["method"], r["temperature"], r["numerics"], r["max_new_tokens"]) for r in rows.all}
     for number, prompt in enumerate(prompts, 1):
         for temperature in temperatures:
             wanted = [m for m in methods if (prompt.id, m, temperature, numerics, tokens) not in known]
@@ -40,14 +37,11 @@ def count_identical(
                     "identical": difference is None, "first_difference": difference,
                     "distinct4": round(distinct4(plain), 4), **target.facts,
                 }  # fmt: skip
-                rows.append(row)
-                with file.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(row) + "\n")
-        print(f"\r{number}/{len(prompts)} prompts", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+                rows.add(row)
+        show_progress(number, len(prompts))
     ids = {prompt.id for prompt in prompts}
     counts: dict[tuple[str, float], tuple[int, int]] = {}
-    for row in rows:
+    for row in rows.all:
         if row["id"] in ids and row["numerics"] == numerics and row["max_new_tokens"] == tokens:
             same, of = counts.get((row["method"], row["temperature"]), (0, 0))
             counts[row["method"], row["temperature"]] = (same + row["identical"], of + 1)

@@ -1,12 +1,11 @@
 """Time methods on the same prompts, in turn for each prompt so that drift hits all alike. Resumable, one row a run."""
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from spectra.bench.peers import PEERS, run_peer
+from spectra.bench.rows import Rows, show_progress
 from spectra.bench.tasks import Prompt
 from spectra.decode import decode
 from spectra.metrics import distinct4, first_difference, summarize
@@ -30,11 +29,9 @@ def run_methods(
     Plain decoding always runs, first. seconds: prefill included for every method; the warm-up is not recorded.
     """
     methods = ["autoregressive", *[m for m in methods if m != "autoregressive"]]
-    out.mkdir(parents=True, exist_ok=True)
-    file = out / "rows.jsonl"
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-    done = {(row["id"], row["method"], row["repeat"]) for row in rows}
-    plain = {row["id"]: row["output"] for row in rows if row["method"] == "autoregressive"}
+    rows = Rows(out, "rows.jsonl")
+    done = {(row["id"], row["method"], row["repeat"]) for row in rows.all}
+    plain = {row["id"]: row["output"] for row in rows.all if row["method"] == "autoregressive"}
     for method in methods:
         _run_one(target, prompts[0], method, sampling, min(16, max_new_tokens), nodes)  # warm-up
     for number, prompt in enumerate(prompts, 1):
@@ -46,19 +43,13 @@ def run_methods(
                 if method == "autoregressive":
                     plain[prompt.id] = tokens
                     row["output"] = tokens
-                row |= {
-                    "repeat": repeat,
-                    "identical": first_difference(plain[prompt.id], tokens) is None,
-                    "first_difference": first_difference(plain[prompt.id], tokens),
-                    **target.facts,
-                }
-                rows.append(row)
-                with file.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(row) + "\n")
-        print(f"\r{number}/{len(prompts)} prompts", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+                difference = first_difference(plain[prompt.id], tokens)
+                row |= {"repeat": repeat, "identical": difference is None, "first_difference": difference}
+                row |= target.facts
+                rows.add(row)
+        show_progress(number, len(prompts))
     ids = {prompt.id for prompt in prompts}
-    return [row for row in rows if row["id"] in ids and row["method"] in methods]
+    return [row for row in rows.all if row["id"] in ids and row["method"] in methods]
 
 
 def _run_one(

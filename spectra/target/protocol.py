@@ -1,6 +1,6 @@
 """What decoding asks of a model: score a whole token tree in one forward pass, keep one branch of it. No torch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -66,9 +66,6 @@ class Session(Protocol):
     def close(self) -> None:
         """Give the target back. Safe to call twice."""
         ...
-
-
-Processor = Callable[[Sequence[int], object], object]
 
 
 class Target(Protocol):
