@@ -12,6 +12,9 @@ class Source(StrEnum):
     BACKWARD = "backward"
     RETRIEVAL = "retrieval"
     POOL = "pool"
+    NGRAM = "ngram"
+    RECYCLED = "recycled"
+    AUTOMATON = "automaton"
 
 
 @dataclass(frozen=True, slots=True)
