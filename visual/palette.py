@@ -37,17 +37,17 @@ LOOKS: dict[Source, Look] = {
         "Candidate pool", "A guess that earlier forward passes were already refining", "#CC79A7", "#CC79A7", "double"
     ),
     Source.NGRAM: Look(
-        "N-grams of the text", "What followed the same last words earlier in this text", "#7A5AC8", "#B39DF3", "solid"
+        "N-grams of the text", "What followed the same last words earlier in this text", "#7A5AC8", "#B39DF3", "groove"
     ),
     Source.RECYCLED: Look(
         "Recycled",
         "What the model found likely after this token the last time it was scored",
         "#D55E00",
         "#FF8A4C",
-        "dashed",
+        "ridge",
     ),
     Source.AUTOMATON: Look(
-        "Suffix automaton", "What followed the longest repeat of this text's end", "#8A6D00", "#D9C65A", "dotted"
+        "Suffix automaton", "What followed the longest repeat of this text's end", "#8A6D00", "#D9C65A", "outset"
     ),
     Source.MODEL: Look(
         "Model itself", "The model's own pick: one from every forward pass", "#C3C7CE", "#4D5462", "none"
