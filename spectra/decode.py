@@ -39,7 +39,7 @@ def decode(
     limits = limits or Limits(eos=target.eos)
     if isinstance(method, str):
         method = make_method(method, target, nodes=nodes, seed=sampling.seed)
-    session = target.start(prompt, limits.max_new_tokens, method.most + 1, sampling, **session_options)
+    session = target.start(prompt, limits.max_new_tokens, method.most + 1, sampling, top=method.top, **session_options)
     try:
         tokens, produced, index, finish = list(prompt), 0, 0, ""
         clock = _Clock()
@@ -65,7 +65,7 @@ def decode(
 
             session.keep(path)
             tokens += emitted
-            outcome = Outcome(tree, path, emitted, scored.read, scored.known)
+            outcome = Outcome(tree, path, emitted, scored.read, scored.known, scored.top)
             for drafter in method.drafters:
                 drafter.observe(tokens, outcome)
             method.budget.observe(grown, emitted)

@@ -19,12 +19,16 @@ MOST_NODES = 64
 
 @dataclass(slots=True)
 class Method:
-    """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go."""
+    """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go.
+
+    most: guessed tokens a step. top: how many likely tokens of each scored node the drafters want (`Outcome.top`).
+    """
 
     name: str
     drafters: Sequence[Drafter]
     budget: Budget
     most: int
+    top: int = 0
 
 
 @dataclass(frozen=True, slots=True)

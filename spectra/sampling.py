@@ -56,27 +56,30 @@ class Chooser:
     """Turns the logits of one forward pass into picks, for one answer.
 
     processors: any transformers processors; with one that reads the tokens, picks are made node by node as the walk
-    reaches them, each with exactly the tokens plain decoding would have had.
+    reaches them, each with exactly the tokens plain decoding would have had. top: how many likely tokens of each row
+    are read as well.
     """
 
-    def __init__(self, sampling: Sampling, processors: Sequence[Any] | None = None) -> None:
+    def __init__(self, sampling: Sampling, processors: Sequence[Any] | None = None, *, top: int = 0) -> None:
         self.sampling = sampling
+        self.top = top
         self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
         self.blind = all(isinstance(p, BLIND) for p in self.processors)
 
     def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
         """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
+        extras = torch.cat([reads, self._top(logits)]) if self.top else reads
         if self.sampling.greedy and not self.processors:
-            picked = torch.cat([logits.argmax(-1), reads]).tolist()  # the one copy to the host
+            picked = torch.cat([logits.argmax(-1), extras]).tolist()  # the one copy to the host
             picks = {node: picked[row] for node, row in row_of.items()}
-            return Picks(picks.__getitem__, dict(zip(tree.reads, picked[len(logits) :], strict=True)), picks)
+            return Picks(picks.__getitem__, picks, *self._unpack(picked[len(logits) :], row_of, tree))
         if self.blind and logits.device.type != "cpu":  # on the CPU a copy is free and unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
             drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
-            both = torch.cat([torch.stack(drawn), reads]).tolist()
+            both = torch.cat([torch.stack(drawn), extras]).tolist()
             picks = dict(zip(nodes, both, strict=False))
-            return Picks(picks.__getitem__, dict(zip(tree.reads, both[len(nodes) :], strict=True)), picks)
+            return Picks(picks.__getitem__, picks, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
@@ -84,7 +87,7 @@ class Chooser:
             walked[node] = int(self._pick(logits[row_of[node]], before, len(tokens) + tree.depths[node]))
             return walked[node]
 
-        return Picks(lazily, dict(zip(tree.reads, reads.tolist(), strict=True)), walked)
+        return Picks(lazily, walked, *self._unpack(extras.tolist(), row_of, tree))
 
     def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
         """row [vocabulary] -> the pick as a 0-d tensor. position: absolute, of the token being picked."""
@@ -107,16 +110,35 @@ class Chooser:
             scores[torch.tensor(rows, device=logits.device)[:, None], banned] = float("-inf")
         return scores.argmax(-1)
 
+    def _top(self, logits: torch.Tensor) -> torch.Tensor:
+        """The `top` most likely tokens of each row, best first, of equals the lowest id; flat, [rows * top]."""
+        scores, ids = logits.topk(self.top)
+        ids, order = ids.sort(-1)
+        ranked = scores.gather(-1, order).sort(dim=-1, descending=True, stable=True).indices
+        return ids.gather(-1, ranked).flatten()
+
+    def _unpack(
+        self, extras: list[int], row_of: dict[int, int], tree: TokenTree
+    ) -> tuple[dict[int, int], dict[int, list[int]]]:
+        """(answers by ticket, likely tokens by node) out of what came back beside the picks."""
+        asked, k = len(tree.reads), self.top
+        reads = dict(zip(tree.reads, extras[:asked], strict=True))
+        return reads, {n: extras[asked + r * k : asked + (r + 1) * k] for n, r in row_of.items()} if k else {}
+
 
 class Picks:
     """The outcome of one pass (`Scored`): `pick(node)` for eligible nodes, `read(ticket)` for what the tree asked.
 
-    known: picks that have been made, by node; all of them after a greedy pass.
+    known: picks that have been made, by node; all of them after a greedy pass. top: likely tokens of each scored node,
+    best first; empty unless the chooser reads them.
     """
 
-    def __init__(self, pick: Callable[[int], int], reads: dict[int, int], known: dict[int, int]) -> None:
+    def __init__(
+        self, pick: Callable[[int], int], known: dict[int, int], reads: dict[int, int], top: dict[int, list[int]]
+    ) -> None:
         self.pick = pick
         self.known = known
+        self.top = top
         self._reads = reads
 
     def read(self, ticket: int) -> int | None:

@@ -81,6 +81,18 @@ def test_what_a_tree_asks_is_the_best_token_outside_a_set():
         assert torch.equal(logits, before)
 
 
+def test_likely_tokens_of_every_row_beside_the_picks_and_the_answers():
+    tree = random_tree(random.Random(6), 4)
+    tickets = [tree.ask(2), tree.ask(1, {49})]
+    logits = torch.arange(50.0).repeat(4, 1)
+    logits[1, [7, 3, 30]] = 60.0  # equals: lowest id first
+    for sampling in (Sampling(), Sampling(0.7), Sampling(repetition_penalty=1.3)):
+        picks = Chooser(sampling, top=3).choose(logits, {0: 0, 1: 1, 3: 2, 2: 3}, tree, [1])
+        assert picks.top == {0: [49, 48, 47], 1: [3, 7, 30], 3: [49, 48, 47], 2: [49, 48, 47]}
+        assert [picks.read(t) for t in tickets] == [49, 3]
+        assert choose(sampling, logits, tree, [1])[1].top == {}
+
+
 class Same(LogitsProcessor):
     """Changes nothing, but the engine cannot know that."""
 

@@ -13,6 +13,7 @@ class Outcome:
 
     read(ticket): the answer to `tree.ask`, None when that node was cut.
     known: the target's own next token at every node where it is known (all scored ones after a greedy pass).
+    top: the target's most likely tokens at every scored node, best first; empty unless the method asks (`Method.top`).
     """
 
     tree: TokenTree
@@ -20,6 +21,7 @@ class Outcome:
     emitted: Sequence[int]
     read: Callable[[int], int | None]
     known: Mapping[int, int] = field(default_factory=dict)
+    top: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 class Drafter(Protocol):

@@ -88,6 +88,8 @@ class HuggingFaceTarget:
         widest: int,
         sampling: Sampling,
         processors: Sequence[Any] | None = None,
+        *,
+        top: int = 0,
     ) -> "HuggingFaceSession":
         """See `Target.start`. processors: transformers logits processors in place of those `sampling` implies."""
         if not prompt:
@@ -104,7 +106,7 @@ class HuggingFaceTarget:
         if not self._lock.acquire(blocking=False):
             raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
         try:
-            return HuggingFaceSession(self, prompt, room, widest, Chooser(sampling, processors))
+            return HuggingFaceSession(self, prompt, room, widest, Chooser(sampling, processors, top=top))
         except BaseException:
             self._lock.release()
             raise

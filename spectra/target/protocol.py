@@ -36,10 +36,12 @@ class StepCost:
 class Scored(Protocol):
     """The outcome of one forward pass over a tree.
 
-    known: the target's picks that have been made so far, by node.
+    known: the target's picks that have been made so far, by node. top: the most likely tokens of each scored node, best
+    first; empty unless `start` was asked for them.
     """
 
     known: dict[int, int]
+    top: dict[int, list[int]]
 
     def pick(self, node: int) -> int:
         """The target's own token after an eligible node, drawn for that output position."""
@@ -92,10 +94,11 @@ class Target(Protocol):
         """What a trace records of the target: dtype, numerics, device, versions."""
         ...
 
-    def start(self, prompt: Sequence[int], room: int, widest: int, sampling: Sampling) -> Session:
+    def start(self, prompt: Sequence[int], room: int, widest: int, sampling: Sampling, *, top: int = 0) -> Session:
         """Open a sequence and prefill all of `prompt` but its last token.
 
-        room: tokens the answer may add. widest: most nodes a tree may have, the root included.
+        room: tokens the answer may add. widest: most nodes a tree may have, the root included. top: how many likely
+        tokens of each scored node every step tells (`Scored.top`).
         Raises SpectraError when prompt and answer do not fit the context; TargetBusyError while another is open.
         """
         ...
