@@ -10,7 +10,8 @@ from typing import Any
 
 from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
-from spectra.methods import Method, make_method
+from spectra.methods import make_method
+from spectra.preset import Method
 from spectra.settings import Limits, Sampling
 from spectra.target.protocol import Target
 from spectra.trace import StepTrace, TreeTrace

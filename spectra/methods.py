@@ -1,13 +1,14 @@
 """Named presets: what a method drafts with and how wide its steps may be. A dict, no registry."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
-from spectra.budget import AdaptiveBudget, Budget, FixedBudget
+from spectra.baselines import baselines
+from spectra.budget import AdaptiveBudget, FixedBudget
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
-from spectra.drafters.protocol import Drafter
 from spectra.errors import SpectraError
+from spectra.preset import Method, Preset
 from spectra.settings import check_number
 from spectra.target.protocol import StepCost, Target
 
@@ -15,28 +16,6 @@ POOL_WORTH = ((0, 1.54), (1, 1.72), (3, 1.88), (15, 1.98))
 """(rows, tau) of ten answers of the embedded model, none of them a benchmark's."""
 MOST_NODES = 64
 """The most guessed tokens a step of an adaptive method, where the user names no number."""
-
-
-@dataclass(slots=True)
-class Method:
-    """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go.
-
-    most: guessed tokens a step. top: how many likely tokens of each scored node the drafters want (`Outcome.top`).
-    """
-
-    name: str
-    drafters: Sequence[Drafter]
-    budget: Budget
-    most: int
-    top: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """summary: one line for people. build(target, nodes or None, seed) makes a `Method` under any name."""
-
-    summary: str
-    build: Callable[[Target, int | None, int], Method]
 
 
 def make_method(name: str, target: Target, *, nodes: int | None = None, seed: int = 0) -> Method:
@@ -103,4 +82,5 @@ METHODS: dict[str, Preset] = {
     "spectra-paper-core-no-subngram": Preset(
         "ablation: only whole rows enter the dictionaries", _literal(replace(PAPER, subngrams=False))
     ),
+    **baselines(),
 }

@@ -4,7 +4,7 @@ import random
 
 from spectra.budget import AdaptiveBudget, FixedBudget
 from spectra.guess import Guess, Source
-from spectra.methods import Method
+from spectra.preset import Method
 from spectra.tree import ROOT, TokenTree
 
 KINDS = ("right", "wrong", "almost", "branches", "duplicates", "eos", "empty", "deep", "chaos")
@@ -92,9 +92,9 @@ class Scripted:
                 tree.ask(node, frozenset(self._noise(3)) if self.dice.random() < 0.5 else ())
 
 
-def method_of(drafters, most=128, cost=None):
+def method_of(drafters, most=128, cost=None, top=0):
     """cost: None for a fixed budget, else an adaptive one."""
-    return Method("test", list(drafters), AdaptiveBudget(cost, most) if cost else FixedBudget(most), most)
+    return Method("test", list(drafters), AdaptiveBudget(cost, most) if cost else FixedBudget(most), most, top)
 
 
 def random_tree(dice, size, vocabulary=64, *, wide=False):

@@ -31,11 +31,13 @@ MAY_IMPORT = {
     "trace": {"errors", "guess", "tree"},
     "metrics": {"guess", "trace", "tree"},
     "budget": {"guess", "tree", "target.protocol"},
+    "preset": {"budget", "drafters.protocol", "target.protocol"},
     "sampling": {"settings", "tree"},
     "decode": {
         "drafters.protocol",
         "guess",
         "methods",
+        "preset",
         "settings",
         "target.protocol",
         "trace",

@@ -13,7 +13,8 @@ from spectra.drafters.ngrams import BackwardDictionary, ForwardDictionary
 from spectra.drafters.pool import CandidatePool
 from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
-from spectra.methods import Method, make_method
+from spectra.methods import make_method
+from spectra.preset import Method
 from spectra.tree import ROOT, TokenTree
 
 

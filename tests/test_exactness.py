@@ -13,7 +13,12 @@ from reference import plain
 from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 
 from spectra import Limits, Sampling, decode
+from spectra.drafters.anpd import Anpd
+from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import CoreSettings, SpectraCore
+from spectra.drafters.lookahead import Lookahead
+from spectra.drafters.prompt_lookup import PromptLookup
+from spectra.drafters.recycling import Recycling
 from spectra.methods import METHODS
 
 CHUNKS = 10
@@ -53,13 +58,32 @@ def random_core(dice):
     return CoreSettings(**settings)
 
 
+def random_baselines(dice, eos):
+    """One to three drafters of other methods in one tree, their order and sizes drawn."""
+    banned, small = dice.choice(((), eos)), dice.choice((1, 2, 3, 5))
+    make = {
+        "anpd": lambda: Anpd(order=small + 1, length=dice.choice((1, 5)), banned=banned),
+        "prompt-lookup": lambda: PromptLookup(order=small, length=dice.choice((1, 10)), banned=banned),
+        "automaton": lambda: SuffixAutomaton(ranks=small, depth=dice.choice((1, 4, 16)), banned=banned),
+        "recycling": lambda: Recycling(nodes=dice.choice((1, 9, 80)), ranks=small, banned=banned),
+        "lookahead": lambda: Lookahead(
+            window=dice.choice((0, 1, 2, 7)), order=small + 1, guesses=small, banned=banned, seed=dice.randrange(99)
+        ),
+    }
+    names = dice.sample(list(make), dice.choice((1, 1, 2, 3)))
+    return [make[name]() for name in names], names
+
+
 def random_method(dice, target, truth, prompt, eos):
     """(a method or preset name, nodes, what to call it)."""
     cost = dice.choice((None, COST, FREE))
     draw = dice.random()
     if draw < 0.25:
         return dice.choice(list(METHODS)), dice.choice((None, None, 1, 5, 30)), "preset"
-    if draw < 0.6:
+    if draw < 0.5:
+        drafters, names = random_baselines(dice, eos)
+        return method_of(drafters, dice.choice((4, 30, 160)), cost, top=dice.choice((3, 8))), None, names
+    if draw < 0.75:
         settings = random_core(dice)
         drafter = SpectraCore(settings, banned=dice.choice(((), eos)), seed=dice.randrange(99))
         most = 2 * settings.rows * (settings.order - 1) + dice.choice((1, 8, 64))

@@ -1,0 +1,118 @@
+"""A suffix automaton over prompt and output: guess what followed the longest earlier match of the text's end.
+
+The idea is SAM decoding's (2411.10666); the automaton is Blumer et al.'s (1985). The longer the match, the longer the
+guess.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from spectra.drafters.protocol import Outcome
+from spectra.guess import Guess, Source
+from spectra.tree import TokenTree
+
+LINKS = 32
+"""How many matches, the longest first, are looked at and kept up to date: only looping text has more."""
+
+
+class SuffixAutomaton:
+    """The drafter: for each of the `ranks` longest matches that go on differently, what followed its newest occurrence.
+
+    depth: the longest guess; a match of n tokens gives at most n + 1. banned: tokens that are never guessed.
+    """
+
+    def __init__(self, *, ranks: int = 1, depth: int = 16, banned: Collection[int] = ()) -> None:
+        self.ranks, self.depth = ranks, depth
+        self.banned = banned
+        self.automaton = Automaton()
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        for token in prompt:
+            self.automaton.push(token)
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        offered: set[int] = set()
+        for match, at in islice(self.automaton.matches(), LINKS):
+            first = tokens[at]
+            if first in offered or first in self.banned:
+                continue
+            run = self._run(tokens, at, min(match + 1, self.depth))
+            tree.insert(Guess(run, Source.AUTOMATON, len(offered), match))
+            offered.add(first)
+            if len(offered) == self.ranks:
+                return
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        for token in outcome.emitted:
+            self.automaton.push(token)
+
+    def _run(self, tokens: Sequence[int], at: int, length: int) -> tuple[int, ...]:
+        """`length` tokens from `at`, up to a banned one. Past the end of the text the run goes on with itself."""
+        run: list[int] = []
+        for place in range(at, at + length):
+            token = tokens[place] if place < len(tokens) else run[place - len(tokens)]
+            if token in self.banned:
+                break
+            run.append(token)
+        return tuple(run)
+
+
+class Automaton:
+    """Every substring of a text, built token by token in amortised constant time. A state is a set of substrings that
+    end at the same places; state 0 is the empty one.
+
+    Columns, one entry a state: `_next` (token -> state), `_link` (state of the longest suffix that ends at more
+    places), `_length` (of its longest substring), `_end` (the newest known place of its last token).
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._next: list[dict[int, int]] = [{}]
+        self._link, self._length, self._end = [-1], [0], [-1]
+        self._last = 0
+
+    def push(self, token: int) -> None:
+        """Add a token to the end of the text."""
+        for state in islice(self._suffixes(self._last), LINKS):
+            self._end[state] = self.size - 1
+        state, at = self._add(self._length[self._last] + 1, self.size, {}), self._last
+        while at >= 0 and token not in self._next[at]:
+            self._next[at][token] = state
+            at = self._link[at]
+        if at >= 0:
+            self._link[state] = self._split(at, token)
+        self._last = state
+        self.size += 1
+
+    def matches(self) -> Iterator[tuple[int, int]]:
+        """(length, place after it) of the newest earlier occurrence of each suffix that has one, longest first.
+
+        Suffixes with the same occurrences count once, as the longest of them.
+        """
+        for state in self._suffixes(self._link[self._last]):
+            yield self._length[state], self._end[state] + 1
+
+    def _suffixes(self, state: int) -> Iterator[int]:
+        """The state and its links, the empty state left out."""
+        while state > 0:
+            yield state
+            state = self._link[state]
+
+    def _split(self, at: int, token: int) -> int:
+        """The state of the longest substring of `at` followed by `token`, made a state of its own where it is none."""
+        known, length = self._next[at][token], self._length[at] + 1
+        if self._length[known] == length:
+            return known
+        twin = self._add(length, self._end[known], dict(self._next[known]), self._link[known])
+        while at >= 0 and self._next[at].get(token) == known:
+            self._next[at][token] = twin
+            at = self._link[at]
+        self._link[known] = twin
+        return twin
+
+    def _add(self, length: int, end: int, follow: dict[int, int], link: int = 0) -> int:
+        self._next.append(follow)
+        self._link.append(link)
+        self._length.append(length)
+        self._end.append(end)
+        return len(self._next) - 1
