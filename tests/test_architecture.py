@@ -15,7 +15,10 @@ TORCH = {
     "spectra/sampling.py",
     "spectra/generate.py",
     "spectra/cli.py",
-    "spectra/datastore/build.py",
+    "spectra/datastore/__main__.py",
+    "spectra/datastore/score.py",
+    "spectra/datastore/selftext.py",
+    "spectra/datastore/team.py",
     "spectra/drafters/draft_model.py",
     "spectra/bench/peers.py",
 }
@@ -30,7 +33,8 @@ MAY_IMPORT = {
     "verify": {"tree"},
     "trace": {"errors", "guess", "tree"},
     "metrics": {"guess", "trace", "tree"},
-    "budget": {"guess", "tree", "target.protocol"},
+    "budget": {"estimates", "tree", "target.protocol"},
+    "estimates": {"guess", "tree"},
     "preset": {"budget", "drafters.protocol", "target.protocol"},
     "sampling": {"settings", "tree"},
     "decode": {

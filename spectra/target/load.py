@@ -3,6 +3,9 @@
 import logging
 import os
 import warnings
+from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,6 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
 from spectra.target.facts import plan_path, recall_plan, remember_plan
@@ -32,6 +36,7 @@ def load_target(
     dtype: str = "auto",
     numerics: str = "auto",
     device_map: Any = None,
+    datastores: Iterable[str | os.PathLike[str]] | None = (),
     **options: Any,
 ) -> HuggingFaceTarget:
     """Load a causal language model as a target.
@@ -40,32 +45,63 @@ def load_target(
     default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
     "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (stock kernels) or
     "auto" (exact in 16 bits where it can be had). device_map, options: handed to `from_pretrained` (`device_map="auto"`
-    spreads the layers with accelerate).
+    spreads the layers with accelerate). datastores: folders of stores to retrieve from; () are those that come with the
+    project and fit the tokenizer, None is none.
     Raises SpectraError naming the argument that is wrong.
     """
-    check_choice("dtype", dtype, ("auto", *DTYPES))
     check_choice("numerics", numerics, NUMERICS)
+    network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
+    target = wrap_model(network, tokenizer, numerics=numerics, name=name)
+    if datastores is not None:
+        target.stores = fitting_stores(tokenizer, datastores, model=name)
+        if not target.stores:
+            log.warning(f"no datastore fits {name}: method spectra runs as spectra-core")
+    return target
+
+
+def load_network(
+    model: str | os.PathLike[str] | None = None,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    device_map: Any = None,
+    **options: Any,
+) -> tuple[Any, Any, str]:
+    """(model, tokenizer, name) as transformers loads them, nothing measured. See `load_target` for the arguments."""
+    check_choice("dtype", dtype, ("auto", *DTYPES))
     place = check_device(device)
     kind = default_dtype(place) if dtype == "auto" else DTYPES[dtype]
+    with _named_failure(model) as (folder, name, cached):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
+        network = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
+        )
+    if device_map is None:
+        network.to(place)
+    return network, tokenizer, name
+
+
+def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, str]:
+    """(tokenizer, name) of a model that is not loaded."""
+    with _named_failure(model) as (folder, name, cached):
+        return AutoTokenizer.from_pretrained(folder, local_files_only=cached), name
+
+
+@contextmanager
+def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[tuple[str, str, bool]]:
+    """(what to load, its name, whether only files that are here may be used); what fails inside names the model."""
     folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
-        cached = local or only_cached(folder)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
-        network = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
-        )
+        name = embedded.NAME if model is None else Path(folder).name if local else folder
+        yield folder, name, local or only_cached(folder)
     except Exception as error:  # hub, file, config and import errors differ by version; the cause is named
         first = str(error).strip().splitlines() or [type(error).__name__]
         raise SpectraError(
             "model", f"cannot load {folder!r} ({first[0][:160]}); give a folder or a hub id that can be reached"
         ) from error
-    if device_map is None:
-        network.to(place)
-    name = embedded.NAME if model is None else Path(folder).name if local else folder
-    return wrap_model(network, tokenizer, numerics=numerics, name=name)
 
 
 def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", name: str = "") -> HuggingFaceTarget:

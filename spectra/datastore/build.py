@@ -1,0 +1,156 @@
+"""A corpus to a datastore: read, score, select, index, rename. Goes on where a killed build was.
+
+Processes of one launch share the scoring; the first does the rest.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from spectra.datastore.card import read_card
+from spectra.datastore.corpus import Corpus
+from spectra.datastore.finish import TEXTS, put_in_place, restore, write_store
+from spectra.datastore.gather import Gathering
+from spectra.datastore.index import token_type
+from spectra.datastore.language import Language
+from spectra.datastore.merge import adopt, check_base, merged_facts
+from spectra.datastore.score import score
+from spectra.datastore.select import select
+from spectra.datastore.settings import BuildSettings
+from spectra.datastore.sources import read_sources
+from spectra.datastore.team import Team, gathered
+from spectra.datastore.work import Work
+from spectra.errors import SpectraError
+from spectra.target.load import load_network, load_tokenizer
+
+DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built. base: a store whose texts are merged in. command: for the card.
+
+    model, device, dtype: as for `load_target`. force: a store of this name and unfinished other work may go.
+    """
+
+    corpus: Corpus
+    out: Path
+    settings: BuildSettings
+    model: str | None = None
+    device: str | None = None
+    dtype: str = "auto"
+    licence: str = "not stated"
+    command: str = ""
+    base: Path | None = None
+    force: bool = False
+
+
+def build(order: Order) -> dict[str, Any]:
+    """Build the store; returns its card. Raises SpectraError naming what is wrong and what was kept."""
+    tokenizer, name = load_tokenizer(order.model)
+    language = Language(tokenizer, name)
+    work = Work(order.out, np.dtype(token_type(language.vocabulary)))
+    try:
+        with gathered(order.device) as team, ExitStack() as held:
+            recipe: dict[str, Any] = {}
+            if team.first:
+                restore(order.out)
+                recipe = describe(order, language)
+                held.enter_context(work.locked(recipe, force=order.force))
+                read(order, work, language)
+            team.wait()
+            if order.settings.refine:
+                score_all(order, work, language, team)
+            team.wait()
+            return finish(order, work, language, recipe) if team.first else {}
+    except OSError as error:
+        reason = error.strerror or error
+        raise SpectraError(
+            "out", f"cannot write {order.out} ({reason}); free some space or make it writable: the work so far is kept"
+        ) from error
+
+
+def describe(order: Order, language: Language) -> dict[str, Any]:
+    """All that the result depends on. Raises SpectraError for a store that is in the way or does not fit."""
+    if order.out.exists() and not order.force and order.out != order.base:
+        raise SpectraError("out", f"{order.out} exists; choose another folder or pass --force to replace it")
+    if order.base is not None:
+        check_base(read_card(order.base), language)
+    return {
+        "settings": order.settings.to_dict(),
+        "corpus": order.corpus.facts(),
+        "model": language.model,
+        "dtype": order.dtype,
+        "tokenizer_sha256": language.sha256,
+        "base": read_card(order.base)["sha256"] if order.base else None,
+    }
+
+
+def read(order: Order, work: Work, language: Language) -> None:
+    """First phase, unless it is done."""
+    state = work.read_progress()
+    if state.get("done"):
+        return
+    gathering = Gathering(work, order.settings, language.encode)
+    gathering.resume()
+    if order.base is not None and not state:
+        adopt(order.base, gathering)
+    corpus = order.corpus
+    with tqdm(total=corpus.size or None, desc="reading", unit="B", unit_scale=True, delay=1) as bar:
+        gathering.run(corpus, lambda: bar.update(corpus.position - bar.n))
+    if gathering.counts["texts"] == 0 or not gathering.rows:
+        seen = gathering.counts
+        why = ", ".join(f"{seen[name]} {name}" for name in DROPPED if seen[name])
+        work.drop()
+        raise SpectraError("corpus", f"no text of it is left of {seen['texts']} ({why or 'it is empty'}); give more")
+
+
+def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
+    """Second phase: this process's share."""
+    state = work.read_progress()
+    rows = state["rows"]
+    if np.isnan(work.read_scores(rows)).any():
+        model, _, _ = load_network(order.model, device=order.device or team.device, dtype=order.dtype)
+        model.eval()
+        header = language.header(order.settings.header)
+        longest = int(order.settings.window) + len(header)
+        limit = int(getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31)
+        if longest > limit:
+            raise SpectraError("window", f"{longest} tokens do not fit the context of {limit}; give a smaller one")
+        share = state["tokens"] // team.processes
+        with tqdm(total=share, desc="scoring", unit=" tokens", unit_scale=True, delay=1, disable=not team.first) as bar:
+            score(
+                work, rows, model, header,
+                budget=order.settings.batch_tokens,
+                process=team.process,
+                processes=team.processes,
+                progress=lambda tokens: bar.update(tokens),
+            )  # fmt: skip
+
+
+def finish(order: Order, work: Work, language: Language, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Third and last phase."""
+    state = work.read_progress()
+    old = len(np.load(order.base / TEXTS, mmap_mode="r")) if order.base else 0
+    selection = select(work, state["rows"], order.settings, fresh=old)
+    counts = state["counts"]
+    facts = {
+        "licence": order.licence,
+        "command": order.command,
+        "dtype": order.dtype,
+        "corpus": recipe["corpus"],
+        "seen": {"texts": counts.get("texts", 0), "tokens": counts.get("tokens", 0)},
+        "dropped": {name: counts.get(name, 0) for name in DROPPED},
+    }
+    sources: set[str] = set()
+    if order.base is not None:
+        facts, selection = merged_facts(read_card(order.base), facts, selection)
+        sources = read_sources(order.base)
+    card = write_store(work, selection, order.settings, language, facts, sources)
+    put_in_place(work)
+    return card

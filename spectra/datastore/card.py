@@ -1,0 +1,98 @@
+"""The card of a datastore: what it was made of, for which tokenizer, and checksums of every file and of itself.
+
+Reading a card checks the card and the files' presence and sizes; `check_files` reads every byte. No torch.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from spectra.errors import SpectraError
+
+FILE = "card.json"
+FORMAT, VERSION = "spectra-datastore", 1
+BLOCK = 1 << 20
+
+
+def canonical(data: object) -> bytes:
+    """The one way to write `data` as JSON that checksums are taken of."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def seal(card: Mapping[str, Any]) -> dict[str, Any]:
+    """The card with its own checksum."""
+    return {**card, "sha256": card_sha256(card)}
+
+
+def card_sha256(card: Mapping[str, Any]) -> str:
+    """Checksum of everything in the card but the checksum itself."""
+    return hashlib.sha256(canonical({key: card[key] for key in card if key != "sha256"})).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def tokenizer_sha256(tokenizer: Any) -> str:
+    """Checksum of what ids mean: the vocabulary with its added tokens."""
+    return hashlib.sha256(canonical([tokenizer.get_vocab(), tokenizer.get_added_vocab()])).hexdigest()
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of a finished store. Raises SpectraError naming what is missing, cut short or altered."""
+    path = folder / FILE
+    try:
+        card = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        missing = f"has no {FILE}" if folder.is_dir() else "is not there"
+        raise SpectraError("datastore", f"{folder} {missing}; name the folder of a finished datastore") from None
+    except OSError as error:
+        raise SpectraError("datastore", f"{path} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise SpectraError("datastore", f"{path} is not JSON; build it again") from error
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        raise SpectraError("datastore", f"{path} is not the card of a datastore; name the folder of a finished one")
+    if card.get("version") != VERSION:
+        raise SpectraError(
+            "datastore", f"{folder} has version {card.get('version')}, this program reads {VERSION}; build it again"
+        )
+    if card.get("sha256") != card_sha256(card):
+        raise SpectraError("datastore", f"{path} was altered (its checksum does not fit); build it again")
+    for name, facts in card["files"].items():
+        file = folder / name
+        if not file.is_file():
+            raise SpectraError("datastore", f"{folder} lacks {name}; build it again")
+        if file.stat().st_size != facts["bytes"]:
+            raise SpectraError(
+                "datastore", f"{file} has {file.stat().st_size} bytes, the card says {facts['bytes']}; build it again"
+            )
+    return card
+
+
+def check_tokenizer(card: Mapping[str, Any], sha256: str, model: str = "this model") -> None:
+    """Raise SpectraError unless the store's ids mean the same to the tokenizer with this checksum."""
+    if card["tokenizer_sha256"] != sha256:
+        raise SpectraError(
+            "datastore",
+            f"{card['name']} was built for the tokenizer of {card['model']}, which is not that of {model}; "
+            f"build a store with --model {model}",
+        )
+
+
+def altered_files(folder: Path, card: Mapping[str, Any]) -> Iterator[str]:
+    """Names of the files whose bytes are not those the card was sealed with."""
+    for name, facts in card["files"].items():
+        if file_sha256(folder / name) != facts["sha256"]:
+            yield name
+
+
+def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """name -> bytes and sha256, for every file in the folder but the card."""
+    files = sorted(path for path in folder.iterdir() if path.name != FILE)
+    return {path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in files}

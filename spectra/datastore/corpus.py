@@ -1,0 +1,134 @@
+"""What a datastore is made of: files, source trees and hub data sets, one stream of texts. Nothing is held whole.
+
+A place is a file (its kind goes by its name), a folder of Python sources, `stdlib` or `hf:NAME[:SPLIT[:FOLDER]]`.
+"""
+
+import hashlib
+import platform
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spectra.datastore import readers
+from spectra.datastore.card import file_sha256
+from spectra.datastore.hub import hub_facts, hub_rows
+from spectra.datastore.rows import Text, texts_of
+from spectra.errors import SpectraError
+
+STDLIB, HUB = "stdlib", "hf:"
+NOT_LIBRARY = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+
+
+@dataclass
+class Corpus:
+    """One pass over `places`, in order. A file that cannot be read or a malformed row raises SpectraError.
+
+    where: field -> values; rows of jsonl, parquet and hub data sets are taken when each field has one of them.
+    skip_bad: malformed rows and undecodable sources are counted in `bad` instead. filtered: rows `where` left out.
+    position: bytes read so far, of `size` (0: not known).
+    """
+
+    places: Sequence[str]
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    skip_bad: bool = False
+    bad: int = 0
+    filtered: int = 0
+    position: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.places:
+            raise SpectraError("corpus", "it names nothing; give files, a folder, stdlib or hf:NAME")
+        for place in self.places:
+            if not place.startswith(HUB):
+                _files(place)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.stat().st_size for place in self.places if not place.startswith(HUB) for file in _files(place))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """name, bytes and sha256 of each place (a hub data set: name and revision). Reads every file once."""
+        return [hub_facts(place) if place.startswith(HUB) else _facts(place) for place in self.places]
+
+    def __iter__(self) -> Iterator[Text]:
+        self.bad = self.filtered = self.position = 0
+        for place in self.places:
+            if place.startswith(HUB):
+                yield from self._rows(hub_rows(place))
+                continue
+            for file in _files(place):
+                before = self.position
+                yield from self._file(file, before)
+                self.position = before + file.stat().st_size
+
+    def _file(self, file: Path, before: int) -> Iterator[Text]:
+        def read_to(position: int) -> None:
+            self.position = before + position
+
+        kind = readers.kind_of(file)
+        try:
+            if kind == "py":
+                yield from self._sources(file)
+            elif kind == "txt":
+                yield from map(Text, readers.paragraphs(file, read_to))
+            elif kind == "parquet":
+                yield from self._rows(readers.parquet_rows(file, self.where))
+            else:
+                yield from self._rows(readers.json_rows(file, read_to))
+        except readers.UNREADABLE as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SpectraError("corpus", f"{file} cannot be read ({reason}); give a whole file") from error
+
+    def _rows(self, rows: Iterator[tuple[str, Any]]) -> Iterator[Text]:
+        for where, row in rows:
+            if isinstance(row, dict) and not all(str(row.get(name)) in self.where[name] for name in self.where):
+                self.filtered += 1
+                continue
+            try:
+                yield from texts_of(row)
+            except ValueError as error:
+                self._complain(f"{where} {error}", error)
+
+    def _sources(self, file: Path) -> Iterator[Text]:
+        try:
+            yield Text(readers.source(file))
+        except (SyntaxError, UnicodeDecodeError) as error:
+            self._complain(f"{file} is not Python source text", error)
+
+    def _complain(self, problem: str, error: Exception) -> None:
+        if not self.skip_bad:
+            raise SpectraError("corpus", f"{problem}; mend it or pass --skip-bad") from error
+        self.bad += 1
+
+
+def _files(place: str) -> list[Path]:
+    """The files of a place, sorted."""
+    path = Path(sysconfig.get_paths()["stdlib"]) if place == STDLIB else Path(place)
+    if path.is_dir():
+        below = sorted(file for file in path.rglob("*.py") if file.is_file())
+        if place == STDLIB:
+            below = [file for file in below if not NOT_LIBRARY & set(file.relative_to(path).parts)]
+        if not below:
+            raise SpectraError("corpus", f"{path} holds no *.py file; name files of other kinds one by one")
+        return below
+    if not path.is_file():
+        raise SpectraError("corpus", f"{place} is not there; give files, a folder, stdlib or hf:NAME")
+    readers.kind_of(path)
+    return [path]
+
+
+def _facts(place: str) -> dict[str, Any]:
+    files = _files(place)
+    size = sum(file.stat().st_size for file in files)
+    try:
+        if place != STDLIB and not Path(place).is_dir():
+            return {"name": Path(place).name, "bytes": size, "sha256": file_sha256(files[0])}
+        base = Path(sysconfig.get_paths()["stdlib"]) if place == STDLIB else Path(place)
+        listing = "".join(f"{file.relative_to(base).as_posix()} {file_sha256(file)}\n" for file in files)
+    except OSError as error:
+        raise SpectraError("corpus", f"{error.filename} cannot be read ({error.strerror}); make it readable") from error
+    name = f"Python {platform.python_version()} standard library" if place == STDLIB else f"{base.resolve().name}/"
+    return {"name": name, "bytes": size, "files": len(files), "sha256": hashlib.sha256(listing.encode()).hexdigest()}

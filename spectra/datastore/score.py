@@ -1,0 +1,91 @@
+"""Second phase of a build: the perplexity of each candidate under the target model, PPL(u) = exp(-1/t sum log P).
+
+Batches are formed from the candidates alone, before processes share them out, so that any number of processes computes
+the same numbers. Each process appends to a file of its own.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spectra.datastore.work import SCORE, Work, append
+
+BLOCK = 8192
+"""Candidates sorted by length at a time."""
+ROWS = 512
+"""Rows of logits turned to fp32 at a time."""
+
+
+@torch.inference_mode()
+def perplexities(model: Any, texts: Sequence[NDArray[np.integer]], context: Sequence[int] = ()) -> NDArray[np.float32]:
+    """One a text, all in one forward pass padded on the right. context: ids before every text, not scored.
+
+    Without a context the first token is given, not scored. Texts have 2 tokens or more.
+    """
+    device = next(p.device for p in model.parameters() if p.device.type != "meta")
+    rows = [np.concatenate([np.asarray(context, np.int64), text.astype(np.int64)]) for text in texts]
+    width = max(map(len, rows))
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    mask = torch.zeros(len(rows), width, dtype=torch.long)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = torch.from_numpy(row)
+        mask[i, : len(row)] = 1
+    ids, mask = ids.to(device), mask.to(device)
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+    first = max(len(context), 1)
+    found = []
+    for i, row in enumerate(rows):
+        total = 0.0
+        for start in range(first, len(row), ROWS):
+            stop = min(start + ROWS, len(row))
+            part = logits[i, start - 1 : stop - 1].float()
+            chosen = part.gather(1, ids[i, start:stop, None])[:, 0]
+            total += float((chosen - part.logsumexp(dim=1)).double().sum())
+        found.append(math.exp(min(-total / (len(row) - first), 80.0)))
+    return np.array(found, np.float32)
+
+
+def batches(work: Work, rows: int, budget: int, context: int) -> Iterator[NDArray[Any]]:
+    """Candidates (with their `row`) of like length, each batch within `budget` tokens or a single text."""
+    kind = np.dtype([("row", "<i8"), ("start", "<i8"), ("length", "<i4")])
+    for begin in range(0, rows, BLOCK):
+        block = work.read_candidates(begin, min(begin + BLOCK, rows))
+        ranked = np.lexsort((block["hash"], -block["length"]))
+        batch = np.empty(len(block), kind)
+        batch["row"], batch["start"], batch["length"] = begin + ranked, block["start"][ranked], block["length"][ranked]
+        while len(batch):
+            count = max(1, budget // (int(batch["length"][0]) + context))
+            yield batch[:count]
+            batch = batch[count:]
+
+
+def score(
+    work: Work,
+    rows: int,
+    model: Any,
+    context: Sequence[int],
+    *,
+    budget: int,
+    process: int = 0,
+    processes: int = 1,
+    progress: Callable[[int], object],
+) -> None:
+    """Score this process's share of the batches, those that were scored before left out.
+
+    progress: hears the number of tokens of each batch of the share.
+    """
+    known = work.read_scores(rows)
+    tokens = work.token_map()
+    for number, batch in enumerate(batches(work, rows, budget, len(context))):
+        if number % processes != process:
+            continue
+        if np.isnan(known[batch["row"]]).any():
+            texts = [tokens[start : start + length] for _, start, length in batch.tolist()]
+            record = np.empty(len(batch), SCORE)
+            record["row"], record["perplexity"] = batch["row"], perplexities(model, texts, context)
+            append(work.scores(process), record)
+        progress(int(batch["length"].sum()))

@@ -1,0 +1,77 @@
+"""Third phase of a build: which candidates are kept, in one pass with the kept ones in memory only."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectra.datastore.dedup import mix
+from spectra.datastore.settings import BuildSettings
+from spectra.datastore.work import Work
+
+BLOCK = 65536
+EDGES = np.logspace(0, 4, 33)
+"""Bounds of the perplexity histogram's 32 bins; what lies outside counts in the first or last."""
+ROW = np.dtype([("row", "<i8"), ("lot", "<f8"), ("start", "<i8"), ("length", "<i4"), ("perplexity", "<f4"),
+                ("hash", "S16"), ("source", "V32")])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """kept: rows by perplexity, then hash. histogram: how many scored texts fall in each bin."""
+
+    kept: NDArray[Any]
+    histogram: NDArray[np.int64]
+
+
+def select(work: Work, rows: int, settings: BuildSettings, *, fresh: int = 0) -> Selection:
+    """The texts of lowest perplexity (ties: by hash), or of lowest lot without refining.
+
+    fresh: first row that the histogram counts.
+    """
+    best = np.empty(0, ROW)
+    histogram = np.zeros(len(EDGES) - 1, np.int64)
+    for block in _blocks(work, rows, settings):
+        histogram += bins(block["perplexity"][block["row"] >= fresh])
+        best = _cut(np.concatenate([best, block]), settings)
+    if settings.keep_tokens is not None and len(best):
+        best["length"][-1] -= max(0, int(best["length"].sum(dtype=np.int64)) - settings.keep_tokens)
+    return Selection(best[np.lexsort((best["hash"], best["perplexity"]))], histogram)
+
+
+def bins(perplexities: NDArray[np.floating]) -> NDArray[np.int64]:
+    """How many fall in each bin (NaN: in none)."""
+    known = perplexities[~np.isnan(perplexities)]
+    return np.histogram(np.clip(known, EDGES[0], EDGES[-1]), EDGES)[0].astype(np.int64)
+
+
+def _cut(rows: NDArray[Any], settings: BuildSettings) -> NDArray[Any]:
+    """The best of these; a text is in while the ones before it leave room for a token."""
+    ranked = rows[np.lexsort((rows["hash"], rows["lot"]))][: settings.keep]
+    if settings.keep_tokens is None:
+        return ranked
+    before = np.cumsum(ranked["length"], dtype=np.int64) - ranked["length"]
+    fitting: NDArray[Any] = ranked[before < settings.keep_tokens]
+    return fitting
+
+
+def _blocks(work: Work, rows: int, settings: BuildSettings) -> Iterator[NDArray[Any]]:
+    """The candidates with their lots: the perplexity, or a number drawn by seed and hash."""
+    scores = work.read_scores(rows)
+    for begin in range(0, rows, BLOCK):
+        found = work.read_candidates(begin, min(begin + BLOCK, rows))
+        block = np.empty(len(found), ROW)
+        block["row"] = np.arange(begin, begin + len(found))
+        for name in ("start", "length", "hash", "source"):
+            block[name] = found[name]
+        block["perplexity"] = scores[begin : begin + len(found)] if settings.refine else np.nan
+        block["lot"] = block["perplexity"] if settings.refine else _lots(found["hash"], settings.seed)
+        yield block
+
+
+def _lots(hashes: NDArray[np.bytes_], seed: int) -> NDArray[np.float64]:
+    """A number from 0 to 1 for each text, the same wherever it stands in the corpus."""
+    values = np.array([int(text, 16) for text in hashes.tolist()], np.uint64)
+    return mix(values ^ mix(np.array([seed], np.uint64))) / 2.0**64

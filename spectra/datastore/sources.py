@@ -1,0 +1,37 @@
+"""Which prompts a datastore's texts answer, as hashes: enough to tell that a benchmark prompt is not among them.
+
+A prompt is hashed in lower case with its white space collapsed. The hashes of a store are kept sorted, 32 bytes each.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+FILE = "sources.npy"
+WIDTH = 32
+NONE = bytes(WIDTH)
+"""Stands for a text that answers no prompt."""
+
+
+def normalised(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def digest(text: str) -> bytes:
+    """sha256 of the normalised text; lone surrogates count as question marks."""
+    return hashlib.sha256(normalised(text).encode("utf-8", "replace")).digest()
+
+
+def write_sources(folder: Path, digests: Iterable[bytes]) -> int:
+    """Write each hash once; returns how many there are."""
+    unique = sorted(set(digests) - {NONE})
+    table = np.frombuffer(b"".join(unique), np.uint8).reshape(len(unique), WIDTH)
+    np.save(folder / FILE, table)
+    return len(unique)
+
+
+def read_sources(folder: Path) -> set[str]:
+    """The hashes in a store's folder, in hex."""
+    return {row.tobytes().hex() for row in np.load(folder / FILE, allow_pickle=False)}

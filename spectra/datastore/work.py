@@ -1,0 +1,142 @@
+"""The work folder beside a store that is being built: what a killed build goes on from.
+
+Everything in it is written, then synced, then counted, so that what is counted is there. One build at a time uses it.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectra.datastore.card import canonical
+from spectra.errors import SpectraError
+
+CANDIDATE = np.dtype([("start", "<i8"), ("length", "<i4"), ("hash", "S16"), ("key", "<u8"), ("source", "V32")])
+"""A text that passed the floors: where its tokens are, its hash, the hash of its normalised text, of its prompt."""
+SCORE = np.dtype([("row", "<i8"), ("perplexity", "<f4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """out: the store to be. token: type of a token id in the work files."""
+
+    out: Path
+    token: np.dtype[Any]
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f".{self.out.name}.work")
+
+    @property
+    def store(self) -> Path:
+        """Where the finished folder is put together."""
+        return self.folder / "store"
+
+    @property
+    def tokens(self) -> Path:
+        return self.folder / "tokens.bin"
+
+    @property
+    def candidates(self) -> Path:
+        return self.folder / "candidates.bin"
+
+    @property
+    def progress(self) -> Path:
+        return self.folder / "read.json"
+
+    @property
+    def known_scores(self) -> Path:
+        """Those that came with an older store."""
+        return self.folder / "known.scores"
+
+    def scores(self, process: int) -> Path:
+        return self.folder / f"{process}.scores"
+
+    def drop(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @contextmanager
+    def locked(self, recipe: Mapping[str, Any], *, force: bool) -> Iterator[None]:
+        """Hold the folder for the build that `recipe` describes. Scores of another build go only with `force`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise SpectraError("out", f"{self.out} is being built by another process; wait for it") from None
+            made = self.folder / "recipe.json"
+            wanted = canonical(recipe)
+            if made.is_file() and made.read_bytes() != wanted:
+                if not force and any(path != self.known_scores for path in self.folder.glob("*.scores")):
+                    raise SpectraError(
+                        "out",
+                        f"{self.folder} holds unfinished work with other settings; repeat those, pass --force to drop "
+                        "it, or choose another folder",
+                    )
+                for path in self.folder.iterdir():
+                    if path.name != "lock":
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+            replace(made, wanted)
+            yield
+
+    def read_progress(self) -> dict[str, Any]:
+        """What was counted last; empty at the start."""
+        return dict(json.loads(self.progress.read_bytes())) if self.progress.is_file() else {}
+
+    def read_candidates(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows start to stop (fewer at the end)."""
+        return np.fromfile(self.candidates, CANDIDATE, stop - start, offset=start * CANDIDATE.itemsize)
+
+    def read_scores(self, rows: int) -> NDArray[np.float32]:
+        """The perplexity of each row, NaN where it is not known yet."""
+        found = np.full(rows, np.nan, np.float32)
+        for path in sorted(self.folder.glob("*.scores")):
+            scores = np.fromfile(path, SCORE, path.stat().st_size // SCORE.itemsize)
+            found[scores["row"]] = scores["perplexity"]
+        return found
+
+    def token_map(self) -> NDArray[Any]:
+        """All tokens, memory-mapped."""
+        return np.memmap(self.tokens, self.token, "r")
+
+
+def append(path: Path, records: NDArray[Any]) -> None:
+    """Add whole records to a file and sync it; a torn record at its end goes first."""
+    with path.open("ab") as file:
+        torn = file.tell() % records.itemsize
+        if torn:
+            file.truncate(file.tell() - torn)
+        file.write(records.tobytes())
+        sync(file.fileno())
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("wb") as file:
+        file.write(data)
+        file.flush()
+        sync(file.fileno())
+    fresh.replace(path)
+
+
+def sync(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync every file of a folder and the folder itself."""
+    for path in [*sorted(folder.iterdir()), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
