@@ -47,7 +47,9 @@ def _plain(target: Target, nodes: int | None, seed: int) -> Method:
     return Method("", [], FixedBudget(0), 0)
 
 
-def _literal(settings: CoreSettings) -> Callable[[Target, int | None, int], Method]:
+def literal(settings: CoreSettings) -> Callable[[Target, int | None, int], Method]:
+    """The method as the paper prints it, with these settings: its own sizes, whatever they cost."""
+
     def build(target: Target, nodes: int | None, seed: int) -> Method:
         chosen = settings if target.trees else replace(settings, rows=0)
         width = chosen.order - 1
@@ -72,15 +74,15 @@ METHODS: dict[str, Preset] = {
     "autoregressive": Preset("plain decoding, one token a forward pass: what the others are measured against", _plain),
     "spectra": Preset("improved SPECTRA; without a datastore it is spectra-core", _improved),
     "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", _improved),
-    "spectra-paper-core": Preset("SPECTRA-CORE as printed: N=5, W=15, G=15, refine 0.1", _literal(PAPER)),
+    "spectra-paper-core": Preset("SPECTRA-CORE as printed: N=5, W=15, G=15, refine 0.1", literal(PAPER)),
     "spectra-paper-core-no-forward": Preset(
-        "ablation: without the forward dictionary", _literal(replace(PAPER, forward=False))
+        "ablation: without the forward dictionary", literal(replace(PAPER, forward=False))
     ),
     "spectra-paper-core-no-backward": Preset(
-        "ablation: without the backward dictionary", _literal(replace(PAPER, backward=False))
+        "ablation: without the backward dictionary", literal(replace(PAPER, backward=False))
     ),
     "spectra-paper-core-no-subngram": Preset(
-        "ablation: only whole rows enter the dictionaries", _literal(replace(PAPER, subngrams=False))
+        "ablation: only whole rows enter the dictionaries", literal(replace(PAPER, subngrams=False))
     ),
     **baselines(),
 }

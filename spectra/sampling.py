@@ -5,7 +5,7 @@ a generator seeded by (seed, i). The same seed therefore gives the same text wit
 is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -134,11 +134,11 @@ class Picks:
     """
 
     def __init__(
-        self, pick: Callable[[int], int], known: dict[int, int], reads: dict[int, int], top: dict[int, list[int]]
+        self, pick: Callable[[int], int], known: dict[int, int], reads: dict[int, int], top: Mapping[int, Sequence[int]]
     ) -> None:
         self.pick = pick
         self.known = known
-        self.top = top
+        self.top: Mapping[int, Sequence[int]] = top
         self._reads = reads
 
     def read(self, ticket: int) -> int | None:

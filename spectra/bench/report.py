@@ -1,82 +1,106 @@
-"""Rows to Markdown tables: tokens/s, speedup against stock and plain decoding, tau, identity, sources."""
+"""Rows to Markdown: the layouts of the paper's Tables 1 and 4, then everything that is known of each task."""
 
-import statistics
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-Row = dict[str, Any]
-HEADER = (
-    "| method | tokens/s | against hf-generate | against plain | slowest tenth | tau | Mac-TP | identical "
-    "| distinct 4-grams | share of output by source |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+from spectra.bench.figures import PLAIN, STOCK, Figures, Row, by_method
+
+OVERALL = "all"
+DETAILS = (
+    "| method | tokens/s | against hf-generate | against plain | slowest tenth | tau | query tokens a pass | Mac-TP "
+    "| identical | distinct 4-grams | share of output by source |\n|---|" + "---:|" * 9 + "---|"
 )
+Table = dict[str, Figures]
 
 
-def markdown(rows: list[Row]) -> str:
-    """One table over all rows and one a task. Speedups: all tokens / all time over all tokens / all time."""
-    tasks = list(dict.fromkeys(row["task"] for row in rows))
-    parts = [f"## All ({len({r['id'] for r in rows})} prompts)\n\n{table(rows)}"]
-    for task in tasks:
-        some = [row for row in rows if row["task"] == task]
-        parts.append(f"## {task} ({len({r['id'] for r in some})} prompts)\n\n{table(some)}")
+def markdown(rows: Sequence[Row]) -> str:
+    """All tables over one run's rows."""
+    tables = by_task(rows)
+    parts = [
+        "## Speedup and tau\n\nSpeedup: Mac-TP over plain decoding's, as in the paper's Table 1.\n\n" + speeds(tables),
+        "## Throughput\n\nTokens/s: Mac-TP is the mean over steps, Mic-TP all tokens over all time, prefill included, "
+        "as in the paper's Table 4; the speedup is that of Mic-TP.\n\n" + throughputs(tables),
+    ]
+    parts += [f"## {name} ({_prompts(table)} prompts)\n\n{details(table)}" for name, table in tables.items()]
     return "\n\n".join(parts) + "\n"
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Methods in the order they ran. slowest tenth: 10th percentile over prompts of the speedup against plain."""
-    by_method: dict[str, list[Row]] = {}
-    for row in rows:
-        by_method.setdefault(row["method"], []).append(row)
-    rate = {method: throughput(some) for method, some in by_method.items()}
-    lines = [HEADER]
-    for method, some in by_method.items():
-        ours = {row["id"]: row for row in medians(some)}
-        plain = {row["id"]: row for row in medians(by_method.get("autoregressive", []))}
-        ratios = sorted(
-            (ours[i]["new_tokens"] / ours[i]["seconds"]) / (plain[i]["new_tokens"] / plain[i]["seconds"])
-            for i in ours.keys() & plain.keys()
-        )
-        stepped = [row for row in some if row["tau"] is not None]
-        tau = sum(r["new_tokens"] for r in stepped) / sum(r["steps"] for r in stepped) if stepped else None
-        macro = statistics.mean(r["mac_tp"] for r in stepped) if stepped else None
-        first = [row for row in some if row["repeat"] == 0]
+def by_task(rows: Sequence[Row]) -> dict[str, Table]:
+    """Figures by task and method, all tasks together first."""
+    tasks = dict.fromkeys(row["task"] for row in rows)
+    return {OVERALL: by_method(rows)} | {task: by_method(r for r in rows if r["task"] == task) for task in tasks}
+
+
+def speeds(tables: Mapping[str, Table]) -> str:
+    """A row a method; for each task its speedup by Mac-TP and tau."""
+    return _wide(tables, {"speedup": lambda f, plain: ratio_cell(f, plain, "macro"), "tau": _tau})
+
+
+def throughputs(tables: Mapping[str, Table]) -> str:
+    """A row a method; for each task Mac-TP, Mic-TP and the speedup by Mic-TP."""
+    return _wide(
+        tables,
+        {
+            "Mac-TP": lambda f, _: number_cell(f.macro, 1),
+            "Mic-TP": lambda f, _: number_cell(f.micro, 1),
+            "speedup": lambda f, plain: ratio_cell(f, plain, "micro"),
+        },
+    )
+
+
+def details(table: Table) -> str:
+    """One row a method with all its figures."""
+    lines = [DETAILS]
+    for method, f in table.items():
+        same, of = f.identical
         cells = [
             method,
-            f"{rate[method]:.1f}",
-            _ratio(rate[method], rate.get("hf-generate")),
-            _ratio(rate[method], rate.get("autoregressive")),
-            f"{ratios[len(ratios) // 10]:.2f}" if ratios else "",
-            f"{tau:.2f}" if tau else "",
-            f"{macro:.1f}" if macro else "",
-            f"{sum(r['identical'] for r in first)} of {len(first)}",
-            f"{statistics.mean(r['distinct4'] for r in some):.2f}",
-            shares(stepped),
+            number_cell(f.micro, 1),
+            ratio_cell(f, table.get(STOCK), "micro"),
+            ratio_cell(f, table.get(PLAIN), "micro"),
+            number_cell(f.slowest, 2),
+            number_cell(f.tau, 2),
+            number_cell(f.queries, 1),
+            number_cell(f.macro, 1),
+            f"{same} of {of}" if of else "",
+            number_cell(f.distinct4, 2),
+            ", ".join(f"{source} {share:.0%}" for source, share in f.sources.items()),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def medians(rows: Iterable[Row]) -> list[Row]:
-    """One row a prompt, its seconds the median over repeats."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["id"], []).append(row)
-    return [group[0] | {"seconds": statistics.median(r["seconds"] for r in group)} for group in groups.values()]
+Cell = Callable[[Figures, Figures | None], str]
 
 
-def throughput(rows: Iterable[Row]) -> float:
-    """All tokens / all time."""
-    rows = medians(rows)
-    return float(sum(row["new_tokens"] for row in rows) / sum(row["seconds"] for row in rows))
+def _wide(tables: Mapping[str, Table], columns: Mapping[str, Cell]) -> str:
+    """methods x (tables x columns), all tasks together last; a method that a table does not have gets blank cells."""
+    order = sorted(tables, key=lambda name: name == OVERALL)
+    names = [f"{task} {column}" for task in order for column in columns]
+    lines = ["| method | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for method in dict.fromkeys(method for table in tables.values() for method in table):
+        cells = [
+            cell(tables[task][method], tables[task].get(PLAIN)) if method in tables[task] else ""
+            for task in order
+            for cell in columns.values()
+        ]
+        lines.append("| " + " | ".join([method, *cells]) + " |")
+    return "\n".join(lines)
 
 
-def shares(rows: list[Row]) -> str:
-    total: Counter[str] = Counter()
-    for row in rows:
-        total.update(row["sources"])
-    everything = sum(total.values())
-    return ", ".join(f"{source} {count / everything:.0%}" for source, count in total.most_common())
+def _tau(figures: Figures, _: Figures | None) -> str:
+    return number_cell(figures.tau, 2)
 
 
-def _ratio(a: float, b: float | None) -> str:
-    return f"{a / b:.2f}" if b else ""
+def _prompts(table: Table) -> int:
+    return max((figures.prompts for figures in table.values()), default=0)
+
+
+def number_cell(value: float | None, digits: int) -> str:
+    """Blank where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def ratio_cell(figures: Figures, base: Figures | None, name: str) -> str:
+    """One of the figures over the base's; blank where either is missing."""
+    ours, theirs = getattr(figures, name), getattr(base, name, None)
+    return f"{ours / theirs:.2f}" if ours is not None and theirs else ""

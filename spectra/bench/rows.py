@@ -1,19 +1,29 @@
-"""Benchmark rows on disk, one JSON object a line, each written as soon as it is known so that a run can be resumed."""
+"""Benchmark rows on disk, one JSON object a line, each written as soon as it is known so that a run can be resumed.
+
+A row that a kill cut short is dropped and run again; rows of other settings are not mixed with these.
+"""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from spectra.errors import SpectraError
+from spectra.trace import write_text
+
+SETTINGS = "settings.json"
+ROWS = "rows.jsonl"
+
 
 class Rows:
-    """The rows of one file: `all` holds what was there and what was added."""
+    """The rows of one file: `all` holds what was there and what was added. Raises SpectraError for a damaged file."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, name: str = ROWS) -> None:
+        make_folder(folder)
         self.file = folder / name
-        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
-        self.all: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.all = read_rows(self.file)
+        whole = "".join(json.dumps(row) + "\n" for row in self.all)
+        if self.file.exists() and self.file.stat().st_size != len(whole.encode()):
+            write_text(self.file, whole, "out")
 
     def add(self, row: dict[str, Any]) -> None:
         self.all.append(row)
@@ -21,6 +31,42 @@ class Rows:
             lines.write(json.dumps(row) + "\n")
 
 
-def show_progress(number: int, of: int) -> None:
-    """One line on stderr, rewritten; the last call ends it."""
-    print(f"\r{number}/{of} prompts", end="\n" if number == of else "", file=sys.stderr, flush=True)
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file (none where it is not there). A last line without its end is left out."""
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    try:
+        return [json.loads(line) for line in lines]
+    except json.JSONDecodeError as error:
+        number = next(n for n, line in enumerate(lines, 1) if line == error.doc)
+        raise SpectraError("out", f"{file} line {number} is damaged ({error.msg}); remove that line") from error
+
+
+def claim(folder: Path, settings: dict[str, Any]) -> None:
+    """Note the settings that all rows of a folder share. Raises SpectraError where it holds rows of other ones."""
+    make_folder(folder)
+    file, ours = folder / SETTINGS, json.loads(json.dumps(settings))
+    if not file.exists():
+        if read_rows(folder / ROWS):
+            raise SpectraError("out", f"{folder} holds rows without {SETTINGS}; give another folder")
+        write_text(file, json.dumps(ours, indent=1) + "\n", "out")
+        return
+    try:
+        theirs = dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise SpectraError("out", f"{file} is damaged ({error}); give another folder") from error
+    for name in theirs | ours:
+        if theirs.get(name) != ours.get(name):
+            raise SpectraError(
+                "out",
+                f"{folder} holds rows with {name} {theirs.get(name)}, this run has {ours.get(name)}; "
+                "give another folder or the same settings",
+            )
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpectraError("out", f"cannot make {folder} ({error.strerror}); give a writable folder") from error

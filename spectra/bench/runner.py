@@ -1,78 +1,109 @@
 """Time methods on the same prompts, in turn for each prompt so that drift hits all alike. Resumable, one row a run."""
 
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spectra.bench.answer import Answer, Run, answer_turns, row_of
 from spectra.bench.peers import PEERS, run_peer
-from spectra.bench.rows import Rows, show_progress
+from spectra.bench.progress import Progress
+from spectra.bench.rows import Rows, claim
 from spectra.bench.tasks import Prompt
 from spectra.decode import decode
-from spectra.metrics import distinct4, first_difference, summarize
-from spectra.record import encode
+from spectra.errors import SpectraError
+from spectra.preset import Method
 from spectra.settings import Limits, Sampling
+from spectra.trace import StepTrace
+
+PLAIN = "autoregressive"
+WARM_UP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all rows of a folder share. assistant: the draft model of the peer that needs one, already loaded.
+
+    variants: methods that are no presets, by the name their rows get.
+    """
+
+    sampling: Sampling
+    max_new_tokens: int = 256
+    nodes: int | None = None
+    assistant: Any = None
+    variants: Mapping[str, Callable[[], Method]] | None = None
+
+    def settings(self, target: Any) -> dict[str, Any]:
+        """As every row and the folder record them."""
+        facts = dict(target.facts)
+        versions = {name: facts.pop(name) for name in ("torch", "transformers", "python") if name in facts}
+        return {
+            "temperature": self.sampling.temperature, "top_p": self.sampling.top_p, "seed": self.sampling.seed,
+            "max_new_tokens": self.max_new_tokens, "nodes": self.nodes, **facts, "versions": versions,
+            "assistant": getattr(self.assistant, "name_or_path", None),
+        }  # fmt: skip
 
 
 def run_methods(
-    target: Any,
-    prompts: list[Prompt],
-    methods: list[str],
-    out: Path,
-    *,
-    sampling: Sampling,
-    max_new_tokens: int,
-    nodes: int | None = None,
-    repeats: int = 1,
+    target: Any, prompts: list[Prompt], methods: list[str], out: Path, job: Job, *, repeats: int = 1
 ) -> list[dict[str, Any]]:
     """Rows of `out`/rows.jsonl, new ones appended as they finish; rows that are there are not run again.
 
-    Plain decoding always runs, first. seconds: prefill included for every method; the warm-up is not recorded.
+    Plain decoding always runs, first. A prompt that does not fit the context is left out, with a note. The first calls
+    are a warm-up and not recorded. Raises SpectraError where `out` holds rows of other settings.
     """
-    methods = ["autoregressive", *[m for m in methods if m != "autoregressive"]]
-    rows = Rows(out, "rows.jsonl")
-    done = {(row["id"], row["method"], row["repeat"]) for row in rows.all}
-    plain = {row["id"]: row["output"] for row in rows.all if row["method"] == "autoregressive"}
-    for method in methods:
-        _run_one(target, prompts[0], method, sampling, min(16, max_new_tokens), nodes)  # warm-up
-    for number, prompt in enumerate(prompts, 1):
-        for repeat in range(repeats):
-            for method in methods:
-                if (prompt.id, method, repeat) in done:
-                    continue
-                row, tokens = _run_one(target, prompt, method, sampling, max_new_tokens, nodes)
-                if method == "autoregressive":
-                    plain[prompt.id] = tokens
-                    row["output"] = tokens
-                difference = first_difference(plain[prompt.id], tokens)
-                row |= {"repeat": repeat, "identical": difference is None, "first_difference": difference}
-                row |= target.facts
-                rows.add(row)
-        show_progress(number, len(prompts))
-    ids = {prompt.id for prompt in prompts}
-    return [row for row in rows.all if row["id"] in ids and row["method"] in methods]
+    methods = [PLAIN, *[m for m in dict.fromkeys(methods) if m != PLAIN]]
+    settings = job.settings(target)
+    claim(out, settings)
+    rows = Rows(out)
+    done = {(row["task"], row["id"], row["method"], row["repeat"]) for row in rows.all}
+    plain = {row["id"]: Answer(row["output"]) for row in rows.all if row["method"] == PLAIN}
+    progress, cold = Progress(len(prompts)), True
+    for prompt in prompts:
+        wanted = [(m, r) for r in range(repeats) for m in methods if (prompt.task, prompt.id, m, r) not in done]
+        for method, repeat in wanted:
+            try:
+                if cold:
+                    _warm_up(target, prompt, methods, job)
+                cold = False
+                answer = answer_turns(target.tokenizer, prompt, run_of(target, method, job), plain.get(prompt.id))
+            except SpectraError as error:
+                if error.field != "prompt":
+                    raise
+                progress.note(f"{prompt.task} {prompt.id} is left out: {error}")
+                break
+            base = plain.setdefault(prompt.id, answer)
+            comparable = job.sampling.greedy or method not in PEERS
+            row = {
+                "task": prompt.task, "id": prompt.id, "category": prompt.category, "turns": len(prompt.turns),
+                "method": method, "repeat": repeat, **row_of(answer, base, comparable=comparable), **settings,
+            }  # fmt: skip
+            rows.add(row | ({"output": answer.outputs} if method == PLAIN else {}))
+        progress.step(ran=bool(wanted))
+    ours = {(prompt.task, prompt.id) for prompt in prompts}
+    return [row for row in rows.all if (row["task"], row["id"]) in ours and row["method"] in methods]
 
 
-def _run_one(
-    target: Any, prompt: Prompt, method: str, sampling: Sampling, tokens: int, nodes: int | None
-) -> tuple[dict[str, Any], list[int]]:
-    """(row, new tokens). The clock runs around the whole call, for every method alike: ids in, ids out."""
-    row: dict[str, Any] = {
-        "task": prompt.task, "id": prompt.id, "category": prompt.category, "method": method,
-        "temperature": sampling.temperature, "seed": sampling.seed, "max_new_tokens": tokens, "nodes": nodes,
-        "steps": None, "tau": None, "mac_tp": None, "sources": None, "acceptance": None,
-    }  # fmt: skip
-    ids = encode(target.tokenizer, prompt.text)
+def run_of(target: Any, method: str, job: Job) -> Run:
+    """What answers one turn."""
     if method in PEERS:
-        new, seconds = run_peer(target, method, ids, sampling, tokens)
-    else:
-        limits = Limits(tokens, target.eos)
-        began = time.perf_counter()
-        steps = list(decode(target, ids, method, sampling=sampling, limits=limits, nodes=nodes))
-        seconds = time.perf_counter() - began
-        figures, new = summarize(steps), [token for step in steps for token in step.tokens]
-        row |= {
-            "steps": figures.passes, "tau": figures.tau, "mac_tp": figures.macro,
-            "sources": {s: round(share * figures.tokens) for s, share in figures.share.items()},
-            "acceptance": figures.acceptance,
-        }  # fmt: skip
-    return row | {"new_tokens": len(new), "seconds": seconds, "distinct4": distinct4(new)}, new
+        return partial(run_peer, target, method, job.sampling, job.max_new_tokens, job.assistant)
+    return partial(_run_steps, target, method, job)
+
+
+def _run_steps(target: Any, method: str, job: Job, ids: list[int]) -> tuple[list[int], float, list[StepTrace]]:
+    made = (job.variants or {}).get(method)
+    limits = Limits(job.max_new_tokens, target.eos)
+    began = time.perf_counter()
+    chosen = made() if made else method
+    steps = list(decode(target, ids, chosen, sampling=job.sampling, limits=limits, nodes=job.nodes))
+    return [token for step in steps for token in step.tokens], time.perf_counter() - began, steps
+
+
+def _warm_up(target: Any, prompt: Prompt, methods: list[str], job: Job) -> None:
+    short = replace(job, max_new_tokens=min(WARM_UP, job.max_new_tokens))
+    first = replace(prompt, turns=prompt.turns[:1])
+    for method in methods:
+        answer_turns(target.tokenizer, first, run_of(target, method, short))

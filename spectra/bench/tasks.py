@@ -3,80 +3,103 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spectra.bench.formats import TASKS
 from spectra.errors import SpectraError
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One benchmark prompt. id: the first 12 hex digits of its text's sha256."""
+    """One benchmark prompt. turns: what the user says, one after the other; the answers between are decoded.
+
+    id: the first 12 hex digits of the sha256 of all turns.
+    """
 
     task: str
-    text: str
+    turns: tuple[str, ...]
     category: str = ""
 
     @property
+    def text(self) -> str:
+        """The first turn."""
+        return self.turns[0]
+
+    @property
     def id(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+        return hashlib.sha256("\n".join(self.turns).encode()).hexdigest()[:12]
 
 
-def _mt_bench(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["turns"][0], row.get("category", "")
+def load_prompts(tasks: list[str] | None, folder: Path, limit: int | None = None) -> list[Prompt]:
+    """Prompts of `tasks` (None: all whose files are there), at most `limit` each, spread evenly over categories.
 
-
-def _humaneval(row: Mapping[str, Any]) -> tuple[str, str]:
-    return f"Complete this Python function.\n\n{row['prompt'].strip()}", ""
-
-
-TASKS: dict[str, tuple[str, Callable[[Mapping[str, Any]], tuple[str, str]]]] = {
-    "mt-bench": ("mt_bench_question.jsonl", _mt_bench),
-    "gsm8k": ("gsm8k_test*.jsonl", lambda row: (row["question"], "")),
-    "humaneval": ("HumanEval.jsonl.gz", _humaneval),
-    "mbpp": ("mbpp_test*.jsonl", lambda row: (row.get("text") or row["prompt"], "")),
-}
-"""Task -> (files, row -> (prompt text, category)). MT-Bench: the first turn."""
-
-
-def load_prompts(tasks: list[str], folder: Path, limit: int | None = None) -> list[Prompt]:
-    """Prompts of `tasks`, at most `limit` each, spread evenly over categories; equal prompts once.
-
-    Raises SpectraError naming the task, or the file and line that is malformed.
+    All matching files in name order, equal prompts once. Raises SpectraError naming the task, or the file and line that
+    is malformed.
     """
-    found: list[Prompt] = []
-    for task in tasks:
-        if task not in TASKS:
-            raise SpectraError("tasks", f"{task!r} is unknown; choose from {', '.join(TASKS)}")
-        pattern, read = TASKS[task]
-        files = sorted(folder.glob(pattern))
-        if not files:
-            raise SpectraError("data", f"no {pattern} in {folder}; put the published file there")
-        unique: dict[str, Prompt] = {}
-        for where, row in (line for file in files for line in _lines(file)):
-            try:
-                text, category = read(row)
-                prompt = Prompt(task, text.strip(), str(category))
-            except (KeyError, TypeError, IndexError, AttributeError) as error:
-                raise SpectraError(
-                    "data", f"{where} is not a {task} row ({error!r}); use the published file"
-                ) from error
-            unique.setdefault(prompt.id, prompt)
-        found += _spread(list(unique.values()), limit)
-    return found
+    if limit is not None and limit < 1:
+        raise SpectraError("limit", f"{limit} is out of range; give 1 or more")
+    if tasks is None:
+        tasks = [task for task, layout in TASKS.items() if any(folder.glob(layout.files))]
+        if not tasks:
+            names = ", ".join(layout.files for layout in TASKS.values())
+            raise SpectraError("data", f"no task's file in {folder}; put some of {names} there")
+    return [prompt for task in dict.fromkeys(tasks) for prompt in _spread(_load(task, folder), limit)]
 
 
-def _lines(file: Path) -> Iterator[tuple[str, Any]]:
-    opener = gzip.open if file.suffix == ".gz" else open
-    with opener(file, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    yield f"{file.name} line {number}", json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise SpectraError("data", f"{file.name} line {number} is not JSON ({error.msg})") from error
+def _load(task: str, folder: Path) -> list[Prompt]:
+    if task not in TASKS:
+        raise SpectraError("tasks", f"{task!r} is unknown; choose from {', '.join(TASKS)}")
+    layout = TASKS[task]
+    files = sorted(folder.glob(layout.files))
+    if not files:
+        raise SpectraError("data", f"no {layout.files} in {folder}; put the published file there")
+    unique: dict[str, Prompt] = {}
+    for where, row in (line for file in files for line in _rows(file)):
+        try:
+            turns, category = layout.read(row)
+            prompt = Prompt(task, tuple(turn.strip() for turn in turns), str(category))
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise SpectraError("data", f"{where} is not a {task} row ({error!r}); use the published file") from error
+        if not all(prompt.turns):
+            raise SpectraError("data", f"{where} holds a blank prompt; use the published file")
+        unique.setdefault(prompt.id, prompt)
+    return list(unique.values())
+
+
+def _rows(file: Path) -> Iterator[tuple[str, Any]]:
+    """(where it stands, row) of JSON lines, or of one JSON list."""
+    if file.suffix == ".json":
+        whole = _parse("\n".join(text for _, text in _lines(file)), file, 0)
+        if not isinstance(whole, list):
+            raise SpectraError("data", f"{file.name} line 1 is not a JSON list; use the published file")
+        yield from ((f"{file.name} entry {number}", row) for number, row in enumerate(whole, 1))
+        return
+    for number, text in _lines(file):
+        if text.strip():
+            yield f"{file.name} line {number}", _parse(text, file, number - 1)
+
+
+def _parse(text: str, file: Path, lines_before: int) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"{file.name} line {lines_before + error.lineno}"
+        raise SpectraError("data", f"{where} is not JSON ({error.msg}); use the published file") from error
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    number = 0
+    try:
+        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                yield number, line.rstrip("\n")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise SpectraError(
+            "data", f"{file.name} line {number + 1} cannot be read ({error}); use the published file"
+        ) from error
 
 
 def _spread(prompts: list[Prompt], limit: int | None) -> list[Prompt]:

@@ -41,7 +41,9 @@ class Scored(Protocol):
     """
 
     known: dict[int, int]
-    top: dict[int, list[int]]
+
+    @property
+    def top(self) -> Mapping[int, Sequence[int]]: ...
 
     def pick(self, node: int) -> int:
         """The target's own token after an eligible node, drawn for that output position."""

@@ -1,0 +1,94 @@
+"""The figures of one method on some prompts: throughput, tau and speedups, medians over repeats."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+PLAIN, STOCK = "autoregressive", "hf-generate"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """micro: all tokens / all time (Mic-TP). macro: mean over prompts of Mac-TP (SPECTRA 5.2). tau: tokens / passes.
+
+    queries: query tokens a pass. slowest: 10th percentile over prompts of the speedup against plain decoding.
+    identical: (prompts with plain decoding's output, prompts compared). macro, tau, queries: None for a peer.
+    """
+
+    prompts: int
+    micro: float
+    macro: float | None
+    tau: float | None
+    queries: float | None
+    slowest: float | None
+    identical: tuple[int, int]
+    distinct4: float
+    sources: dict[str, float]
+    """Share of the output by source, the largest first; empty for a peer."""
+
+
+def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
+    """rows: of one method, never empty. plain: plain decoding's on the same prompts."""
+    ours, theirs = medians(rows), {_prompt(row): row for row in medians(plain)}
+    ratios = sorted(rate(row) / rate(theirs[_prompt(row)]) for row in ours if _prompt(row) in theirs)
+    stepped = [row for row in ours if row["tau"] is not None]
+    passes = sum(row["steps"] for row in stepped)
+    compared = [row["identical"] for row in rows if row["repeat"] == 0 and row["identical"] is not None]
+    credit: Counter[str] = Counter()
+    for row in stepped:
+        credit.update(row["sources"])
+    return Figures(
+        prompts=len(ours),
+        micro=sum(row["new_tokens"] for row in ours) / sum(row["seconds"] for row in ours),
+        macro=statistics.mean(row["mac_tp"] for row in stepped) if stepped else None,
+        tau=sum(row["new_tokens"] for row in stepped) / passes if passes else None,
+        queries=sum(row["queries"] * row["steps"] for row in stepped) / passes if passes else None,
+        slowest=ratios[len(ratios) // 10] if ratios else None,
+        identical=(sum(compared), len(compared)),
+        distinct4=statistics.mean(row["distinct4"] for row in ours),
+        sources={source: count / credit.total() for source, count in credit.most_common()},
+    )
+
+
+def by_method(rows: Iterable[Row]) -> dict[str, Figures]:
+    """Figures of every method, in the order they ran."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row)
+    return {method: figures_of(some, groups.get(PLAIN, [])) for method, some in groups.items()}
+
+
+def medians(rows: Iterable[Row]) -> list[Row]:
+    """One row a prompt: its seconds and Mac-TP are the medians over repeats."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(_prompt(row), []).append(row)
+    return [group[0] | {name: _median(group, name) for name in ("seconds", "mac_tp")} for group in groups.values()]
+
+
+def acceptance(rows: Iterable[Row]) -> dict[str, float]:
+    """Accepted / offered by source over all rows; empty for a peer."""
+    offered: Counter[str] = Counter()
+    accepted: Counter[str] = Counter()
+    for row in rows:
+        for source, count in (row["offered"] or {}).items():
+            offered[source] += count
+            accepted[source] += round(row["acceptance"][source] * count)
+    return {source: accepted[source] / count for source, count in offered.most_common()}
+
+
+def rate(row: Row) -> float:
+    """Tokens a second."""
+    return float(row["new_tokens"] / row["seconds"])
+
+
+def _prompt(row: Row) -> tuple[str, str]:
+    return row["task"], row["id"]
+
+
+def _median(rows: list[Row], name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None]
+    return statistics.median(values) if values else None

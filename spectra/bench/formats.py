@@ -1,0 +1,61 @@
+"""How the published files of each task are laid out, and what of a row becomes the prompt."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """files: a pattern; JSON lines (.gz too), or one JSON list in a file that ends in .json.
+
+    read: row -> (the user's turns, category). Raises KeyError, TypeError, IndexError or AttributeError for another row.
+    """
+
+    files: str
+    read: Callable[[Row], tuple[list[str], str]]
+
+
+def _turns(row: Row) -> tuple[list[str], str]:
+    turns = row["turns"]
+    if not isinstance(turns, list) or not turns:
+        raise TypeError("turns is not a list of texts")
+    return turns, row.get("category", "")
+
+
+def _gsm8k(row: Row) -> tuple[list[str], str]:
+    return [row["question"]], ""
+
+
+def _humaneval(row: Row) -> tuple[list[str], str]:
+    return [f"Complete this Python function.\n\n{row['prompt'].strip()}"], ""
+
+
+def _mbpp(row: Row) -> tuple[list[str], str]:
+    return [row.get("text") or row["prompt"]], ""
+
+
+def _classeval(row: Row) -> tuple[list[str], str]:
+    return [f"Complete the Python class {row['class_name']}.\n\n{row['skeleton'].strip()}"], ""
+
+
+def _summary(length: str) -> Callable[[Row], tuple[list[str], str]]:
+    def read(row: Row) -> tuple[list[str], str]:
+        article = row.get("article") or row["document"]
+        return [f"Summarize this article in {length}.\n\n{article.strip()}"], ""
+
+    return read
+
+
+TASKS: dict[str, Format] = {
+    "mt-bench": Format("mt_bench_question.jsonl", _turns),
+    "gsm8k": Format("gsm8k_test*.jsonl", _gsm8k),
+    "humaneval": Format("HumanEval.jsonl.gz", _humaneval),
+    "mbpp": Format("mbpp_test*.jsonl", _mbpp),
+    "classeval": Format("ClassEval_data.json", _classeval),
+    "spec-bench": Format("spec_bench_question.jsonl", _turns),
+    "cnndm": Format("cnndm*.jsonl", _summary("a few sentences")),
+    "xsum": Format("xsum*.jsonl", _summary("one sentence")),
+}

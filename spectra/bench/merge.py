@@ -1,0 +1,66 @@
+"""`python -m spectra.bench report DIR...`: tables over the rows of several runs, one section a device and setting."""
+
+import argparse
+from pathlib import Path
+
+from spectra.bench.charts import run_figures, write_figures
+from spectra.bench.figures import Row, by_method
+from spectra.bench.report import markdown, speeds, throughputs
+from spectra.bench.rows import ROWS, read_rows
+from spectra.errors import SpectraError
+from spectra.trace import write_text
+
+SETTING = ("model", "dtype", "numerics", "processor", "threads", "temperature", "top_p", "max_new_tokens", "nodes")
+"""Rows that agree in these belong in one table."""
+
+
+def run_report(chosen: argparse.Namespace) -> int:
+    """The subcommand `report`."""
+    sections = merge(chosen.folders)
+    text = report(sections)
+    if chosen.out is not None:
+        write_text(chosen.out, text, "out")
+    for number, rows in enumerate(sections.values(), 1):
+        if chosen.charts is not None:
+            write_figures(chosen.charts / f"{number}" if len(sections) > 1 else chosen.charts, run_figures(rows))
+    print(text)
+    return 0
+
+
+def merge(folders: list[Path]) -> dict[str, list[Row]]:
+    """Rows by setting, in words. Raises SpectraError for a folder without rows and for a row that is there twice."""
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    seen: dict[tuple[object, ...], Path] = {}
+    for folder in folders:
+        rows = read_rows(folder / ROWS)
+        if not rows:
+            raise SpectraError("folders", f"no rows in {folder / ROWS}; give folders that `run` has written")
+        for row in rows:
+            setting = tuple(row.get(name) for name in SETTING)
+            key = (setting, row["task"], row["id"], row["method"], row["repeat"])
+            if key in seen:
+                raise SpectraError("folders", f"{folder} and {seen[key]} hold the same rows; give one of them")
+            seen[key] = folder
+            groups.setdefault(setting, []).append(row)
+    varied = [i for i in range(len(SETTING)) if len({setting[i] for setting in groups}) > 1]
+    return {_words(setting, varied): rows for setting, rows in groups.items()}
+
+
+def report(sections: dict[str, list[Row]]) -> str:
+    """The tables of each section; before them, where there are several, one of all side by side (Tables 3 and 5)."""
+    if len(sections) == 1:
+        return markdown(*sections.values())
+    together = {name: by_method(rows) for name, rows in sections.items()}
+    parts = [
+        "# Side by side\n\nSpeedup by Mac-TP and tau, all tasks together.\n\n" + speeds(together),
+        "Tokens/s, and the speedup by Mic-TP.\n\n" + throughputs(together),
+    ]
+    parts += [f"# {name}\n\n{markdown(rows)}" for name, rows in sections.items()]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _words(setting: tuple[object, ...], varied: list[int]) -> str:
+    """What tells the section from the others; everything where there is one."""
+    shown = varied or range(len(SETTING))
+    plain = ("model", "processor", "dtype", "numerics")  # names that speak for themselves
+    return ", ".join(str(setting[i]) if SETTING[i] in plain else f"{SETTING[i]} {setting[i]}" for i in shown)

@@ -1,0 +1,59 @@
+"""`python -m spectra.bench run`: time methods and stock transformers on the same prompts, in turn."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from spectra.bench.charts import run_figures, write_figures
+from spectra.bench.figures import Row
+from spectra.bench.peers import PEERS, check_assistant, load_assistant
+from spectra.bench.report import markdown
+from spectra.bench.runner import Job, run_methods
+from spectra.bench.tasks import load_prompts
+from spectra.cli import quiet_target
+from spectra.errors import SpectraError
+from spectra.methods import METHODS
+from spectra.settings import Limits, Sampling, check_number
+from spectra.trace import write_text
+
+
+def run_timing(chosen: argparse.Namespace) -> int:
+    """The subcommand `run`. What is wrong is found before a model is loaded."""
+    for method in chosen.methods:
+        if method not in METHODS and method not in PEERS:
+            raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join([*METHODS, *PEERS])}")
+    check_assistant(chosen.methods, chosen.assistant)
+    check_number("repeats", chosen.repeats, 1, 1000, whole=True)
+    sampling = check_settings(chosen)
+    prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
+    target = quiet_target(chosen)
+    assistant = load_assistant(chosen.assistant, target) if chosen.assistant else None
+    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, assistant)
+    rows = run_methods(target, prompts, chosen.methods, chosen.out, job, repeats=chosen.repeats)
+    write_report(chosen.out, f"{describe(target, job)}\n\n{markdown(rows)}", rows)
+    return 0
+
+
+def check_settings(chosen: argparse.Namespace) -> Sampling:
+    """The sampling of a benchmark; raises SpectraError for a bad number."""
+    Limits(chosen.max_new_tokens)
+    if chosen.nodes is not None:
+        check_number("nodes", chosen.nodes, 1, 1024, whole=True)
+    return Sampling(temperature=chosen.temperature, top_p=chosen.top_p, seed=chosen.seed)
+
+
+def write_report(out: Path, text: str, rows: list[Row]) -> None:
+    """`out`/report.md and the figures beside it; the text goes to stdout too."""
+    write_text(out / "report.md", text, "out")
+    write_figures(out, run_figures(rows))
+    print(text)
+
+
+def describe(target: Any, job: Job) -> str:
+    """One line: model, device, versions, settings."""
+    facts = ", ".join(f"{name} {value}" for name, value in target.facts.items())
+    sampling = job.sampling
+    return (
+        f"{facts}. {job.max_new_tokens} new tokens at most, temperature {sampling.temperature:g}, "
+        f"top-p {sampling.top_p:g}, seed {sampling.seed}."
+    )
