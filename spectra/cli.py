@@ -1,4 +1,4 @@
-"""The command line: `generate` answers a prompt and reports, `methods` lists the presets.
+"""The command line: `generate` answers a prompt and reports, `race` records one, `methods` lists the presets.
 
 The answer goes to stdout, everything else to stderr. Bad input ends with exit code 2 and one line on stderr.
 """
@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 from spectra.errors import SpectraError
 from spectra.methods import METHODS
 from spectra.metrics import Summary, first_difference, speedup, summarize
+from spectra.race import add_arguments as add_race_arguments
+from spectra.race import run_race, wanted
 from spectra.record import Recording
 from spectra.settings import Limits, Sampling, check_number
 from spectra.trace import check_writable, write_text
@@ -43,8 +45,11 @@ def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
 
 def build_parser() -> Parser:
     parser = Parser(prog="python -m spectra", description="Training-free speculative decoding with exact output.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{generate,methods}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{generate,race,methods}")
     commands.add_parser("methods", help="list the presets")
+    race = commands.add_parser("race", help="record plain decoding and a method on one prompt, for the page to replay")
+    add_race_arguments(race)
+    add_model_arguments(race)
     one = commands.add_parser("generate", help="answer a prompt and report how fast it went")
     one.add_argument("prompt", metavar="PROMPT")
     one.add_argument("--method", default="spectra", help="a preset (default: spectra; see `methods`)")
@@ -79,6 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.command == "methods":
             for name, preset in METHODS.items():
                 print(f"{name}  {preset.summary}")
+            return 0
+        if chosen.command == "race":
+            wanted(chosen)  # what is wrong is found before a model is loaded
+            print("\n".join(run_race(chosen, quiet_target(chosen))), file=sys.stderr)
             return 0
         return run_generate(chosen)
     except SpectraError as error:
