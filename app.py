@@ -25,7 +25,7 @@ def main() -> None:
         engine = Engine.load(options.model)
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None
-    page = build_page(engine).queue(max_size=WAITING)
+    page = build_page(engine, waiting=WAITING).queue(max_size=8 * WAITING)
     page.launch(server_name=options.host, server_port=options.port, **launch_options())
 
 

@@ -1,15 +1,22 @@
 // The score: the big number, both bars on one clock, rates, badge and the line of fine print.
-import { count, make, percent, plural, ratio, seconds } from "./format.js";
+import { count, make, percent, plural, ratio, seconds, speed } from "./format.js";
 
 export class Board {
   constructor(at) {
     this.at = at;
   }
 
+  empty() {
+    this.begin("SPECTRA");
+    this.at("speedup").textContent = "How fast?";
+    this.at("verdict").textContent = "Press Race to measure it";
+    for (const name of ["plain", "method"]) this.at(`bar-${name}`).style.transform = "scaleX(0)";
+  }
+
   begin(name) {
     this.name = name;
     this.at("who").textContent = this.at("title").textContent = name;
-    for (const id of ["badge", "more", "rate-plain", "rate-method", "note-method", "fine"]) this.at(id).textContent = "";
+    for (const id of ["badge", "more", "rate-plain", "rate-method", "note-plain", "note-method", "fine"]) this.at(id).textContent = "";
     this.at("badge").className = "badge";
     this.at("speedup").textContent = "1×";
   }
@@ -32,13 +39,13 @@ export class Board {
       this.at(`bar-${name}`).style.transform = `scaleX(${span ? done / span : 0})`;
       if (!lane.steps.length) continue;
       const tokens = lane.totals[lane.reached];
-      const rate = `${count(done ? tokens / done : 0)} tokens/s, ${plural(lane.reached, "pass", "passes")}`;
+      const rate = `${speed(done ? tokens / done : 0)} tokens/s, ${plural(lane.reached, "pass", "passes")}`;
       this.at(`rate-${name}`).replaceChildren(make("b", "", seconds(done)), ` ${rate}`);
       this.at(`note-${name}`).textContent = plural(tokens, "token");
     }
   }
 
-  final({ plain, method, speedup, whole, same, differs }, state) {
+  final({ plain, method, speedup, whole, same, differs }, state, recorded) {
     const word = { stopped: "Stopped. ", failed: "Ended early. " }[state] ?? "";
     if (!plain || !method) {
       this.at("verdict").textContent = `${word}Nothing to compare: ${plain ? this.name : "plain decoding"} had not begun.`;
@@ -46,7 +53,7 @@ export class Board {
       this.at("note-method").textContent = "";
       return;
     }
-    const where = whole ? "measured on this page" : `up to token ${count(Math.min(plain.tokens, method.tokens))}`;
+    const where = whole ? (recorded ? "in this recording" : "measured on this page") : `up to token ${count(Math.min(plain.tokens, method.tokens))}`;
     this.at("speedup").textContent = ratio(speedup) + "×";
     this.at("verdict").textContent = `${word}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
     const equal = differs === null;

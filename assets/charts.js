@@ -5,6 +5,7 @@ const MEAN_OF = 12;
 const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false };
 
 export function loadPlotly() {
+  if (window.Plotly) return Promise.resolve(window.Plotly);
   return new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = new URL("plotly/plotly.min.js", import.meta.url).href;

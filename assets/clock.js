@@ -18,14 +18,14 @@ export class Clock {
     return Math.max(1, Math.ceil(span / LONGEST));
   }
 
-  play(from, to) {
+  // pace: seconds shown a second. One that was asked for is kept even where motion is unwelcome: it is the visitor's.
+  play(from, to, pace = calm() ? Infinity : Clock.pace(to - from)) {
     this.halt();
-    if (calm()) {
+    if (pace === Infinity) {
       this.show(to);
       this.ended();
       return;
     }
-    const pace = Clock.pace(to - from);
     let begun = null;
     const tick = (now) => {
       begun ??= now;

@@ -1,27 +1,38 @@
 // One-line messages under the input they belong to; they go when that input changes.
 import { make } from "./format.js";
 
-const box = (field) => document.getElementById(`field-${field}`);
+export class Fields {
+  // root: the card with the inputs. scope: what their ids start with after "field-".
+  constructor(root, scope = "") {
+    this.root = root;
+    this.scope = scope;
+  }
 
-export function refuse(field, text) {
-  clear();
-  const place = box(field);
-  const note = make("p", "field-error", place ? text : `${field ? field + ": " : ""}${text}`);
-  note.id = "field-error";
-  note.setAttribute("role", "alert");
-  (place ?? document.getElementById("ask")).append(note);
-  const input = place?.querySelector("input, textarea");
-  if (!input) return;
-  input.setAttribute("aria-invalid", "true");
-  input.setAttribute("aria-describedby", note.id);
-  input.addEventListener("input", clear, { once: true });
-  input.focus();
-}
+  box(field) {
+    return document.getElementById(`field-${this.scope}${field}`);
+  }
 
-export function clear() {
-  document.getElementById("field-error")?.remove();
-  for (const input of document.querySelectorAll("#ask [aria-invalid]")) {
-    input.removeAttribute("aria-invalid");
-    input.removeAttribute("aria-describedby");
+  refuse(field, text) {
+    this.clear();
+    const place = this.box(field);
+    const note = make("p", "field-error", place || !field || field === "go" ? text : `${field}: ${text}`);
+    note.id = `${this.scope}field-error`;
+    note.setAttribute("role", "alert");
+    place?.closest("details, .more-settings")?.querySelector("button.label-wrap:not(.open)")?.click();
+    (place ?? this.root).append(note);
+    const input = place?.querySelector("input, textarea");
+    if (!input) return;
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", note.id);
+    input.addEventListener("input", () => this.clear(), { once: true });
+    input.focus();
+  }
+
+  clear() {
+    for (const note of this.root.querySelectorAll(".field-error")) note.remove();
+    for (const input of this.root.querySelectorAll("[aria-invalid]")) {
+      input.removeAttribute("aria-invalid");
+      input.removeAttribute("aria-describedby");
+    }
   }
 }

@@ -37,7 +37,7 @@ export class Legend {
       total.textContent = tokens ? count(tokens.get(source) ?? 0) : "";
       share.textContent = rate === undefined ? "" : `${percent(rate)} accepted`;
       if (rate !== undefined) share.title = `of the ${count(figures.offered[source])} guesses that the model got to judge`;
-      chip.hidden = Boolean(figures) && !tokens.get(source) && !figures.offered[source];
+      chip.hidden = !tokens?.get(source) && !figures?.offered[source];
     }
   }
 }

@@ -1,5 +1,6 @@
 // The fixed markup of the stage. No text of a model, a prompt or an engine ever passes through here.
 export const STAGE = `
+<p class="recorded" data-id="recorded" hidden><b>A recording</b> <span data-id="recorded-note"></span> <em>Press Race to run one live on this machine.</em></p>
 <section class="hero" aria-label="Result">
   <p class="big"><span data-id="speedup">How fast?</span><small data-id="verdict">Press Race to measure it</small></p>
   <div class="tracks">
@@ -30,6 +31,6 @@ export const STAGE = `
   <div class="tree" data-id="tree" tabindex="0" role="region" aria-label="Token tree of this step"></div>
   <p class="gist" data-id="gist"></p><ol data-id="reasons"></ol>
 </section>
-<footer class="end"><span data-id="fine"></span><button type="button" class="quiet" data-id="download" hidden>Download trace</button></footer>
+<footer class="end"><span data-id="fine"></span><span class="actions"><button type="button" class="quiet" data-id="again" hidden>Again, same seed</button><button type="button" class="quiet" data-id="link" hidden>Copy link</button><button type="button" class="quiet" data-id="download" hidden>Download trace</button><button type="button" class="quiet" data-id="clear" hidden>Clear</button></span></footer>
 <p class="unseen" role="status" data-id="status"></p>
 <div class="tip" data-id="tip" hidden></div>`;

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from spectra.decode import decode
 from spectra.methods import METHODS
-from spectra.record import Recording
+from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
+MEASURED_TOKENS = 16
+MEASURED_CONTEXT = 256
+
 
 class Engine:
-    """model: its name. badges: short facts about how it runs. methods: preset name -> one line for people."""
+    """model: its name. badges: short facts about how it runs. methods: preset name -> one line for people.
+
+    cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: what plain decoding was last
+    measured at, (tokens a second with the prefill left out, tokens of context).
+    """
 
     def __init__(self, target: HuggingFaceTarget) -> None:
         self.target = target
@@ -25,6 +33,8 @@ class Engine:
         place = str(facts["processor"]) if target.device.type != "cpu" else f"{facts['threads']} CPU cores"
         self.badges = [place, f"{width}, {facts['numerics']}"]
         self.methods = {name: preset.summary for name, preset in METHODS.items()}
+        self.cost = target.cost.table
+        self.plain = (0.0, 0)
 
     @classmethod
     def load(cls, model: str | os.PathLike[str] | None = None, *, numerics: str = "auto") -> Engine:
@@ -33,6 +43,7 @@ class Engine:
 
         engine = cls(load_target(model, numerics=numerics))
         engine.warm_up()
+        engine.measure(MEASURED_CONTEXT)
         return engine
 
     def warm_up(self, tokens: int = 8) -> None:
@@ -40,6 +51,14 @@ class Engine:
         for method in ("autoregressive", "spectra"):
             for _ in decode(self.target, [0] * 8, method, limits=Limits(tokens)):
                 pass
+
+    def measure(self, context: int) -> tuple[float, int]:
+        """Measure plain decoding over a few tokens after `context` of them. Raises TargetBusyError while one runs."""
+        context = max(8, context)
+        steps = decode(self.target, [0] * context, "autoregressive", limits=Limits(MEASURED_TOKENS))
+        seconds = sum(step.seconds for step in steps)
+        self.plain = (MEASURED_TOKENS / seconds, context)
+        return self.plain
 
     def answer(
         self,
@@ -53,5 +72,30 @@ class Engine:
     ) -> Recording:
         """Start an answer; iterate it to decode. Raises SpectraError for bad input."""
         sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
+        return self._record([{"role": "user", "content": prompt}], method, sampling, max_new_tokens)
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        method: str,
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+    ) -> Recording:
+        """Start the next turn of a conversation, the whole of it through the chat template. Raises like `answer`."""
+        sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
+        return self._record(messages, method, sampling, max_new_tokens)
+
+    def stores(self) -> list[dict[str, Any]]:
+        """Cards of the datastores that the presets guess from."""
+        return []
+
+    def query(self, store: str, text: str, most: int = 12) -> list[dict[str, Any]]:
+        """What a store holds after `text`, likeliest first."""
+        return []
+
+    def _record(self, messages: Sequence[Message], method: str, sampling: Sampling, tokens: int) -> Recording:
         raw = not getattr(self.target.tokenizer, "chat_template", None)
-        return Recording(self.target, prompt, method, sampling=sampling, max_new_tokens=max_new_tokens, raw=raw)
+        return Recording(self.target, messages, method, sampling=sampling, max_new_tokens=tokens, raw=raw)

@@ -1,6 +1,6 @@
 """One answer from text to text, with its trace: what the command line and the page run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,19 +10,23 @@ from spectra.settings import Limits, Sampling
 from spectra.text import TextStream
 from spectra.trace import StepTrace, Trace
 
+Message = dict[str, str]
+"""role ("user" or "assistant") and content."""
+
 Step = tuple[StepTrace, list[tuple[int, str]]]
 
 
 class Recording:
     """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
 
-    target: a `HuggingFaceTarget` (needs its tokenizer). raw: skip the chat template. Raises SpectraError for bad input.
+    target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
+    user's. raw: skip the chat template. Raises SpectraError for bad input.
     """
 
     def __init__(
         self,
         target: Any,
-        prompt: str,
+        prompt: str | Sequence[Message],
         method: str = "spectra",
         *,
         sampling: Sampling | None = None,
@@ -32,12 +36,13 @@ class Recording:
     ) -> None:
         sampling = sampling or Sampling()
         limits = Limits(max_new_tokens, target.eos)
-        ids = encode(target.tokenizer, prompt, raw=raw)
+        messages = as_messages(prompt)
+        ids = encode(target.tokenizer, messages, raw=raw)
         self.target = target
         self.trace = Trace(
             method=method,
             model=target.name,
-            prompt=prompt,
+            prompt=messages[-1]["content"],
             prompt_tokens=tuple(ids),
             settings={
                 "max_new_tokens": max_new_tokens,
@@ -49,6 +54,7 @@ class Recording:
                 "seed": sampling.seed,
                 "nodes": nodes,
                 "raw": raw,
+                "turn": len(messages) // 2 + 1,
             },
             environment=dict(target.facts),
         )
@@ -72,19 +78,27 @@ class Recording:
         self._steps.close()  # type: ignore[attr-defined]
 
 
-def encode(tokenizer: Any, prompt: str, *, raw: bool = False) -> list[int]:
-    """Token ids of a user's message, in the model's chat template unless `raw`."""
-    if not prompt.strip():
+def as_messages(prompt: str | Sequence[Message]) -> list[Message]:
+    """A text is a conversation of one message."""
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+
+
+def encode(tokenizer: Any, prompt: str | Sequence[Message], *, raw: bool = False) -> list[int]:
+    """Token ids of a text or a conversation in the model's chat template, or with `raw` as it is."""
+    messages = as_messages(prompt)
+    if not messages[-1]["content"].strip():
         raise SpectraError("prompt", "it is blank; write something")
     try:
-        prompt.encode()
+        for message in messages:
+            message["content"].encode()
     except UnicodeEncodeError as error:
         raise SpectraError("prompt", "it is not valid Unicode; give it as UTF-8") from error
     if raw:
-        return list(tokenizer(prompt)["input_ids"])
+        return list(tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"])
     if not getattr(tokenizer, "chat_template", None):
         raise SpectraError("prompt", "this model has no chat template; pass --raw to continue the text as it is")
-    message = [{"role": "user", "content": prompt}]
     return list(
-        tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=True, return_dict=True)["input_ids"]
+        tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=True)[
+            "input_ids"
+        ]
     )

@@ -3,14 +3,17 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from spectra.verify import walk
+from visual.examples import EXAMPLES
+from visual.racefile import race_dict
 
 SCRIPT = (
     "Here is a Python function that sorts a matrix by the sum of its rows:\n\n```python\ndef matrix_sort(matrix):\n"
@@ -131,6 +134,26 @@ class FakeEngine:
         }
     )
 
+    cost: tuple[tuple[int, float], ...] = ((1, 0.021), (2, 0.022), (4, 0.023), (8, 0.026), (16, 0.034), (32, 0.058))
+    plain: tuple[float, int] = (40.0, 256)
+    measured: list[int] = field(default_factory=list)
+    conversations: list[list[dict[str, str]]] = field(default_factory=list)
+
+    def measure(self, context: int) -> tuple[float, int]:
+        self.measured.append(context)
+        self.plain = (50.0, context)
+        return self.plain
+
+    def chat(self, messages: Sequence[dict[str, str]], method: str, **settings: Any) -> FakeAnswer:
+        self.conversations.append(list(messages))
+        return self.answer(messages[-1]["content"], method, **settings)
+
+    def stores(self) -> list[dict[str, Any]]:
+        return []
+
+    def query(self, store: str, text: str, most: int) -> list[dict[str, Any]]:
+        return []
+
     def answer(
         self, prompt: str, method: str, *, max_new_tokens: int, temperature: float, top_p: float, seed: int
     ) -> FakeAnswer:
@@ -141,5 +164,20 @@ class FakeEngine:
         words = {word: i for i, word in enumerate(dict.fromkeys(split(SCRIPT)))}
         trace = Trace(method, self.model, prompt, (1, 2, 3))
         guesses = method != "autoregressive"
+        trace.settings = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed, "top_p": top_p}
+        trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
         self.answers.append(FakeAnswer(trace, words, max_new_tokens, self.pace, guesses))
         return self.answers[-1]
+
+
+def recorded_race(tokens: int = 90) -> dict[str, Any]:
+    """A race as a file holds it."""
+    engine = FakeEngine(pace=0)
+    settings: dict[str, Any] = {"max_new_tokens": tokens, "temperature": 0, "top_p": 1, "seed": 7}
+    answers = {
+        "plain": engine.answer(EXAMPLES[0].prompt, "autoregressive", **settings),
+        "method": engine.answer(EXAMPLES[0].prompt, "spectra", **settings),
+    }
+    for answer in answers.values():
+        list(answer)
+    return {**race_dict({lane: answer.trace for lane, answer in answers.items()}), "title": "A first race"}

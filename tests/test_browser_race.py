@@ -1,142 +1,33 @@
-"""The page in a real browser: a scripted engine for speed, and one race of the embedded model."""
+"""The Race tab in a real browser: a scripted engine for speed, and one race of the embedded model."""
 
-import json
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import (
+    SOURCES,
+    STAGE,
+    assert_charts_show,
+    assert_page_shows,
+    busy_ms,
+    contrast,
+    download,
+    fill,
+    finish,
+    race,
+    serve,
+    start,
+)
 from fakes_engine import FakeEngine
 
 from spectra.metrics import summarize
-from spectra.trace import Trace
-from visual.engine import Engine
+from visual.examples import EXAMPLES
+from visual.racefile import RaceFile
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGS = "--disable-dev-shm-usage --no-sandbox --disable-background-networking --disable-component-update --disable-sync"
-playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
-if not CHROMIUM.exists():
-    pytest.skip(f"the browser tests need {CHROMIUM}", allow_module_level=True)
-
-WAIT = 20_000
-SOURCES = (
-    "(lane) => [...document.querySelectorAll(`[data-id=text-${lane}] .t`)].flatMap((t) => t.dataset.sources.split(','))"
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as player:
-        chromium = player.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGS.split(), "--no-first-run"])
-        yield chromium
-        chromium.close()
-
-
-def serve(engine: Engine) -> tuple[Any, str]:
-    from visual.page import build_page
-    from visual.serve import launch_options
-
-    page = build_page(engine).queue(max_size=8)
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
-    return page, url
-
-
-@pytest.fixture(scope="module")
-def fake() -> Iterator[tuple[FakeEngine, str]]:
-    engine = FakeEngine()
-    page, url = serve(engine)
-    yield engine, url
-    page.close()
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page in a context of its own; `page.outside` lists requests that left this machine."""
-    contexts = []
-
-    def go(url: str, *, width: int = 1300, dark: bool = False, motion: str = "reduce") -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if dark else "light",
-            reduced_motion=motion,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(WAIT)
-        page.outside, page.problems = [], []
-        local = re.compile(r"^(http://(127\.0\.0\.1|localhost)|data:|blob:)")
-        page.on("request", lambda request: None if local.match(request.url) else page.outside.append(request.url))
-        page.on("pageerror", lambda error: page.problems.append(str(error)))
-        page.goto(url)
-        page.wait_for_selector("[data-id=speedup]")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-
-
-def fill(page: Any, **fields: object) -> None:
-    for name, value in fields.items():
-        page.locator(f"#field-{name} :is(input, textarea)").fill(str(value))
-
-
-STAGE = "document.querySelector('.stage').dataset"
-
-
-def start(page: Any, **fields: object) -> None:
-    """Fill the form, press Race and wait until that run has begun."""
-    fill(page, **fields)
-    before = page.evaluate(f"{STAGE}.run ?? ''")
-    page.click("#go")
-    page.wait_for_function(f"(before) => ({STAGE}.run ?? '') !== before", arg=before)
-
-
-def finish(page: Any) -> None:
-    page.wait_for_function(f"{STAGE}.state !== 'running'")
-
-
-def race(page: Any, **fields: object) -> None:
-    start(page, **fields)
-    finish(page)
-
-
-def download(page: Any) -> dict[str, Trace]:
-    with page.expect_download() as waiting:
-        page.click("[data-id=download]")
-    data = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
-    assert data["format"] == "spectra-race"
-    return {lane: Trace.from_dict(data[lane]) for lane in ("plain", "method") if lane in data}
-
-
-def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
-    """Text, colours, steps and figures on the page are those of the traces."""
-    for lane, trace in traces.items():
-        box = f"[data-id=text-{lane}]"
-        assert page.locator(box).evaluate("(box) => box.textContent") == trace.text
-        assert page.evaluate(SOURCES, lane) == [source.value for source in trace.sources]
-        assert page.locator(f"{box} .step").count() == len(trace.steps)
-        wrong = "(ts) => ts.filter((t) => !t.classList.contains(t.dataset.sources.split(',').at(-1))).length"
-        assert page.locator(f"{box} .t").evaluate_all(wrong) == 0
-    shown = summarize(traces["method"].steps)
-    for source, share in shown.share.items():
-        chip = page.locator(f".chip.{source.value}")
-        assert chip.locator("b").inner_text() == str(round(share * shown.tokens))
-        if source in shown.acceptance:
-            assert chip.locator("small").inner_text() == f"{shown.acceptance[source] * 100 + 1e-9:.0f} % accepted"
-
-
-def assert_charts_show(page: Any, plain: int, method: int) -> None:
-    """plotly drew both lines up to these tokens, and bars of as many."""
-    page.wait_for_function(
-        """([plain, method]) => { const plot = (id) => document.querySelector(`[data-id=plot-${id}]`).calcdata;
-        const bars = plot('gain')?.flat().reduce((sum, bar) => sum + (bar.s ?? 0), 0);
-        return plot('growth')?.[0].at(-1).y === plain && plot('growth')[1].at(-1).y === method && bars === method; }""",
-        arg=[plain, method],
-    )
+pytest_plugins = ["browsing"]
 
 
 def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
@@ -153,6 +44,29 @@ def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: 
     assert page.locator("[data-id=speedup]").inner_text() == f"{method.micro / plain.micro:.2f}×"
     assert f"{method.tau:.2f} tokens per forward pass" in page.locator("[data-id=more]").inner_text()
     assert page.outside == [] and page.problems == []
+
+
+def test_a_finished_recording_greets_a_visitor(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], races: Path
+) -> None:
+    engine, url = fake
+    before = len(engine.answers)
+    page = visit(url, motion="no-preference")
+    opened = page.evaluate("performance.now()")
+    assert page.evaluate(f"{STAGE}.state") == "done" and opened < 6000
+    recorded = RaceFile.read(races / "first.json")
+    assert_page_shows(page, {"plain": recorded.plain, "method": recorded.method})
+    note = page.locator("[data-id=recorded]").inner_text()
+    assert "recording" in note and recorded.method.model in note and recorded.recorded in note
+    assert "in this recording" in page.locator("[data-id=verdict]").inner_text()
+    page.click("[data-id=play]")
+    page.wait_for_selector("[data-id=text-plain] .ahead")
+    assert len(engine.answers) == before
+    page.click("#go")
+    page.wait_for_function(f"{STAGE}.state === 'running'")
+    assert page.locator("[data-id=recorded]").is_hidden()
+    finish(page)
+    assert engine.answers[-1].trace.prompt == EXAMPLES[0].prompt == recorded.plain.prompt
 
 
 def test_markup_of_a_model_is_text(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
@@ -194,7 +108,7 @@ def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visi
     fill(second, max_new_tokens=20)
     start(first, max_new_tokens=300)
     second.click("#go")
-    second.wait_for_selector("[data-id=verdict]:has-text('waiting')")
+    second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
     finish(first)
     second.wait_for_function(f"{STAGE}.state === 'done'")
     assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", "spectra"] * 2
@@ -256,23 +170,6 @@ def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Ca
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         tops = page.locator(".lane").evaluate_all("(lanes) => lanes.map((lane) => lane.getBoundingClientRect().top)")
         assert (tops[0] == tops[1]) == (width > 900)
-
-
-def contrast(page: Any, selector: str) -> float:
-    return float(
-        page.locator(selector).first.evaluate(
-            """(node) => {
-              const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-              const paint = (colour) => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); };
-              const light = () => { const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3)
-                .map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-                return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-              const stack = []; for (let n = node; n; n = n.parentElement) stack.unshift(n);
-              paint('white'); for (const n of stack) paint(getComputedStyle(n).backgroundColor);
-              const behind = light(); paint(getComputedStyle(node).color); const front = light();
-              return (Math.max(front, behind) + 0.05) / (Math.min(front, behind) + 0.05); }"""
-        )
-    )
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -340,20 +237,13 @@ def test_a_missed_message_is_asked_for_again(fake: tuple[FakeEngine, str], visit
     engine, url = fake
     page = visit(url)
     page.evaluate(
-        """() => { const race = document.querySelector('.stage').parentElement.race, take = race.take.bind(race);
-        let seen = 0; race.take = (m) => (m.kind === 'delta' && ++seen === 2 ? undefined : take(m)); }"""
+        """() => { const race = document.querySelector('#stage-race .stage').parentElement.race;
+        const take = race.take.bind(race); let seen = 0;
+        race.take = (m) => (m.kind === 'delta' && ++seen === 2 ? undefined : take(m)); }"""
     )
     race(page, max_new_tokens=250)
     assert page.evaluate(SOURCES, "plain") == [s.value for s in engine.answers[-2].trace.sources]
     assert page.evaluate(SOURCES, "method") == [s.value for s in engine.answers[-1].trace.sources]
-
-
-def busy_ms(trace: bytes) -> list[float]:
-    """Processor time of each task of the page's main thread, in ms: what it costs however busy the machine is."""
-    events = json.loads(trace)["traceEvents"]
-    threads = {(e["pid"], e["tid"]) for e in events if e.get("args", {}).get("name") == "CrRendererMain"}
-    tasks = [e for e in events if e["name"] == "ThreadControllerImpl::RunTask" and (e["pid"], e["tid"]) in threads]
-    return sorted(e.get("tdur", 0) / 1000 for e in tasks)
 
 
 def test_a_thousand_tokens_never_hold_the_browser(

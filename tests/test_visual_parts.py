@@ -12,7 +12,9 @@ from spectra.trace import TreeTrace
 from spectra.tree import TokenTree
 from visual import palette
 from visual.figures import figures, seconds_to
+from visual.names import choices
 from visual.page import build_page
+from visual.permalink import fields_of
 from visual.tree import rows
 
 
@@ -74,11 +76,31 @@ def test_every_source_has_a_look_of_its_own() -> None:
     assert all(f".{source.value}{{" in palette.css() for source in Source)
 
 
-def test_no_handler_is_public_and_the_race_takes_turns() -> None:
+def test_the_race_is_the_only_public_endpoint() -> None:
     page = build_page(FakeEngine())
-    assert page.get_api_info() == {"named_endpoints": {}, "unnamed_endpoints": {}}
-    limits = [(fn.concurrency_id, fn.concurrency_limit) for fn in page.fns.values() if fn.name == "start"]
-    assert limits == [("gpu", 1)]
+    assert list(page.get_api_info()["named_endpoints"]) == ["/compare"]
+    assert page.get_api_info()["unnamed_endpoints"] == {}
+    runs = [fn for fn in page.fns.values() if fn.concurrency_id == "gpu"]
+    assert len(runs) >= 3 and all(fn.concurrency_limit is None for fn in runs)
+
+
+def test_presets_have_short_names_in_groups() -> None:
+    named = choices(["autoregressive", "lookahead", "spectra-paper-core", "spectra", "spectra-paper-x-y"])
+    assert named == [
+        ("SPECTRA", "spectra"),
+        ("Paper: CORE", "spectra-paper-core"),
+        ("Paper: x y", "spectra-paper-x-y"),
+        ("Baseline: Lookahead", "lookahead"),
+        ("Plain decoding", "autoregressive"),
+    ]
+
+
+def test_a_link_fills_what_it_names_and_nothing_out_of_range() -> None:
+    query = {"prompt": "<b>hi</b>", "method": "spectra-core", "seed": "12", "temperature": "99", "max_new_tokens": "x"}
+    prompt, method, tokens, temperature, seed, top_p = fields_of(query, FakeEngine())
+    assert (prompt, method, seed) == ("<b>hi</b>", "spectra-core", 12)
+    assert all(isinstance(skipped, dict) for skipped in (tokens, temperature, top_p))
+    assert all(isinstance(field, dict) for field in fields_of({"method": "autoregressive"}, FakeEngine()))
 
 
 def test_the_page_loads_no_model_library() -> None:

@@ -13,12 +13,17 @@ from spectra.errors import SpectraError
 from spectra.metrics import summarize
 from visual.events import encode
 from visual.form import Request
-from visual.race import Race, decode_both, explain, stream
+from visual.line import Line
+from visual.race import Race, explain, stream
+
+
+def asked(prompt: str = "hello", tokens: int = 2000) -> Race:
+    return Race.against_plain(Request(prompt, "spectra", tokens, 0, 1))
 
 
 def run(engine: FakeEngine, prompt: str = "hello", tokens: int = 120) -> tuple[Race, list[dict[str, Any]]]:
-    race = Race(Request(prompt, "spectra", tokens, 0, 1))
-    messages = [json.loads(encode(m)) for m in stream(engine, race, threading.Lock()) if m]
+    race = asked(prompt, tokens)
+    messages = [json.loads(encode(m)) for m in stream(engine, race, Line()) if m]
     return race, messages
 
 
@@ -29,7 +34,7 @@ def test_messages_hold_every_step_once_and_in_order() -> None:
         held: list[Any] = []
         for message in messages[1:-1]:
             assert message["from"][lane] == len(held)
-            held += message[lane]
+            held += message["lanes"][lane]
         trace = race.traces[lane]
         assert [s for step in held for s in step["sources"]] == [source.value for source in trace.sources]
         assert [tuple(piece) for step in held for piece in step["pieces"]] == trace.pieces
@@ -58,7 +63,7 @@ def test_a_snapshot_equals_the_deltas() -> None:
     race, messages = run(FakeEngine(pace=0.001))
     snapshot = json.loads(encode(race.snapshot()))
     for lane in ("plain", "method"):
-        assert snapshot[lane] == [step for m in messages[1:-1] for step in m[lane]]
+        assert snapshot["lanes"][lane] == [step for m in messages[1:-1] for step in m["lanes"][lane]]
     assert snapshot["end"] == messages[-1]
 
 
@@ -76,8 +81,8 @@ def ended(race: Race) -> bool:
 
 def test_closing_the_stream_ends_the_decoding_thread() -> None:
     engine = FakeEngine(pace=0.01)
-    race = Race(Request("hello", "spectra", 2000, 0, 1))
-    messages: Iterator[Any] = stream(engine, race, threading.Lock())
+    race = asked()
+    messages: Iterator[Any] = stream(engine, race, Line())
     next(messages), next(messages)
     messages.close()  # type: ignore[attr-defined]
     assert ended(race)
@@ -86,27 +91,59 @@ def test_closing_the_stream_ends_the_decoding_thread() -> None:
 
 def test_halt_keeps_what_was_decoded() -> None:
     engine = FakeEngine(pace=0.005)
-    race = Race(Request("hello", "spectra", 2000, 0, 1))
-    messages = stream(engine, race, threading.Lock())
+    race = asked()
+    messages = stream(engine, race, Line())
     next(messages), next(messages)
     race.halt()
     snapshot = race.snapshot()
     assert snapshot["end"]["state"] == "stopped"
-    assert len(snapshot["plain"]) == len(race.traces["plain"].steps) > 0
+    assert len(snapshot["lanes"]["plain"]) == len(race.traces["plain"].steps) > 0
     assert snapshot["end"]["figures"]["method"] is None
 
 
-def test_a_second_race_waits_for_the_first_ones_target() -> None:
-    engine, target = FakeEngine(pace=0), threading.Lock()
-    target.acquire()
-    race = Race(Request("hello", "spectra", 8, 0, 1))
-    thread = threading.Thread(target=decode_both, args=(engine, race, target))
-    thread.start()
-    time.sleep(0.05)
-    assert not engine.answers
-    target.release()
-    thread.join(2)
-    assert len(engine.answers) == 2
+def test_a_second_race_waits_in_line_and_is_told_how_long() -> None:
+    engine, line = FakeEngine(pace=0.001), Line()
+    first = stream(engine, asked(tokens=60), line)
+    next(first)
+    race = asked(tokens=8)
+    second = stream(engine, race, line)
+    assert next(second) == {"kind": "waiting", "ahead": 1}
+    assert len(engine.answers) <= 2
+    list(first)
+    kinds = [m["kind"] for m in second if m]
+    assert kinds[-1] == "end" and "begin" in kinds and race.state == "done"
+    assert [answer.limit for answer in engine.answers] == [60, 60, 8, 8]
+
+
+def test_one_who_waits_can_leave_and_decodes_nothing() -> None:
+    engine, line = FakeEngine(pace=0), Line()
+    holder = line.join()
+    race = asked()
+    messages = stream(engine, race, line)
+    next(messages)
+    race.halt()
+    assert race.snapshot() == {"kind": "left"}
+    assert [m["kind"] for m in messages if m] == ["left"]
+    line.leave(holder)
+    assert not engine.answers and line.ahead(line.join()) == 0
+
+
+def test_closing_a_stream_that_waits_leaves_the_line() -> None:
+    line = Line()
+    holder = line.join()
+    messages = stream(FakeEngine(), asked(), line)
+    next(messages)
+    messages.close()  # type: ignore[attr-defined]
+    line.leave(holder)
+    assert line.ahead(line.join()) == 0
+
+
+def test_a_full_line_is_refused_at_the_button() -> None:
+    line = Line(1)
+    line.join()
+    with pytest.raises(SpectraError, match="waiting; try again") as refused:
+        next(stream(FakeEngine(), asked(), line))
+    assert refused.value.field == "go"
 
 
 def test_an_engines_refusal_names_its_field() -> None:
@@ -135,6 +172,8 @@ def test_a_crash_is_one_line_without_its_details() -> None:
         ("temperature", {"temperature": None}),
         ("temperature", {"temperature": float("nan")}),
         ("seed", {"seed": -1}),
+        ("seed", {"seed": "seven"}),
+        ("top_p", {"top_p": 0}),
     ],
 )
 def test_the_form_refuses_what_is_out_of_range(field: str, change: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """What the page asks of whatever decodes. The page gets an engine handed in and never loads a model itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from spectra.trace import StepTrace, Trace
 
@@ -10,6 +10,13 @@ PLAIN = "autoregressive"
 
 Pieces = list[tuple[int, str]]
 """Text that a step completed, each piece with the number of tokens it took (a token may be part of a character)."""
+
+Message = dict[str, str]
+"""One turn of a conversation: role ("user" or "assistant") and content."""
+
+
+Rate = tuple[float, int]
+"""What plain decoding was measured at: (tokens a second, the prefill left out, tokens of context)."""
 
 
 class Answer(Protocol):
@@ -26,7 +33,11 @@ class Answer(Protocol):
 
 
 class Engine(Protocol):
-    """model: a name to show. badges: facts about device and numerics. methods: preset name -> one line about it."""
+    """model: a name to show. badges: facts about device and numerics. methods: preset name -> one line about it.
+
+    cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: what plain decoding was last
+    measured at.
+    """
 
     @property
     def model(self) -> str: ...
@@ -37,8 +48,39 @@ class Engine(Protocol):
     @property
     def methods(self) -> Mapping[str, str]: ...
 
+    @property
+    def cost(self) -> Sequence[tuple[int, float]]: ...
+
+    @property
+    def plain(self) -> Rate: ...
+
+    def measure(self, context: int) -> Rate:
+        """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""
+        ...
+
     def answer(
         self, prompt: str, method: str, *, max_new_tokens: int, temperature: float, top_p: float, seed: int
     ) -> Answer:
         """Raises `SpectraError` naming the field for input it cannot use."""
+        ...
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        method: str,
+        *,
+        max_new_tokens: int,
+        temperature: float,
+        top_p: float,
+        seed: int,
+    ) -> Answer:
+        """The next turn of a conversation whose last message is the user's. Raises like `answer`."""
+        ...
+
+    def stores(self) -> Sequence[Mapping[str, Any]]:
+        """The card of every datastore the engine guesses from, each with its `name`."""
+        ...
+
+    def query(self, store: str, text: str, most: int) -> Sequence[Mapping[str, Any]]:
+        """What a store holds after `text`, likeliest first: text, count, chance, match (tokens that matched)."""
         ...

@@ -5,15 +5,15 @@ A delta says from which step on it holds, so a browser that missed one notices a
 
 import json
 import secrets
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spectra.trace import StepTrace, TreeTrace
+from spectra.trace import StepTrace, Trace, TreeTrace
 from visual.engine import Pieces
 from visual.tree import rows
 
 Event = dict[str, Any]
-LANES = ("plain", "method")
 
 
 def step_event(step: StepTrace, pieces: Pieces) -> Event:
@@ -49,7 +49,20 @@ def tree_event(tree: TreeTrace, path: Sequence[int]) -> Event:
 
 def delta(run: str, start: Mapping[str, int], steps: Mapping[str, Sequence[Event]]) -> Event:
     """New steps of each lane, `start` being how many came before."""
-    return {"kind": "delta", "run": run, "from": dict(start), **{lane: list(steps[lane]) for lane in LANES}}
+    return {"kind": "delta", "run": run, "from": dict(start), "lanes": {lane: list(steps[lane]) for lane in start}}
+
+
+def trace_events(trace: Trace) -> list[Event]:
+    """Every step of a whole trace, each with the text that it completed."""
+    events, pieces, held = [], deque(trace.pieces), 0
+    for step in trace.steps:
+        held += len(step.tokens)
+        own: Pieces = []
+        while pieces and pieces[0][0] <= held:
+            held -= pieces[0][0]
+            own.append(pieces.popleft())
+        events.append(step_event(step, own))
+    return events
 
 
 def encode(message: Mapping[str, Any]) -> str:

@@ -14,9 +14,10 @@ class Example:
 
 EXAMPLES = (
     Example(
-        "Sort a matrix",
-        "Write a function to sort a given matrix in ascending order according to the sum of its rows.",
-        "Code repeats itself, so most guesses hold.",
+        "Bank account",
+        "Write a Python class for a bank account with methods to deposit, withdraw and show the balance. Add a short "
+        "docstring to every method.",
+        "Longer code, with names and phrases that come back.",
     ),
     Example(
         "Proofread",
@@ -27,10 +28,9 @@ EXAMPLES = (
         "The answer copies the prompt: the best case for guessing.",
     ),
     Example(
-        "Bank account",
-        "Write a Python class for a bank account with methods to deposit, withdraw and show the balance. Add a short "
-        "docstring to every method.",
-        "Longer code, with names and phrases that come back.",
+        "Sort a matrix",
+        "Write a function to sort a given matrix in ascending order according to the sum of its rows.",
+        "Code repeats itself, so most guesses hold.",
     ),
     Example(
         "Short story",

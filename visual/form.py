@@ -1,18 +1,22 @@
 """What a visitor asked for, checked once. The page's ranges are narrower than the library's."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.settings import check_number
+from visual.engine import Answer, Engine, Message
 
 MOST_TOKENS = 2048
 MOST_CHARACTERS = 20_000
+MOST_SEED = 2**53 - 1
+SETTINGS = ("max_new_tokens", "temperature", "top_p", "seed")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Raises `SpectraError` naming the field that is out of range."""
+    """Raises `SpectraError` naming the field that is out of range. earlier: the turns before, in a conversation."""
 
     prompt: str
     method: str
@@ -20,6 +24,8 @@ class Request:
     temperature: float
     seed: int
     top_p: float = 1.0
+    earlier: tuple[Message, ...] = ()
+    conversation: bool = False
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
@@ -28,22 +34,51 @@ class Request:
             raise SpectraError("prompt", f"{len(self.prompt)} characters; give at most {MOST_CHARACTERS}")
         check_number("max_new_tokens", self.max_new_tokens, 1, MOST_TOKENS, whole=True)
         check_number("temperature", self.temperature, 0, 2)
-        check_number("seed", self.seed, 0, 2**53 - 1, whole=True)
+        check_number("top_p", self.top_p, 0, 1, open_low=True)
+        check_number("seed", self.seed, 0, MOST_SEED, whole=True)
 
     @classmethod
-    def of(cls, prompt: object, method: object, max_new_tokens: object, temperature: object, seed: object) -> "Request":
+    def of(
+        cls,
+        prompt: object,
+        method: object,
+        max_new_tokens: object,
+        temperature: object,
+        seed: object,
+        top_p: object = 1.0,
+        **more: Any,
+    ) -> "Request":
         """From the fields of the form, whatever they hold."""
         return cls(
             prompt=str(prompt or ""),
             method=str(method or ""),
-            max_new_tokens=_number("max_new_tokens", max_new_tokens),
-            temperature=_number("temperature", temperature),
-            seed=_number("seed", seed),
+            max_new_tokens=number("max_new_tokens", max_new_tokens),
+            temperature=number("temperature", temperature),
+            seed=number("seed", seed),
+            top_p=number("top_p", top_p),
+            **more,
         )
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What an engine is asked besides prompt and method."""
+        return {key: getattr(self, key) for key in SETTINGS}
 
-def _number(field: str, value: object) -> Any:
-    """A browser sends 256 as 256.0, and an empty field as None; the rest is left for the check to refuse."""
-    if value is None:
+    def start(self, engine: Engine, method: str) -> Answer:
+        """Begin this answer by some method."""
+        settings = self.settings
+        if self.conversation:
+            return engine.chat([*self.earlier, {"role": "user", "content": self.prompt}], method, **settings)
+        return engine.answer(self.prompt, method, **settings)
+
+
+def number(field: str, value: object) -> Any:
+    """A browser sends 256 as 256.0, an empty field as None and a link's figures as text; the check refuses the rest."""
+    if value is None or value == "":
         raise SpectraError(field, "it is empty; give a number")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return value
+    return int(value) if isinstance(value, float) and math.isfinite(value) and value.is_integer() else value

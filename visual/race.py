@@ -1,4 +1,4 @@
-"""One race: plain decoding, then the method, measured one after the other so that neither slows the other.
+"""One run of one or more lanes: each a method answering the same request, measured one after the other.
 
 A producer thread decodes; the page's generator reads what is done about ten times a second. Drawing is never inside a
 measurement, and the thread ends after the step in hand once `stop` is set.
@@ -8,16 +8,16 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.trace import StepTrace, Trace
 from visual.engine import PLAIN, Engine, Pieces
-from visual.events import LANES, Event, delta, step_event
+from visual.events import Event, delta, step_event
 from visual.figures import figures
 from visual.form import Request
+from visual.line import Line
 
 TICK = 0.1
 IDLE = 0.5
@@ -25,27 +25,42 @@ IDLE = 0.5
 
 @dataclass(slots=True)
 class Race:
-    """What is known of one visitor's race. `state` is "running", "done", "stopped" or "failed"."""
+    """What is known of one visitor's run. lanes: name -> method. `state`: waiting, running, done, stopped or failed."""
 
     request: Request
+    lanes: Mapping[str, str]
     run: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
     traces: dict[str, Trace] = field(default_factory=dict)
-    events: dict[str, list[Event]] = field(default_factory=lambda: {lane: [] for lane in LANES})
-    state: str = "running"
+    events: dict[str, list[Event]] = field(default_factory=dict)
+    state: str = "waiting"
     problem: dict[str, str] | None = None
     thread: threading.Thread | None = None
     inbox: "queue.Queue[tuple[str, StepTrace, Pieces] | BaseException | None]" = field(default_factory=queue.Queue)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self.events = {lane: [] for lane in self.lanes}
+
+    @classmethod
+    def against_plain(cls, request: Request) -> "Race":
+        """Plain decoding first, then the request's method."""
+        return cls(request, {"plain": PLAIN, "method": request.method})
+
     def begin(self) -> Event:
         ask = self.request
-        return {"kind": "begin", "run": self.run, "method": ask.method, "cap": ask.max_new_tokens}
+        return {
+            "kind": "begin",
+            "run": self.run,
+            "lanes": list(self.lanes.values()),
+            "cap": ask.max_new_tokens,
+            "link": {**ask.settings, "prompt": ask.prompt, "method": ask.method},
+        }
 
     def drain(self) -> Event | None:
         """What came since the last call as a delta, None if nothing did. Safe from any thread."""
         with self.lock:
-            start = {lane: len(self.events[lane]) for lane in LANES}
+            start = {lane: len(steps) for lane, steps in self.events.items()}
             while True:
                 try:
                     item = self.inbox.get_nowait()
@@ -58,45 +73,45 @@ class Race:
                 else:
                     lane, step, pieces = item
                     self.events[lane].append(step_event(step, pieces))
-            fresh = {lane: self.events[lane][start[lane] :] for lane in LANES}
+            fresh = {lane: steps[start[lane] :] for lane, steps in self.events.items()}
         return delta(self.run, start, fresh) if any(fresh.values()) else None
 
     def end(self) -> Event:
         """Final figures, the text of every token in the trees, and how many steps the browser must hold by now."""
-        words: dict[int, str] = {}
-        for trace in self.traces.values():
-            words |= trace.vocabulary
         return {
             "kind": "end",
             "run": self.run,
             "state": self.state,
             "problem": self.problem,
-            "counts": {lane: len(self.events[lane]) for lane in LANES},
+            "counts": {lane: len(steps) for lane, steps in self.events.items()},
             "figures": figures(self.traces.get("plain"), self.traces.get("method")),
-            "words": words,
+            "words": words(self.traces),
         }
 
     def snapshot(self) -> Event:
-        """Everything so far in one message."""
-        whole = delta(self.run, dict.fromkeys(LANES, 0), self.events)
+        """Everything so far in one message; one that never began has only been left."""
+        if self.thread is None:
+            return {"kind": "left"}
+        whole = delta(self.run, dict.fromkeys(self.events, 0), self.events)
         return {**whole, "kind": "snapshot", "begin": self.begin(), "end": None if self.running else self.end()}
-
-    def download(self) -> dict[str, Any]:
-        """Both traces in one file."""
-        return {"format": "spectra-race", "version": 1, **{lane: t.to_dict() for lane, t in self.traces.items()}}
 
     @property
     def running(self) -> bool:
         return self.state == "running"
 
     def halt(self, wait: float = 2.0) -> None:
-        """Ask the decoding thread to end and read what it still had."""
+        """Ask the decoding thread to end and read what it still had; one that waits in line leaves it."""
         self.stop.set()
         if self.thread is not None:
             self.thread.join(wait)
         self.drain()
-        if self.running:
+        if self.state in ("waiting", "running"):
             self.state = "stopped"
+
+
+def words(traces: Mapping[str, Trace]) -> dict[int, str]:
+    """The text of every token in the trees of these traces."""
+    return {token: text for trace in traces.values() for token, text in trace.vocabulary.items()}
 
 
 def explain(error: BaseException) -> dict[str, str]:
@@ -108,14 +123,12 @@ def explain(error: BaseException) -> dict[str, str]:
     return {"field": "", "text": f"The run ended early ({type(error).__name__}). The server's log has the details."}
 
 
-def decode_both(engine: Engine, race: Race, target: threading.Lock) -> None:
-    """Fill the race's inbox; `None` or an error comes last. Holds `target` while it decodes."""
-    ask = race.request
+def decode_lanes(engine: Engine, race: Race) -> None:
+    """Fill the race's inbox; `None` or an error comes last."""
     try:
-        with target:
-            for lane, method in zip(LANES, (PLAIN, ask.method), strict=True):
-                if not race.stop.is_set():
-                    _decode(engine, race, lane, method)
+        for lane, method in race.lanes.items():
+            if not race.stop.is_set():
+                _decode(engine, race, lane, method)
         race.inbox.put(None)
     except (SpectraError, TargetBusyError) as error:
         race.inbox.put(error)
@@ -125,15 +138,7 @@ def decode_both(engine: Engine, race: Race, target: threading.Lock) -> None:
 
 
 def _decode(engine: Engine, race: Race, lane: str, method: str) -> None:
-    ask = race.request
-    answer = engine.answer(
-        ask.prompt,
-        method,
-        max_new_tokens=ask.max_new_tokens,
-        temperature=ask.temperature,
-        top_p=ask.top_p,
-        seed=ask.seed,
-    )
+    answer = race.request.start(engine, method)
     race.traces[lane] = answer.trace
     try:
         for step, pieces in answer:
@@ -144,11 +149,29 @@ def _decode(engine: Engine, race: Race, lane: str, method: str) -> None:
         answer.close()
 
 
-def stream(engine: Engine, race: Race, target: threading.Lock) -> Iterator[Event | None]:
-    """Messages for the browser, ten a second at most; None keeps a silent run cancellable. Closing it stops the run."""
-    race.thread = threading.Thread(target=decode_both, args=(engine, race, target), daemon=True)
-    race.thread.start()
+def stream(engine: Engine, race: Race, line: Line) -> Iterator[Event | None]:
+    """Messages for the browser, ten a second at most; None keeps a silent run cancellable. Closing it stops the run.
+
+    Raises SpectraError when the line is full. The thread leaves it after its last step: nobody decodes beside it.
+    """
+    ticket = line.join()
+
+    def work() -> None:
+        try:
+            decode_lanes(engine, race)
+        finally:
+            line.leave(ticket)
+
     try:
+        ahead = line.ahead(ticket)
+        while ahead and not race.stop.is_set():
+            yield {"kind": "waiting", "ahead": ahead}
+            ahead = line.wait(ticket, IDLE)
+        if race.stop.is_set():
+            yield {"kind": "left"}
+            return
+        race.state, race.thread = "running", threading.Thread(target=work, daemon=True)
+        race.thread.start()
         yield race.begin()
         quiet = time.monotonic()
         while race.running:
@@ -160,3 +183,5 @@ def stream(engine: Engine, race: Race, target: threading.Lock) -> Iterator[Event
         yield race.end()
     finally:
         race.stop.set()
+        if race.thread is None:
+            line.leave(ticket)

@@ -1,0 +1,41 @@
+"""Short names of the presets, in groups. Presets that are not listed keep their own name, among the baselines."""
+
+from collections.abc import Iterable
+
+from visual.engine import PLAIN
+
+NAMES = {
+    PLAIN: "Plain decoding",
+    "spectra": "SPECTRA",
+    "spectra-core": "SPECTRA-CORE",
+    "spectra-retrieval": "SPECTRA-RETRIEVAL",
+    "spectra-paper": "Paper: SPECTRA",
+    "spectra-paper-core": "Paper: CORE",
+    "spectra-paper-retrieval": "Paper: RETRIEVAL",
+    "spectra-paper-core-no-forward": "Paper: CORE, no forward",
+    "spectra-paper-core-no-backward": "Paper: CORE, no backward",
+    "spectra-paper-core-no-subngram": "Paper: CORE, whole rows only",
+}
+
+
+def short(method: str) -> str:
+    """What the page calls a preset."""
+    if method in NAMES:
+        return NAMES[method]
+    group = "Paper: " if method.startswith("spectra-paper-") else "Baseline: " if group_of(method) == 2 else ""
+    words = method.removeprefix("spectra-paper-").replace("-", " ")
+    return group + (words if group.startswith("Paper") else words[:1].upper() + words[1:])
+
+
+def group_of(method: str) -> int:
+    """0: SPECTRA, 1: the paper's literal presets and their ablations, 2: baselines, 3: plain decoding."""
+    if method == PLAIN:
+        return 3
+    if not method.startswith("spectra"):
+        return 2
+    return int(method.startswith("spectra-paper"))
+
+
+def choices(methods: Iterable[str]) -> list[tuple[str, str]]:
+    """(short name, preset), by group and within a group as they came."""
+    return [(short(method), method) for method in sorted(methods, key=group_of)]

@@ -1,0 +1,1 @@
+"""The tabs, one file each: layout and events."""

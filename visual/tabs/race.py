@@ -1,0 +1,115 @@
+"""The Race tab: a prompt, its settings, and one stage that draws what the wire brings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from spectra.errors import SpectraError
+from visual import palette
+from visual.engine import Engine
+from visual.events import Event, encode, send
+from visual.examples import EXAMPLES
+from visual.form import Request
+from visual.line import Line
+from visual.names import short
+from visual.permalink import fields_of
+from visual.race import Race
+from visual.racefile import RaceFile, race_dict, shipped
+from visual.widgets import PRIVATE, RUN, buttons, fill, method_field, number_fields, refusal, relay, wire
+
+Update = tuple[Any, ...]
+
+
+def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None:
+    """Lay the tab out inside the current one and connect it."""
+
+    def run(race: Race) -> Iterator[Update]:
+        yield gr.skip(), race, *buttons(running=True)
+        for message in relay(engine, race, line):
+            yield message, gr.skip(), gr.skip(), gr.skip()
+        yield gr.skip(), gr.skip(), *buttons(running=False)
+
+    def start(*fields: Any) -> Iterator[Update]:
+        try:
+            race = Race.against_plain(Request.of(*fields))
+        except SpectraError as error:
+            yield refusal(error), gr.skip(), *buttons(running=False)
+            return
+        yield from run(race)
+
+    def again(race: Race | None) -> Iterator[Update]:
+        if race is not None and race.state not in ("waiting", "running"):
+            yield from run(Race.against_plain(race.request))
+
+    def stop(race: Race | None) -> Update:
+        if race is None:
+            return gr.skip(), *buttons(running=False)
+        race.halt()
+        return send(race.snapshot()), *buttons(running=False)
+
+    def resync(race: Race | None) -> Any:
+        return send(race.snapshot()) if race else gr.skip()
+
+    def download(race: Race | None) -> Any:
+        if race is None:
+            return gr.skip()
+        return send({"kind": "trace", "name": "spectra-race.json", "text": encode(race_dict(race.traces))})
+
+    def clear(race: Race | None) -> Update:
+        if race is not None:
+            race.halt()
+        return send({"kind": "clear"}), None, "", *buttons(running=False)
+
+    def link(request: gr.Request) -> Update:
+        return fields_of(request.query_params, engine)
+
+    memory = gr.State()
+    with gr.Column(elem_id="ask", elem_classes="card ask"):
+        with gr.Row(elem_classes="ask-prompt", equal_height=True):
+            prompt = gr.Textbox(
+                EXAMPLES[0].prompt,
+                label="Prompt",
+                lines=1,
+                max_lines=6,
+                elem_id="field-prompt",
+                container=False,
+                scale=1,
+            )
+            go = gr.Button("Race", elem_id="go", elem_classes="go", variant="primary", scale=0, min_width=96)
+            halt = gr.Button("Stop", elem_id="stop", elem_classes="halt", interactive=False, scale=0, min_width=84)
+        with gr.Row(elem_classes="ask-settings"):
+            method = method_field(engine)
+            tokens, temperature, seed = number_fields()
+            with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
+                top_p = gr.Number(1, label="Top-p", elem_id="field-top_p", step=0.05)
+            with gr.Row(elem_classes="examples"):
+                starts = [gr.Button(each.name, elem_classes="example", size="sm", min_width=0) for each in EXAMPLES]
+    fields = [prompt, method, tokens, temperature, seed, top_p]
+    stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
+
+    outputs = [stage, memory, go, halt]
+    running = gr.on([go.click, prompt.submit], start, fields, outputs, **RUN)
+    repeated = stage.again(again, memory, outputs, **RUN)
+    halt.click(stop, memory, [stage, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
+    stage.resync(resync, memory, stage, queue=False, **PRIVATE)
+    stage.download(download, memory, stage, queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory, prompt, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
+    page.load(link, None, fields, queue=False, **PRIVATE)
+    for button, each in zip(starts, EXAMPLES, strict=True):
+        button.click(None, None, prompt, js=fill(each.prompt))
+
+
+def facts(engine: Engine, races: Path) -> Event:
+    """What the stage knows from the start, with the first recorded race, finished."""
+    recorded = list(shipped(races).values())
+    return {
+        "model": engine.model,
+        "badges": list(engine.badges),
+        "methods": dict(engine.methods),
+        "names": {method: short(method) for method in engine.methods},
+        "legend": palette.legend(),
+        "examples": [each.why for each in EXAMPLES],
+        "recorded": RaceFile.read(recorded[0]).snapshot() if recorded else None,
+    }

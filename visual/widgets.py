@@ -1,0 +1,84 @@
+"""Parts that every tab is made of: its wire to the browser, its fields, and the messages of a run."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from spectra.errors import SpectraError
+from visual.engine import PLAIN, Engine
+from visual.events import Event, encode, send
+from visual.line import Line
+from visual.names import choices
+from visual.race import Race, explain, stream
+
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+"""For every handler: none of them is an endpoint."""
+
+RUN: dict[str, Any] = {**PRIVATE, "trigger_mode": "once", "concurrency_id": "gpu", "concurrency_limit": None}
+"""For handlers that decode. They start at once and take turns in the `Line`, which says who waits and can be left."""
+
+MOUNT = """
+const facts = JSON.parse(props.value);
+const script = new URL('spectra/%s.js', document.baseURI).href;
+const asks = {%s};
+import(script).then((module) => module.mount({element, props, watch, facts, ask: (what, data) => asks[what](data)}));
+"""
+
+
+def wire(module: str, facts: Event, events: Sequence[str] = ()) -> gr.HTML:
+    """A place that assets/<module>.js fills. Its value is `facts` first and then one message after another."""
+    asks = ",".join(f"{event}: (data) => trigger('{event}', data ?? {{}})" for event in events)
+    return gr.HTML(
+        encode(facts),
+        html_template="<div class='stage'></div>",
+        js_on_load=MOUNT % (module, asks),
+        apply_default_css=False,
+        elem_id=f"stage-{module}",
+    )
+
+
+def relay(engine: Engine, race: Race, line: Line) -> Iterator[Any]:
+    """A run's messages, encoded for the wire; a full line is one message at the button."""
+    try:
+        for message in stream(engine, race, line):
+            yield send(message) if message else gr.skip()
+    except SpectraError as error:
+        yield refusal(error)
+
+
+def refusal(error: BaseException) -> str:
+    return send({"kind": "refused", **explain(error)})
+
+
+def buttons(*, running: bool) -> tuple[Any, Any]:
+    """Start and Stop, of which one is of use."""
+    return gr.update(interactive=not running), gr.update(interactive=running)
+
+
+def method_field(engine: Engine, scope: str = "") -> gr.Dropdown:
+    """Presets by their short names, plain decoding left out."""
+    named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]
+    return gr.Dropdown(
+        named,
+        value=named[0][1],
+        label="Method",
+        elem_id=f"field-{scope}method",
+        elem_classes="preset",
+        filterable=False,
+    )
+
+
+def number_fields(scope: str = "", *, tokens: int = 256) -> tuple[gr.Number, gr.Number, gr.Number]:
+    """Max new tokens, temperature, seed."""
+    return (
+        gr.Number(tokens, label="Max new tokens", elem_id=f"field-{scope}max_new_tokens"),
+        gr.Number(0, label="Temperature", elem_id=f"field-{scope}temperature", step=0.1),
+        gr.Number(7, label="Seed", elem_id=f"field-{scope}seed"),
+    )
+
+
+def fill(example: str) -> str:
+    """JavaScript that puts a text into the one output of an event."""
+    return f"() => {json.dumps(example)}"
