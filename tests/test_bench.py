@@ -10,7 +10,7 @@ from words import tokenizer
 from spectra import Sampling
 from spectra.bench.__main__ import main
 from spectra.bench.answer import answer_turns, turn_ids
-from spectra.bench.charts import acceptance_by_source, mean_cumulative, write_figures
+from spectra.bench.charts import acceptance_by_source, mean_cumulative, tau_by_method, write_figures
 from spectra.bench.merge import merge, report
 from spectra.bench.progress import Progress, clock
 from spectra.bench.report import markdown
@@ -75,7 +75,7 @@ class TestRun:
         more = "steps identical distinct4 sources model dtype numerics device versions offered acceptance step_tokens"
         for row in rows:
             assert set(f"{fields} {more}".split()) <= set(row)
-            assert set(row["versions"]) == {"torch", "transformers", "python"}
+            assert set(row["versions"]) == {"spectra", "torch", "transformers", "python"}
             peer = row["method"].startswith("hf")
             assert [row[name] is None for name in ("tau", "mac_tp", "steps", "step_tokens")] == [peer] * 4
             assert row["seconds"] > 0
@@ -162,8 +162,9 @@ class TestRun:
 def row(method, task="a", prompt="x", *, seconds=1.0, tokens=10, steps=None, repeat=0, processor="cpu", **changes):
     measured = {"steps": steps, "tau": tokens / steps, "mac_tp": tokens / seconds * 2, "queries": 3.0} if steps else {}
     return {
-        "task": task, "id": prompt, "method": method, "repeat": repeat, "seconds": seconds, "new_tokens": tokens,
-        "steps": None, "tau": None, "mac_tp": None, "queries": None, "identical": True, "distinct4": 0.5,
+        "task": task, "id": prompt, "category": "", "method": method, "repeat": repeat, "seconds": seconds,
+        "new_tokens": tokens, "steps": None, "tau": None, "mac_tp": None, "queries": None, "identical": True,
+        "distinct4": 0.5,
         "sources": {"model": steps or 0, "ngram": tokens - (steps or 0)}, "offered": {"ngram": 8},
         "acceptance": {"ngram": 0.25}, "step_tokens": [1, 2], "processor": processor,
     } | measured | changes  # fmt: skip
@@ -199,6 +200,14 @@ class TestTables:
         uncompared = markdown([row("autoregressive", steps=9), row("hf-generate", identical=None)])
         assert "| hf-generate | 10.0 | 1.00 | 1.00 | 1.00 |  |  |  |  | 0.50 |  |" in uncompared.splitlines()
 
+    def test_categories_of_a_task(self):
+        kinds = [("q", "x"), ("q", "y"), ("r", "z")]
+        rows = [row("autoregressive", prompt=prompt, category=kind, steps=10) for kind, prompt in kinds]
+        rows += [row("anpd", prompt=prompt, category=kind, steps=5, seconds=0.5) for kind, prompt in kinds]
+        assert "| anpd | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 |" in (text := markdown(rows).splitlines())
+        assert "| method | q speedup | q tau | r speedup | r tau | all speedup | all tau |" in text
+        assert "by category" not in markdown(rows[:2])
+
     def test_runs_of_two_devices_side_by_side(self, tmp_path):
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
@@ -225,6 +234,12 @@ class TestFigures:
         rows.append(row("hf-generate", offered=None, acceptance=None))
         figure = acceptance_by_source(rows)
         assert [(bar["name"], bar["x"], bar["y"]) for bar in figure["data"]] == [("anpd", ["ngram"], [0.4])]
+
+    def test_tau_of_all_tasks_and_of_each(self):
+        bars = tau_by_method(ROWS_BY_HAND)["data"]
+        assert [bar["name"] for bar in bars] == ["all", "a", "b"]
+        assert bars[2]["x"] == ["autoregressive", "anpd"]
+        assert bars[2]["y"] == [1.0, 2.5]
 
     def test_files(self, tmp_path):
         drawn = acceptance_by_source([row("anpd")])

@@ -37,7 +37,7 @@ def test_every_task_is_read(folder):
     turns = {(prompt.task, prompt.category): prompt.turns for prompt in load_prompts(None, folder)}
     assert turns == {
         ("mt-bench", "writing"): ("Write.", "Again."),
-        ("spec-bench", "writing"): ("Write.", "Again."),
+        ("spec-bench", "mt_bench"): ("Write.", "Again."),
         ("spec-bench", "qa"): ("Who?",),
         ("gsm8k", ""): ("1 + 1?",),
         ("mbpp", ""): ("Subtract.",),

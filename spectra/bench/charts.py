@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spectra.bench.figures import Row, acceptance
+from spectra.bench.report import by_field
 from spectra.bench.rows import make_folder
 from spectra.trace import write_text
 
@@ -15,15 +16,19 @@ Figure = dict[str, Any]
 
 
 def run_figures(rows: Sequence[Row]) -> dict[str, Figure]:
-    """File name -> figure of one run's rows: the paper's Figures 6 and 3."""
-    return {"accepted-tokens": tokens_against_steps(rows), "acceptance": acceptance_by_source(rows)}
+    """File name -> figure of one run's rows: the paper's Figures 6 and 3, and tau side by side (for ablations)."""
+    return {
+        "accepted-tokens": tokens_against_steps(rows),
+        "acceptance": acceptance_by_source(rows),
+        "tau": tau_by_method(rows),
+    }
 
 
 def tokens_against_steps(rows: Sequence[Row]) -> Figure:
     """Cumulative tokens after each forward pass, the mean over answers; an answer that has ended keeps its count."""
     lines = []
     for method, some in _by_method(rows).items():
-        answers = [row["step_tokens"] for row in some if row["step_tokens"] and row["repeat"] == 0]
+        answers = [row["step_tokens"] for row in some if row.get("step_tokens") and row["repeat"] == 0]
         if answers:
             means = mean_cumulative(answers)
             lines.append({"type": "scatter", "mode": "lines", "name": method, "x": list(range(len(means))), "y": means})
@@ -49,6 +54,16 @@ def acceptance_by_source(rows: Sequence[Row]) -> Figure:
         if rates:
             bars.append({"type": "bar", "name": method, "x": list(rates), "y": list(rates.values())})
     return _figure(bars, "source", "accepted / offered")
+
+
+def tau_by_method(rows: Sequence[Row]) -> Figure:
+    """One bar a method and task, all tasks together first."""
+    bars = []
+    for name, table in by_field(rows, "task").items():
+        taus = {method: figures.tau for method, figures in table.items() if figures.tau is not None}
+        if taus:
+            bars.append({"type": "bar", "name": name, "x": list(taus), "y": list(taus.values())})
+    return _figure(bars, "method", "tau")
 
 
 def sweep_figure(name: str, values: Sequence[float], columns: Mapping[str, Sequence[float | None]]) -> Figure:

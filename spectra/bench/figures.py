@@ -36,6 +36,7 @@ def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
     ratios = sorted(rate(row) / rate(theirs[_prompt(row)]) for row in ours if _prompt(row) in theirs)
     stepped = [row for row in ours if row["tau"] is not None]
     passes = sum(row["steps"] for row in stepped)
+    widths = [(row["queries"], row["steps"]) for row in stepped if row.get("queries")]  # not in the oldest rows
     compared = [row["identical"] for row in rows if row["repeat"] == 0 and row["identical"] is not None]
     credit: Counter[str] = Counter()
     for row in stepped:
@@ -45,7 +46,7 @@ def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
         micro=sum(row["new_tokens"] for row in ours) / sum(row["seconds"] for row in ours),
         macro=statistics.mean(row["mac_tp"] for row in stepped) if stepped else None,
         tau=sum(row["new_tokens"] for row in stepped) / passes if passes else None,
-        queries=sum(row["queries"] * row["steps"] for row in stepped) / passes if passes else None,
+        queries=sum(width * steps for width, steps in widths) / sum(n for _, n in widths) if widths else None,
         slowest=ratios[len(ratios) // 10] if ratios else None,
         identical=(sum(compared), len(compared)),
         distinct4=statistics.mean(row["distinct4"] for row in ours),
@@ -74,7 +75,7 @@ def acceptance(rows: Iterable[Row]) -> dict[str, float]:
     offered: Counter[str] = Counter()
     accepted: Counter[str] = Counter()
     for row in rows:
-        for source, count in (row["offered"] or {}).items():
+        for source, count in (row.get("offered") or {}).items():
             offered[source] += count
             accepted[source] += round(row["acceptance"][source] * count)
     return {source: accepted[source] / count for source, count in offered.most_common()}

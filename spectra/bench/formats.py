@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
+MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,12 @@ def _turns(row: Row) -> tuple[list[str], str]:
     if not isinstance(turns, list) or not turns:
         raise TypeError("turns is not a list of texts")
     return turns, row.get("category", "")
+
+
+def _spec_bench(row: Row) -> tuple[list[str], str]:
+    """MT-Bench's eight categories are one of Spec-Bench's six tasks."""
+    turns, category = _turns(row)
+    return turns, "mt_bench" if category in MT_BENCH else category
 
 
 def _gsm8k(row: Row) -> tuple[list[str], str]:
@@ -55,7 +62,7 @@ TASKS: dict[str, Format] = {
     "humaneval": Format("HumanEval.jsonl.gz", _humaneval),
     "mbpp": Format("mbpp_test*.jsonl", _mbpp),
     "classeval": Format("ClassEval_data.json", _classeval),
-    "spec-bench": Format("spec_bench_question.jsonl", _turns),
+    "spec-bench": Format("spec_bench_question.jsonl", _spec_bench),
     "cnndm": Format("cnndm*.jsonl", _summary("a few sentences")),
     "xsum": Format("xsum*.jsonl", _summary("one sentence")),
 }

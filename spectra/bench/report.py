@@ -14,20 +14,24 @@ Table = dict[str, Figures]
 
 def markdown(rows: Sequence[Row]) -> str:
     """All tables over one run's rows."""
-    tables = by_task(rows)
+    tables = by_field(rows, "task")
     parts = [
         "## Speedup and tau\n\nSpeedup: Mac-TP over plain decoding's, as in the paper's Table 1.\n\n" + speeds(tables),
         "## Throughput\n\nTokens/s: Mac-TP is the mean over steps, Mic-TP all tokens over all time, prefill included, "
         "as in the paper's Table 4; the speedup is that of Mic-TP.\n\n" + throughputs(tables),
     ]
-    parts += [f"## {name} ({_prompts(table)} prompts)\n\n{details(table)}" for name, table in tables.items()]
+    for name, table in tables.items():
+        parts.append(f"## {name} ({_prompts(table)} prompts)\n\n{details(table)}")
+        kinds = by_field([row for row in rows if row["task"] == name], "category")
+        if len(kinds) > 2:
+            parts.append(f"Speedup (Mac-TP) and tau by category:\n\n{speeds(kinds)}")
     return "\n\n".join(parts) + "\n"
 
 
-def by_task(rows: Sequence[Row]) -> dict[str, Table]:
-    """Figures by task and method, all tasks together first."""
-    tasks = dict.fromkeys(row["task"] for row in rows)
-    return {OVERALL: by_method(rows)} | {task: by_method(r for r in rows if r["task"] == task) for task in tasks}
+def by_field(rows: Sequence[Row], field: str) -> dict[str, Table]:
+    """Figures by task or category, and method; all rows together first."""
+    values = dict.fromkeys(row[field] for row in rows)
+    return {OVERALL: by_method(rows)} | {value: by_method(r for r in rows if r[field] == value) for value in values}
 
 
 def speeds(tables: Mapping[str, Table]) -> str:

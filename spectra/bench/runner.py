@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spectra import __version__
 from spectra.bench.answer import Answer, Run, answer_turns, row_of
 from spectra.bench.peers import PEERS, run_peer
 from spectra.bench.progress import Progress
@@ -39,6 +40,7 @@ class Job:
         """As every row and the folder record them."""
         facts = dict(target.facts)
         versions = {name: facts.pop(name) for name in ("torch", "transformers", "python") if name in facts}
+        versions["spectra"] = __version__
         return {
             "temperature": self.sampling.temperature, "top_p": self.sampling.top_p, "seed": self.sampling.seed,
             "max_new_tokens": self.max_new_tokens, "nodes": self.nodes, **facts, "versions": versions,
