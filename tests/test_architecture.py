@@ -20,7 +20,7 @@ TORCH = {
     "spectra/datastore/selftext.py",
     "spectra/datastore/team.py",
     "spectra/drafters/draft_model.py",
-    "spectra/bench/peers.py",
+    "spectra/bench/stock.py",
 }
 """Files outside spectra/target and train/ that may import torch or transformers."""
 

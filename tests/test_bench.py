@@ -1,7 +1,10 @@
 """Benchmarks: rows of two turns, resuming without a lost or doubled row, settings that do not mix, tables by hand."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tiny import COST, make, model_of
@@ -345,6 +348,13 @@ class TestCommands:
         assert err.startswith(f"spectra.bench: {said}")
         assert err.count("\n") == 1
         assert not (tmp_path / "out").exists()
+
+    def test_a_report_does_not_load_torch(self, tmp_path):
+        (tmp_path / ROWS).write_text(json.dumps(row("autoregressive", steps=9)) + "\n")
+        code = f"import sys; from spectra.bench.__main__ import main; main(['report', {str(tmp_path)!r}])"
+        code += "; sys.exit(int('torch' in sys.modules))"
+        root = Path(__file__).parent.parent
+        assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=False).returncode == 0
 
     def test_an_assistant_that_does_not_fit_is_named(self, tiny, tmp_path, capsys):
         make("llama", vocab_size=99).save_pretrained(tmp_path / "other")

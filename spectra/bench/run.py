@@ -6,7 +6,7 @@ from typing import Any
 
 from spectra.bench.charts import run_figures, write_figures
 from spectra.bench.figures import Row
-from spectra.bench.peers import PEERS, check_assistant, load_assistant
+from spectra.bench.peers import PEERS, check_assistant
 from spectra.bench.report import markdown
 from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import load_prompts
@@ -27,11 +27,18 @@ def run_timing(chosen: argparse.Namespace) -> int:
     sampling = check_settings(chosen)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target = quiet_target(chosen)
-    assistant = load_assistant(chosen.assistant, target) if chosen.assistant else None
-    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, assistant)
+    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, _assistant(chosen.assistant, target))
     rows = run_methods(target, prompts, chosen.methods, chosen.out, job, repeats=chosen.repeats)
     write_report(chosen.out, f"{describe(target, job)}\n\n{markdown(rows)}", rows)
     return 0
+
+
+def _assistant(name: str | None, target: Any) -> Any:
+    if name is None:
+        return None
+    from spectra.bench.stock import load_assistant
+
+    return load_assistant(name, target)
 
 
 def check_settings(chosen: argparse.Namespace) -> Sampling:

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectra import __version__
 from spectra.bench.answer import Answer, Run, answer_turns, row_of
-from spectra.bench.peers import PEERS, run_peer
+from spectra.bench.peers import PEERS
 from spectra.bench.progress import Progress
 from spectra.bench.rows import Rows, claim
 from spectra.bench.tasks import Prompt
@@ -91,6 +91,8 @@ def run_methods(
 def run_of(target: Any, method: str, job: Job) -> Run:
     """What answers one turn."""
     if method in PEERS:
+        from spectra.bench.stock import run_peer
+
         return partial(run_peer, target, method, job.sampling, job.max_new_tokens, job.assistant)
     return partial(_run_steps, target, method, job)
 
