@@ -5,11 +5,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from spectra.baselines import baselines
-from spectra.budget import AdaptiveBudget, FixedBudget
+from spectra.budget import FixedBudget
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.errors import SpectraError
 from spectra.preset import Method, Preset
 from spectra.settings import check_number
+from spectra.stored import STORED, improved
 from spectra.target.protocol import StepCost, Target
 
 POOL_WORTH = ((0, 1.54), (1, 1.72), (3, 1.88), (15, 1.98))
@@ -61,19 +62,27 @@ def literal(settings: CoreSettings) -> Callable[[Target, int | None, int], Metho
     return build
 
 
-def _improved(target: Target, nodes: int | None, seed: int) -> Method:
-    width = IMPROVED.order - 1
+def _core(target: Target, nodes: int | None, seed: int) -> Method:
     most = min(nodes or MOST_NODES, target.widest - 1)
-    rows = min(pool_rows(target.cost, width), most // (2 * width)) if target.trees else 0
-    drafter = SpectraCore(replace(IMPROVED, rows=rows), banned=target.eos, seed=seed)
-    return Method("", [drafter], AdaptiveBudget(target.cost, most), most)
+    return improved(target, most, _rows(target, most), seed)
+
+
+def _spectra(target: Target, nodes: int | None, seed: int) -> Method:
+    most = min(nodes or MOST_NODES, target.widest - 1)
+    stores = [store for store in target.stores if store.refined]
+    return improved(target, most, _rows(target, most), seed, stores=stores)
+
+
+def _rows(target: Target, most: int) -> int:
+    width = IMPROVED.order - 1
+    return min(pool_rows(target.cost, width), most // (2 * width)) if target.trees else 0
 
 
 PAPER = CoreSettings()
 METHODS: dict[str, Preset] = {
     "autoregressive": Preset("plain decoding, one token a forward pass: what the others are measured against", _plain),
-    "spectra": Preset("improved SPECTRA; without a datastore it is spectra-core", _improved),
-    "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", _improved),
+    "spectra": Preset("both dictionaries and the datastores that fit the model (without one: spectra-core)", _spectra),
+    "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", _core),
     "spectra-paper-core": Preset("SPECTRA-CORE as printed: N=5, W=15, G=15, refine 0.1", literal(PAPER)),
     "spectra-paper-core-no-forward": Preset(
         "ablation: without the forward dictionary", literal(replace(PAPER, forward=False))
@@ -84,5 +93,6 @@ METHODS: dict[str, Preset] = {
     "spectra-paper-core-no-subngram": Preset(
         "ablation: only whole rows enter the dictionaries", literal(replace(PAPER, subngrams=False))
     ),
+    **STORED,
     **baselines(),
 }

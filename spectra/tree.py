@@ -18,7 +18,8 @@ class TokenTree:
 
     Columns, one entry a node: `tokens`, `parents` (-1 for the root), `depths` (root 0), `sources` (every source that
     offered the node, the first gets the credit), `eligible` (may be accepted; candidate-pool rows may not be),
-    `ranks` and `matches` (from the guess), `probability` (estimated chance that the whole path is accepted, or None).
+    `ranks` and `matches` (from the guess), `confidence` (a class its source puts it in, 0 for none), `probability`
+    (estimated chance that the whole path is accepted, or None).
     """
 
     def __init__(self, root_token: int, *, merge: bool = True) -> None:
@@ -30,6 +31,7 @@ class TokenTree:
         self.eligible: list[bool] = [True]
         self.ranks: list[int] = [0]
         self.matches: list[int] = [0]
+        self.confidence: list[int] = [0]
         self.probability: list[float | None] = [None]
         self.ancestors: list[int] = [1]
         """Bit mask a node: bit j is set when node j is an ancestor or the node itself."""
@@ -49,6 +51,7 @@ class TokenTree:
         eligible: bool = True,
         rank: int = 0,
         match: int = 0,
+        confidence: int = 0,
     ) -> int:
         """Put `token` under `parent` and return its node; an eligible twin is reused when the tree merges."""
         if not 0 <= parent < len(self.tokens):
@@ -58,6 +61,7 @@ class TokenTree:
             if twin is not None:
                 if source not in self.sources[twin]:
                     self.sources[twin] += (source,)
+                self.confidence[twin] = self.confidence[twin] or confidence
                 return twin
         node = len(self.tokens)
         self.tokens.append(token)
@@ -67,6 +71,7 @@ class TokenTree:
         self.eligible.append(eligible)
         self.ranks.append(rank)
         self.matches.append(match)
+        self.confidence.append(confidence)
         self.probability.append(None)
         self.ancestors.append(self.ancestors[parent] | 1 << node)
         if eligible:
@@ -138,6 +143,7 @@ class TokenTree:
                 eligible=self.eligible[old],
                 rank=self.ranks[old],
                 match=self.matches[old],
+                confidence=self.confidence[old],
             )
             small.sources[new] = self.sources[old]
             small.probability[new] = self.probability[old]

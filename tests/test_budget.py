@@ -6,7 +6,8 @@ import pytest
 from drafting import random_tree
 from tiny import COST, FREE
 
-from spectra.budget import AdaptiveBudget, Estimates, FixedBudget
+from spectra.budget import AdaptiveBudget, FixedBudget
+from spectra.estimates import Estimates
 from spectra.guess import Guess, Source
 from spectra.target.protocol import StepCost
 from spectra.tree import ROOT, TokenTree
@@ -68,16 +69,16 @@ def test_estimates_converge_to_what_happens(rate):
         tree = TokenTree(9)
         tree.insert(Guess((1,), Source.BACKWARD, match=2))
         estimates.observe(tree, [1 if dice.random() < rate else 2])
-    assert estimates.probability(Estimates.feature(tree, 1)) == pytest.approx(rate, abs=0.12)
+    assert estimates.probability(Estimates.features(tree, 1)) == pytest.approx(rate, abs=0.12)
 
 
 def test_a_node_is_judged_only_where_its_parent_was_written():
     estimates = Estimates()
     tree = TokenTree(9)
     tree.insert(Guess((1, 2), Source.FORWARD))
-    before = [estimates.probability(Estimates.feature(tree, n)) for n in (1, 2)]
+    before = [estimates.probability(Estimates.features(tree, n)) for n in (1, 2)]
     estimates.observe(tree, [5, 2])
-    after = [estimates.probability(Estimates.feature(tree, n)) for n in (1, 2)]
+    after = [estimates.probability(Estimates.features(tree, n)) for n in (1, 2)]
     assert after[0] < before[0]
     assert after[1] == before[1]
 
@@ -88,7 +89,7 @@ def test_path_probabilities_multiply():
     leaf = tree.insert(Guess((1, 2, 3), Source.FORWARD))
     tree.add(ROOT, 8, Source.POOL, eligible=False)
     chance = estimates.path_probabilities(tree)
-    one = [estimates.probability(Estimates.feature(tree, n)) for n in range(1, leaf + 1)]
+    one = [estimates.probability(Estimates.features(tree, n)) for n in range(1, leaf + 1)]
     assert chance[leaf] == pytest.approx(one[0] * one[1] * one[2])
     assert chance[-1] == 0.0
 

@@ -64,6 +64,8 @@ class SpectraCore:
     def __init__(self, settings: CoreSettings, *, banned: Collection[int] = (), seed: int = 0) -> None:
         self.settings = settings
         self.banned = banned
+        self.left = 0
+        """Guesses that the last `grow` left of the limit G (0 without a limit)."""
         self._random = random.Random(seed)
         self.forward = ForwardDictionary(settings.capacity)
         self.backward = BackwardDictionary(settings.order)
@@ -96,6 +98,9 @@ class SpectraCore:
             tree.insert(Guess(continuation, Source.FORWARD, rank))
         if backward and not self.settings.backward_first:
             self._grow_backward(tree, tokens)
+        if self.settings.guesses is not None:
+            found = backward and self.backward.get(tokens[-(self.settings.order - 1) :]) is not None
+            self.left = self.settings.guesses - len(forward) - found
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """Algorithm 1, lines 14-18: each row learns its next token, the dictionaries learn the row, the row shifts."""

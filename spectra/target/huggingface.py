@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from spectra.datastore.continuations import Counted
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.sampling import Chooser
 from spectra.settings import Sampling
@@ -31,6 +32,7 @@ class HuggingFaceTarget:
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.plan = plan or Plan()
+        self.stores: Sequence[Counted] = ()
         self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+from spectra.datastore.continuations import Counted
 from spectra.settings import Sampling
 from spectra.tree import TokenTree
 
@@ -89,6 +90,11 @@ class Target(Protocol):
     @property
     def widest(self) -> int:
         """Most query tokens of one step."""
+        ...
+
+    @property
+    def stores(self) -> Sequence[Counted]:
+        """Datastores in this model's token ids."""
         ...
 
     @property

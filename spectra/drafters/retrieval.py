@@ -1,0 +1,87 @@
+"""SPECTRA-RETRIEVAL's drafter (paper 4.2): what followed the same last tokens in a corpus. No torch.
+
+The longest known suffix answers; continuations carry a confidence class from their counts, for the budget to weigh.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+
+from spectra.datastore.continuations import Counted, Node, continuations
+from spectra.drafters.core import SpectraCore
+from spectra.drafters.protocol import Outcome
+from spectra.guess import Guess, Source
+from spectra.tree import ROOT, TokenTree
+
+
+class Retrieval:
+    """One tree of continuations. most: nodes asked for a step. banned: tokens that never enter a guess."""
+
+    def __init__(self, stores: Sequence[Counted], *, most: int = 16, banned: Collection[int] = ()) -> None:
+        self.stores = stores
+        self.most = most
+        self.banned = banned
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """A store does not learn."""
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        places: list[int | None] = []
+        for node in continuations(self.stores, tokens, self.most):
+            parent = ROOT if node.parent < 0 else places[node.parent]
+            if parent is None or node.token in self.banned:
+                places.append(None)
+                continue
+            grade = confidence(node)
+            places.append(
+                tree.add(parent, node.token, Source.RETRIEVAL, rank=node.rank, match=node.match, confidence=grade)
+            )
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        """A store does not learn."""
+
+
+class PaperRetrieval(Retrieval):
+    """The paper's guesses: whole continuations of N - 1 tokens, as many as CORE left of the limit G.
+
+    core: the drafter asked before this one, None for SPECTRA-RETRIEVAL alone. A lookup matches two tokens at least.
+    """
+
+    LEAST = 2
+
+    def __init__(
+        self,
+        stores: Sequence[Counted],
+        *,
+        guesses: int,
+        width: int,
+        core: SpectraCore | None = None,
+        banned: Collection[int] = (),
+    ) -> None:
+        super().__init__(stores, most=guesses * width, banned=banned)
+        self.guesses = guesses
+        self.width = width
+        self.core = core
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        left = self.guesses if self.core is None else self.core.left
+        if left == 0:
+            return
+        paths: list[tuple[int, ...] | None] = []
+        inner: set[tuple[int, ...]] = set()
+        for node in continuations(self.stores, tokens, self.most):
+            before = () if node.parent < 0 else paths[node.parent]
+            if before is None or node.match < self.LEAST or len(before) == self.width or node.token in self.banned:
+                paths.append(None)
+                continue
+            inner.add(before)
+            paths.append((*before, node.token))
+        leaves = [path for path in paths if path is not None and path not in inner]
+        for rank, path in enumerate(leaves[:left]):
+            tree.insert(Guess(path, Source.RETRIEVAL, rank))
+
+
+def confidence(node: Node) -> int:
+    """1-3: the only token that ever followed, seen once, two or three times, more often; 4-9: by its share, halving."""
+    if node.count >= node.seen:
+        return 1 if node.seen == 1 else 2 if node.seen < 4 else 3
+    return 4 + min(5, int(math.log2(node.seen / node.count)))

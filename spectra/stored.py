@@ -1,0 +1,90 @@
+"""Presets that need a datastore: SPECTRA whole, RETRIEVAL alone, their literal forms, and REST."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from spectra.budget import AdaptiveBudget, FixedBudget
+from spectra.datastore.continuations import Counted
+from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
+from spectra.drafters.protocol import Drafter
+from spectra.drafters.retrieval import PaperRetrieval, Retrieval
+from spectra.errors import SpectraError
+from spectra.preset import Method, Preset
+from spectra.target.protocol import Target
+
+BUILD = "python -m spectra.datastore build --corpus FILES --out datastores/NAME"
+REST_NODES = 64
+
+
+def need_stores(target: Target, *, refined: bool = True) -> Sequence[Counted]:
+    """The target's stores of one kind. Raises SpectraError with the command that builds one."""
+    found = [store for store in target.stores if store.refined == refined]
+    if not found:
+        kind, option = ("", "") if refined else ("unrefined ", " --no-refine")
+        raise SpectraError(
+            "datastore",
+            f"no {kind}datastore fits {target.name}; build one (`{BUILD}{option}`) and name it with --datastore",
+        )
+    return found
+
+
+def paper(*, core: bool = True, refined: bool = True) -> Callable[[Target, int | None, int], Method]:
+    """The paper's sizes: N=5, W=15, G=15; retrieval fills what CORE leaves of G."""
+
+    def build(target: Target, nodes: int | None, seed: int) -> Method:
+        settings = CoreSettings() if target.trees else CoreSettings(rows=0)
+        width, guesses = settings.order - 1, settings.guesses or 0
+        drafters: list[Drafter] = []
+        first = SpectraCore(settings, banned=target.eos, seed=seed) if core else None
+        if first is not None:
+            drafters.append(first)
+        stores = need_stores(target, refined=refined)
+        drafters.append(PaperRetrieval(stores, guesses=guesses, width=width, core=first, banned=target.eos))
+        full = (settings.rows if core else 0) * width + guesses * width
+        most = min(full if nodes is None else nodes, full, target.widest - 1)
+        return Method("", drafters, FixedBudget(most), most)
+
+    return build
+
+
+def alone(most_nodes: int) -> Callable[[Target, int | None, int], Method]:
+    """RETRIEVAL with as many nodes as pay."""
+
+    def build(target: Target, nodes: int | None, seed: int) -> Method:
+        most = min(nodes or most_nodes, target.widest - 1)
+        return Method(
+            "",
+            [Retrieval(need_stores(target), banned=target.eos)],
+            AdaptiveBudget(target.cost, most),
+            most,
+        )
+
+    return build
+
+
+def rest(target: Target, nodes: int | None, seed: int) -> Method:
+    """REST (2311.08252): an unrefined store's most frequent continuations, 64 nodes, nothing on a miss."""
+    most = min(nodes or REST_NODES, REST_NODES, target.widest - 1)
+    stores = need_stores(target, refined=False)
+    return Method("", [Retrieval(stores, most=most, banned=target.eos)], FixedBudget(most), most)
+
+
+def improved(
+    target: Target, most: int, rows: int, seed: int, *, stores: Sequence[Counted] = (), core: CoreSettings = IMPROVED
+) -> Method:
+    """Internal guesses first, then what the stores add; the budget weighs both."""
+    drafters: list[Drafter] = [SpectraCore(replace(core, rows=rows), banned=target.eos, seed=seed)]
+    if stores:
+        drafters.append(Retrieval(stores, banned=target.eos))
+    return Method("", drafters, AdaptiveBudget(target.cost, most), most)
+
+
+STORED: dict[str, Preset] = {
+    "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", alone(64)),
+    "spectra-paper": Preset("SPECTRA as printed: CORE and RETRIEVAL, N=5, W=15, G=15", paper()),
+    "spectra-paper-retrieval": Preset("SPECTRA-RETRIEVAL as printed, without CORE", paper(core=False)),
+    "spectra-paper-retrieval-no-ppl": Preset(
+        "ablation: retrieval from an unrefined datastore", paper(core=False, refined=False)
+    ),
+    "rest": Preset("REST: the 64 most frequent continuations of an unrefined datastore", rest),
+}
