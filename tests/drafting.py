@@ -3,6 +3,7 @@
 import random
 
 from spectra.budget import AdaptiveBudget, FixedBudget
+from spectra.drafters.protocol import Outcome
 from spectra.guess import Guess, Source
 from spectra.preset import Method
 from spectra.tree import ROOT, TokenTree
@@ -104,3 +105,21 @@ def random_tree(dice, size, vocabulary=64, *, wide=False):
         parent = ROOT if wide else dice.randrange(len(tree))
         tree.add(parent, dice.randrange(vocabulary), dice.choice(GUESSES))
     return tree
+
+
+def outcome_of(tree, reads, emitted=(), path=()):
+    """What the target said: reads gives the prediction of each ticket."""
+    return Outcome(tree, list(path), list(emitted), lambda ticket: reads[ticket])
+
+
+def grown(drafter, tokens):
+    tree = TokenTree(tokens[-1])
+    drafter.grow(tree, tokens)
+    return tree
+
+
+def runs(tree, source):
+    """Tokens from the root to every leaf of this source."""
+    parents = {p for n, p in enumerate(tree.parents) if source in tree.sources[n]}
+    leaves = [n for n in range(1, len(tree)) if source in tree.sources[n] and n not in parents]
+    return [tuple(tree.path_tokens(n)) for n in leaves]

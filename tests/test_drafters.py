@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from drafting import grown, outcome_of, runs
 from tiny import model_of, target_of
 
 from spectra import Limits, decode
@@ -11,29 +12,10 @@ from spectra.budget import FixedBudget
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.ngrams import BackwardDictionary, ForwardDictionary
 from spectra.drafters.pool import CandidatePool
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
 from spectra.methods import make_method
 from spectra.preset import Method
 from spectra.tree import ROOT, TokenTree
-
-
-def outcome_of(tree, reads, emitted=(), path=()):
-    """What the target said: reads gives the prediction of each ticket."""
-    return Outcome(tree, list(path), list(emitted), lambda ticket: reads[ticket])
-
-
-def grown(drafter, tokens):
-    tree = TokenTree(tokens[-1])
-    drafter.grow(tree, tokens)
-    return tree
-
-
-def runs(tree, source):
-    """Tokens from the root to every leaf of this source."""
-    parents = {p for n, p in enumerate(tree.parents) if source in tree.sources[n]}
-    leaves = [n for n in range(1, len(tree)) if source in tree.sources[n] and n not in parents]
-    return [tuple(tree.path_tokens(n)) for n in leaves]
 
 
 class TestForwardDictionary:
