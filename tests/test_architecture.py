@@ -15,7 +15,7 @@ TORCH = {
     "spectra/sampling.py",
     "spectra/generate.py",
     "spectra/cli.py",
-    "spectra/datastore/__main__.py",
+    "spectra/datastore/commands.py",
     "spectra/datastore/score.py",
     "spectra/datastore/selftext.py",
     "spectra/datastore/team.py",

@@ -1,4 +1,7 @@
-"""`python -m spectra.datastore`: build, look at, check and extend datastores, and have the model write their text."""
+"""`python -m spectra.datastore`: build, look at, check and extend datastores, and have the model write their text.
+
+Bad input ends with exit code 2 and one line on stderr; a stopped command goes on where it was when it is repeated.
+"""
 
 import argparse
 import shlex
@@ -7,58 +10,108 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectra.cli import Parser, number
-from spectra.datastore.corpus import Corpus
+from spectra.datastore.commands import run_add, run_build, run_inspect, run_query, run_selftext, run_verify
+from spectra.datastore.hub import RECIPES
 from spectra.datastore.settings import KEEP, BuildSettings
 from spectra.errors import SpectraError
 
 PROGRAM = "python -m spectra.datastore"
+PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, stdlib, hf:NAME[:SPLIT[:FOLDER]]"
 
 
 def build_parser() -> Parser:
     parser = Parser(prog=PROGRAM, description="Datastores for SPECTRA-RETRIEVAL.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{build}")
-    one = commands.add_parser("build", help="a corpus to a datastore")
-    add_corpus_arguments(one)
-    one.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the store's folder")
-    add_build_arguments(one)
+    names = "{build,recipe,add,inspect,query,verify,selftext}"
+    commands = parser.add_subparsers(dest="command", required=True, metavar=names)
+    build = commands.add_parser("build", help="a corpus to a datastore")
+    build.add_argument("--corpus", nargs="+", required=True, metavar="PLACE", help=PLACES)
+    recipe = commands.add_parser("recipe", help="one of the paper's stores, where the hub can be reached")
+    recipe.add_argument("name", choices=sorted(RECIPES))
+    for one in (build, recipe):
+        one.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the store's folder")
+        one.add_argument("--licence", default="not stated", metavar="TEXT", help="of the corpus, for the card")
+        _add_settings(one)
+        _add_reading(one)
+    add = commands.add_parser("add", help="merge new text into a store; only the new text is scored")
+    add.add_argument("store", type=Path, metavar="STORE")
+    add.add_argument("--corpus", nargs="+", required=True, metavar="PLACE", help=PLACES)
+    place = add.add_mutually_exclusive_group(required=True)
+    place.add_argument("--out", type=Path, metavar="FOLDER", help="a new store")
+    place.add_argument("--in-place", action="store_true", help="replace the store when the new one is finished")
+    add.add_argument("--licence", metavar="TEXT", help="of the whole corpus (default: the store's)")
+    _add_reading(add)
+    inspect = commands.add_parser("inspect", help="what a store was made of")
+    inspect.add_argument("store", type=Path, metavar="STORE")
+    inspect.add_argument("--json", action="store_true", help="the card as it is")
+    query = commands.add_parser("query", help="what a store knows to follow a text")
+    query.add_argument("store", type=Path, metavar="STORE")
+    query.add_argument("text", metavar="TEXT")
+    query.add_argument("--top", type=number(int), default=8, help="continuations (default: 8)")
+    verify = commands.add_parser("verify", help="check every byte; exit code 1 with what is wrong")
+    verify.add_argument("store", type=Path, metavar="STORE")
+    for one in (query, verify):
+        _add_model(one)
+    _add_selftext(commands.add_parser("selftext", help="the model's own answers to prompts, as jsonl"))
     return parser
 
 
-def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--corpus", nargs="+", required=True, metavar="PLACE",
-        help="jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, stdlib, hf:NAME[:SPLIT[:FOLDER]]",
-    )  # fmt: skip
-    parser.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE,...", help="rows to take")
-    parser.add_argument("--skip-bad", action="store_true", help="count malformed rows instead of stopping")
-    parser.add_argument("--licence", default="not stated", metavar="TEXT", help="of the corpus, for the card")
+def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="a hub id or a folder (default: the embedded SmolLM2-135M-Instruct)")
+
+
+def _add_network(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     parser.add_argument("--dtype", default="auto", help="auto, bf16, fp16 or fp32")
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE,...", help="rows to take")
+    parser.add_argument("--skip-bad", action="store_true", help="count malformed rows instead of stopping")
     parser.add_argument("--force", action="store_true", help="replace a store, drop unfinished work of other settings")
+    _add_network(parser)
 
 
-def add_build_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: argparse.ArgumentParser) -> None:
     base = BuildSettings()
     parser.add_argument("--keep", type=number(int), help=f"texts of lowest perplexity (default: {KEEP})")
     parser.add_argument("--keep-tokens", type=number(int), help="tokens of lowest perplexity")
     parser.add_argument("--no-refine", action="store_true", help="a random sample instead; nothing is scored")
+    parser.add_argument(
+        "--twin-of", type=Path, metavar="STORE", help="a random sample with the settings and tokens of that store"
+    )
     parser.add_argument("--window", type=number(int), default=base.window, help="longest text, in tokens")
-    parser.add_argument("--min-tokens", type=number(int), default=base.min_tokens)
-    parser.add_argument("--min-distinct", type=number(float), default=base.min_distinct, help="share of 4-grams")
-    parser.add_argument("--header", default=base.header, help="answer (default) or none: what comes before every text")
+    parser.add_argument("--min-tokens", type=number(int), default=base.min_tokens, help="shortest text")
+    parser.add_argument(
+        "--min-distinct", type=number(float), default=base.min_distinct, help="least share of distinct 4-grams"
+    )
+    parser.add_argument("--header", default=base.header, help="what opens every text: answer (default) or none")
     parser.add_argument("--order", type=number(int), default=base.order, help="longest context of the index")
     parser.add_argument("--successors", type=number(int), default=base.successors, help="kept for each context")
     parser.add_argument("--batch-tokens", type=number(int), default=base.batch_tokens, help="scored at once")
     parser.add_argument("--seed", type=number(int), default=base.seed)
 
 
+def _add_selftext(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompts", type=Path, required=True, metavar="FILE", help="jsonl rows with a user field")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="jsonl to write or to go on with")
+    parser.add_argument("--max-new-tokens", type=number(int), default=256)
+    parser.add_argument("--temperatures", default="0,0.7", help="each prompt is answered at each (default: 0,0.7)")
+    parser.add_argument("--batch", type=number(int), default=8, help="prompts answered together")
+    parser.add_argument("--seed", type=number(int), default=0)
+    _add_network(parser)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code (2 with one line for bad input)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = build_parser().parse_args(given)
+    readers = {"inspect": run_inspect, "query": run_query, "verify": run_verify, "selftext": run_selftext}
     try:
-        return run_build(chosen, command_line(given))
+        if chosen.command in readers:
+            return readers[chosen.command](chosen)
+        run = run_add if chosen.command == "add" else run_build
+        return run(chosen, command_line(given))
     except SpectraError as error:
         print(f"spectra.datastore: {error}", file=sys.stderr)
         return 2
@@ -70,55 +123,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command_line(arguments: Sequence[str]) -> str:
     """The command as it can be typed again; of absolute paths only the last part."""
     return f"{PROGRAM} {shlex.join(Path(one).name if one.startswith('/') else one for one in arguments)}"
-
-
-def run_build(chosen: argparse.Namespace, command: str) -> int:
-    from spectra.datastore.build import Order, build
-
-    quiet()
-    settings = BuildSettings(
-        keep=chosen.keep or (None if chosen.keep_tokens else KEEP),
-        keep_tokens=chosen.keep_tokens,
-        refine=not chosen.no_refine,
-        window=chosen.window,
-        min_tokens=chosen.min_tokens,
-        min_distinct=chosen.min_distinct,
-        where=parse_where(chosen.where),
-        skip_bad=chosen.skip_bad,
-        header=chosen.header,
-        order=chosen.order,
-        successors=chosen.successors,
-        batch_tokens=chosen.batch_tokens,
-        seed=chosen.seed,
-    )
-    order = Order(
-        Corpus(chosen.corpus, settings.where, settings.skip_bad), chosen.out, settings,
-        model=chosen.model, device=chosen.device, dtype=chosen.dtype,
-        licence=chosen.licence, command=command, force=chosen.force,
-    )  # fmt: skip
-    card = build(order)
-    if card:
-        print(f"{chosen.out}: {card['kept']['texts']} of {card['seen']['texts']} texts, {card['bytes']:,} bytes")
-    return 0
-
-
-def quiet() -> None:
-    """No progress bars and notices of transformers: stderr is for our lines."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-
-
-def parse_where(conditions: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """FIELD=VALUE,... -> field -> values."""
-    where = {}
-    for text in conditions:
-        name, equals, values = text.partition("=")
-        if not (name and equals and values):
-            raise SpectraError("where", f"{text!r} is not FIELD=VALUE,...; write for example source=gsm8k,chat")
-        where[name] = tuple(values.split(","))
-    return where
 
 
 if __name__ == "__main__":

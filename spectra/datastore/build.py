@@ -3,6 +3,7 @@
 Processes of one launch share the scoring; the first does the rest.
 """
 
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -123,6 +124,8 @@ def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
         if longest > limit:
             raise SpectraError("window", f"{longest} tokens do not fit the context of {limit}; give a smaller one")
         share = state["tokens"] // team.processes
+        if team.first and team.processes > 1:
+            print(f"scoring on {team.processes} processes", file=sys.stderr, flush=True)
         with tqdm(total=share, desc="scoring", unit=" tokens", unit_scale=True, delay=1, disable=not team.first) as bar:
             score(
                 work, rows, model, header,

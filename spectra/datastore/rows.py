@@ -27,8 +27,7 @@ def texts_of(row: Any) -> Iterator[Text]:
         raise ValueError("is not a JSON object")
     for name in ANSWERS:
         if row.get(name) is not None:
-            prompt = next((row[asked] for asked in PROMPTS if isinstance(row.get(asked), str)), None)
-            yield Text(_text(row[name], name), prompt)
+            yield Text(_text(row[name], name), prompt_of(row))
             return
     turns = row.get(MESSAGES)
     if turns is None:
@@ -41,6 +40,11 @@ def texts_of(row: Any) -> Iterator[Text]:
             prompt = _text(turn.get("content"), "content")
         elif turn.get("role") == "assistant":
             yield Text(_text(turn.get("content"), "content"), prompt)
+
+
+def prompt_of(row: dict[str, Any]) -> str | None:
+    """The first of PROMPTS that is text."""
+    return next((row[name] for name in PROMPTS if isinstance(row.get(name), str)), None)
 
 
 def _text(value: Any, name: str) -> str:
