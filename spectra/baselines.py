@@ -1,7 +1,7 @@
 """Presets of other training-free methods at their authors' sizes, in the same loop, verified by the same exact rule.
 
 A target that cannot score trees gets chains: then Lookahead has no window and Token Recycling guesses one path. Methods
-that need a datastore (REST, and its union with Lookahead) are not here.
+that need a datastore (REST, and its union with Lookahead) are in `stored.py`.
 """
 
 from collections.abc import Callable

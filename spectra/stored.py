@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from spectra.baselines import lookahead
 from spectra.budget import AdaptiveBudget, FixedBudget
 from spectra.datastore.continuations import Counted
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
@@ -14,6 +15,7 @@ from spectra.target.protocol import Target
 
 BUILD = "python -m spectra.datastore build --corpus FILES --out datastores/NAME"
 REST_NODES = 64
+LOOKAHEAD_NODES = 119
 
 
 def need_stores(target: Target, *, refined: bool = True) -> Sequence[Counted]:
@@ -69,6 +71,15 @@ def rest(target: Target, nodes: int | None, seed: int) -> Method:
     return Method("", [Retrieval(stores, most=most, banned=target.eos)], FixedBudget(most), most)
 
 
+def lookahead_rest(target: Target, nodes: int | None, seed: int) -> Method:
+    """The naive union: Lookahead's window and guesses, then REST's, in the sizes they have alone or in proportion."""
+    alone_nodes = LOOKAHEAD_NODES + REST_NODES
+    most = min(alone_nodes if nodes is None else nodes, alone_nodes, target.widest - 1)
+    first = lookahead()(target, most * LOOKAHEAD_NODES // alone_nodes, seed)
+    second = rest(target, max(1, most - first.most), seed)
+    return Method("", [*first.drafters, *second.drafters], FixedBudget(most), most)
+
+
 def improved(
     target: Target, most: int, rows: int, seed: int, *, stores: Sequence[Counted] = (), core: CoreSettings = IMPROVED
 ) -> Method:
@@ -87,4 +98,5 @@ STORED: dict[str, Preset] = {
         "ablation: retrieval from an unrefined datastore", paper(core=False, refined=False)
     ),
     "rest": Preset("REST: the 64 most frequent continuations of an unrefined datastore", rest),
+    "lookahead-rest": Preset("the naive union of Lookahead and REST", lookahead_rest),
 }

@@ -1,6 +1,7 @@
 """Scripted drafters for tests: they know what plain decoding will write and use it well, badly or maliciously."""
 
 import random
+from collections import Counter
 
 from spectra.budget import AdaptiveBudget, FixedBudget
 from spectra.drafters.protocol import Outcome
@@ -91,6 +92,26 @@ class Scripted:
             node = tree.add(parent, token, self.dice.choice(GUESSES), eligible=self.dice.random() < 0.8)
             if self.dice.random() < 0.3:
                 tree.ask(node, frozenset(self._noise(3)) if self.dice.random() < 0.5 else ())
+
+
+class TextStore:
+    """A datastore of one text (`Counted`): counts what followed a context wherever it stands there."""
+
+    name = "text"
+
+    def __init__(self, tokens, *, refined=True, order=4):
+        self.tokens, self.refined, self.order = list(tokens), refined, order
+
+    def successors(self, context):
+        for length in range(min(self.order, len(context)), 0, -1):
+            found = Counter(
+                self.tokens[at + length]
+                for at in range(len(self.tokens) - length)
+                if self.tokens[at : at + length] == list(context[-length:])
+            )
+            if found:
+                return length, found.total(), found.most_common()
+        return 0, 0, []
 
 
 def method_of(drafters, most=128, cost=None, top=0):

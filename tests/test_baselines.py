@@ -1,11 +1,13 @@
 """Presets of other methods: their sizes, narrow targets and targets without trees, and that their guesses do hit."""
 
 import pytest
+from drafting import TextStore
 from tiny import FAMILIES, model_of, target_of
 
 from spectra import Limits, Sampling, decode
 from spectra.baselines import baselines
 from spectra.budget import FixedBudget
+from spectra.guess import Source
 from spectra.methods import make_method
 from spectra.target.plan import Plan
 
@@ -30,6 +32,18 @@ def test_sizes_of_the_presets():
         assert make_method(name, narrow).most == 3
     assert make_method("lookahead", target_of(model_of("llama"))).drafters[0].window == 15
     assert make_method("lookahead", target_of(model_of("llama")), nodes=63).drafters[0].window == 8
+
+
+def test_the_union_of_lookahead_and_rest_keeps_their_sizes():
+    target = target_of(model_of("llama"))
+    target.stores = [TextStore(range(64), refined=False)]
+    method = make_method("lookahead-rest", target)
+    window, store = method.drafters
+    assert (method.most, window.window, store.most) == (119 + 64, 15, 64)
+    window, store = make_method("lookahead-rest", target, nodes=63).drafters
+    assert (window.window, store.most) == (5, 23)
+    sources = {s for step in decode(target, list(range(30)), method, limits=Limits(60)) for s in step.tree.sources}
+    assert {(Source.NGRAM,), (Source.RETRIEVAL,), (Source.POOL,)} <= sources
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 import torch
-from drafting import KINDS, Scripted, method_of
+from drafting import KINDS, Scripted, TextStore, method_of
 from reference import plain
 from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 
@@ -109,8 +109,11 @@ def check_case(number):
     for dtype in (torch.float64, torch.float32) if number % 10 == 0 else (torch.float64,):
         model = model_of(family, dtype)
         truth, margins = plain(model, prompt, sampling, most=most, eos=eos)
-        method, nodes, label = random_method(random.Random(recipe), target_of(model), truth, prompt, eos)
-        got, steps = run(target_of(model), prompt, sampling, Limits(most, eos), method, nodes)
+        target = target_of(model)
+        noise = [dice.randrange(VOCABULARY) for _ in range(20)]
+        target.stores = [TextStore([*prompt, *truth[: most // 2], *noise], refined=kind) for kind in (True, False)]
+        method, nodes, label = random_method(random.Random(recipe), target, truth, prompt, eos)
+        got, steps = run(target, prompt, sampling, Limits(most, eos), method, nodes)
         if got != truth:
             at = next(
                 (i for i, (a, b) in enumerate(zip(got, truth, strict=False)) if a != b), min(len(got), len(truth))

@@ -45,6 +45,7 @@ class Job:
             "temperature": self.sampling.temperature, "top_p": self.sampling.top_p, "seed": self.sampling.seed,
             "max_new_tokens": self.max_new_tokens, "nodes": self.nodes, **facts, "versions": versions,
             "assistant": getattr(self.assistant, "name_or_path", None),
+            "datastores": sorted(store.name for store in target.stores),
         }  # fmt: skip
 
 
