@@ -1,20 +1,8 @@
 // The two live charts: plotly figures drawn from the lanes' own arrays. plotly itself is loaded when the page is idle.
 import { count, make, seconds } from "./format.js";
+import { CONFIG, inkOf, layoutOf, loadPlotly } from "./plots.js";
 
 const MEAN_OF = 12;
-const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false };
-
-export function loadPlotly() {
-  if (window.Plotly) return Promise.resolve(window.Plotly);
-  return new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = new URL("plotly/plotly.min.js", import.meta.url).href;
-    script.async = true;
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => reject(new Error("the charts could not be loaded"));
-    document.head.append(script);
-  });
-}
 
 export class Charts {
   // looks: rows of the palette. onStep(step or null, chosen): the pointer is on a bar, or a bar was clicked.
@@ -35,11 +23,7 @@ export class Charts {
 
   async draw(state) {
     this.plotly ??= await this.load();
-    const style = getComputedStyle(this.growth);
-    this.ink = style.getPropertyValue("--ink").trim();
-    this.muted = style.getPropertyValue("--muted").trim();
-    this.grid = style.getPropertyValue("--line").trim();
-    this.good = style.getPropertyValue("--good").trim();
+    Object.assign(this, inkOf(this.growth));
     this.drawn += 1;
     await this.drawGrowth(state);
     await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
@@ -47,22 +31,8 @@ export class Charts {
     if (this.band.parentNode !== this.gain) this.listen();
   }
 
-  layout(x, y, extra = {}) {
-    const axis = { gridcolor: this.grid, zeroline: false, fixedrange: true, tickfont: { size: 11.5 }, ticks: "", ticklabelstandoff: 5 };
-    return {
-      margin: { l: 38, r: 14, t: 18, b: 26 },
-      height: this.gain.clientHeight,
-      width: this.gain.clientWidth,
-      paper_bgcolor: "transparent",
-      plot_bgcolor: "transparent",
-      font: { family: "Inter, system-ui, sans-serif", color: this.muted, size: 12 },
-      showlegend: false,
-      dragmode: false,
-      datarevision: this.drawn,
-      xaxis: { ...axis, showgrid: false, ...x },
-      yaxis: { ...axis, ...y },
-      ...extra,
-    };
+  layout(xaxis, yaxis, extra = {}) {
+    return layoutOf(this.gain, this, this.drawn, { xaxis, yaxis, ...extra });
   }
 
   drawGrowth({ plain, method, cap, over, name }) {

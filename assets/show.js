@@ -14,9 +14,9 @@ const CHARTS_EVERY = 700;
 const STATUS_EVERY = 1000;
 
 export class Show {
-  // ask(what): for the server. refuse({field, text}): a run ended with this problem.
-  constructor(stage, facts, { ask, refuse }) {
-    Object.assign(this, { stage, facts, ask, refuse, begun: () => {}, link: {}, steady: false });
+  // ask(what): for the server. refuse({field, text}): a run ended with this problem. steady: recordings only.
+  constructor(stage, facts, { ask, refuse, steady = false }) {
+    Object.assign(this, { stage, facts, ask, refuse, begun: () => {}, link: {}, steady });
     stage.innerHTML = STAGE;
     const found = new Map([...stage.querySelectorAll("[data-id]")].map((node) => [node.dataset.id, node]));
     this.at = (id) => found.get(id);
@@ -78,6 +78,7 @@ export class Show {
     this.at("title").title = this.facts.methods[method] ?? "";
     this.at("recorded").hidden = !recorded;
     this.at("recorded-note").textContent = recorded ?? "";
+    this.at("recorded-hint").hidden = this.steady;
     this.at("link").textContent = "Copy link";
     this.given = new Map();
     this.at("figures").hidden = false;
@@ -109,7 +110,7 @@ export class Show {
     this.drawCharts();
     this.at("download").hidden = !plain.steps.length || Boolean(this.recorded);
     this.at("again").hidden = Boolean(this.recorded);
-    this.at("link").hidden = this.at("clear").hidden = false;
+    this.at("link").hidden = this.at("clear").hidden = this.steady;
     this.links.open(words);
     if (state === "done" && !this.recorded) this.clock.play(method.seconds, this.span);
     else this.board.clock(this.lanes, Infinity, this.span);

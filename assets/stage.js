@@ -1,6 +1,6 @@
 // The fixed markup of the stage. No text of a model, a prompt or an engine ever passes through here.
 export const STAGE = `
-<p class="recorded" data-id="recorded" hidden><b>A recording</b> <span data-id="recorded-note"></span> <em>Press Race to run one live on this machine.</em></p>
+<p class="recorded" data-id="recorded" hidden><b>A recording</b> <span data-id="recorded-note"></span> <em data-id="recorded-hint">Press Race to run one live on this machine.</em></p>
 <section class="hero" aria-label="Result">
   <p class="big"><span data-id="speedup">How fast?</span><small data-id="verdict">Press Race to measure it</small></p>
   <div class="tracks">

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -73,9 +74,9 @@ def run_race(chosen: argparse.Namespace, target: Any) -> list[str]:
 
 
 def record_race(target: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """Both answers as data, measured in turns after a short warm-up; of `RUNS` runs each lane keeps its fastest.
+    """Both answers as data, decoded `RUNS` times in turns after a short warm-up; each step keeps its fastest time.
 
-    The text is the same every time: what differs is how much else the machine had to do.
+    Every run takes the same steps: what differs is how much else the machine had to do.
     """
     sampling = Sampling(asked["temperature"], seed=asked["seed"])
     raw = not getattr(target.tokenizer, "chat_template", None)
@@ -92,13 +93,19 @@ def record_race(target: Any, asked: dict[str, Any]) -> dict[str, Any]:
     for method in methods.values():
         answer(method, WARM_UP)
     turns = [{lane: answer(method, asked["max_new_tokens"]) for lane, method in methods.items()} for _ in range(RUNS)]
-    lanes = {lane: min((turn[lane] for turn in turns), key=seconds) for lane in methods}
+    lanes = {lane: undisturbed([turn[lane] for turn in turns]) for lane in methods}
     race = {"format": FORMAT, "version": VERSION, "recorded": date.today().isoformat(), "title": asked["title"]}
     return race | {lane: slim(trace).to_dict() for lane, trace in lanes.items()}
 
 
-def seconds(trace: Trace) -> float:
-    return summarize(trace.steps).seconds
+def undisturbed(runs: Sequence[Trace]) -> Trace:
+    """The first run, every step as fast as in any. Raises SpectraError where they took other steps."""
+    first = runs[0]
+    if any([step.tokens for step in run.steps] != [step.tokens for step in first.steps] for run in runs):
+        raise SpectraError("method", f"{first.method} took other steps when it was run again; it cannot be recorded")
+    steps = [min(same, key=lambda step: step.seconds) for same in zip(*(run.steps for run in runs), strict=True)]
+    prefill = min(run.steps[0].prefill_seconds for run in runs)
+    return replace(first, steps=[replace(steps[0], prefill_seconds=prefill), *steps[1:]])
 
 
 def slim(trace: Trace) -> Trace:

@@ -16,16 +16,17 @@ from visual.tree import rows
 Event = dict[str, Any]
 
 
-def step_event(step: StepTrace, pieces: Pieces) -> Event:
-    """A step with what it wrote: `sources` one a token, `pieces` as (number of tokens, text)."""
-    event: Event = {
-        "seconds": round(step.seconds, 6),
-        "sources": [source.value for source in step.sources],
-        "pieces": pieces,
-        "picks": step.picks,
-    }
+def brief_event(step: StepTrace) -> Event:
+    """A step's time and who gave its tokens: `sources` one a token."""
+    event: Event = {"seconds": round(step.seconds, 6), "sources": [source.value for source in step.sources]}
     if step.prefill_seconds:
         event["prefill"] = round(step.prefill_seconds, 6)
+    return event
+
+
+def step_event(step: StepTrace, pieces: Pieces) -> Event:
+    """A step with what it wrote, `pieces` as (number of tokens, text), and its tree."""
+    event = {**brief_event(step), "pieces": pieces, "picks": step.picks}
     if len(step.tree) > 1:
         event["tree"] = tree_event(step.tree, step.path)
     if step.path:

@@ -8,7 +8,11 @@ from visual.api import add_endpoint
 from visual.engine import Engine
 from visual.line import Line
 from visual.serve import ASSETS
+from visual.tabs.chat import build_chat
+from visual.tabs.compare import build_compare
+from visual.tabs.learn import build_learn
 from visual.tabs.race import build_race
+from visual.tabs.replay import build_replay
 
 HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.</p><ul class="badges"></ul></header>"""
 
@@ -21,7 +25,16 @@ def build_page(engine: Engine, *, races: Path = ASSETS / "races", waiting: int =
     line = Line(waiting)
     with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False) as page:
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
-        with gr.Tabs(elem_id="tabs"), gr.Tab("Race", id="race"):
-            build_race(page, engine, line, races)
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Race", id="race"):
+                build_race(page, engine, line, races)
+            with gr.Tab("Chat", id="chat"):
+                build_chat(engine, line)
+            with gr.Tab("Compare", id="compare"):
+                build_compare(engine, line)
+            with gr.Tab("Replay", id="replay"):
+                build_replay(engine, races)
+            with gr.Tab("Learn", id="learn"):
+                build_learn(engine)
         add_endpoint(engine, line)
     return page

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.trace import StepTrace, Trace
 from visual.engine import PLAIN, Engine, Pieces
-from visual.events import Event, delta, step_event
+from visual.events import Event, brief_event, delta, step_event
 from visual.figures import figures
 from visual.form import Request
 from visual.line import Line
@@ -25,10 +25,14 @@ IDLE = 0.5
 
 @dataclass(slots=True)
 class Race:
-    """What is known of one visitor's run. lanes: name -> method. `state`: waiting, running, done, stopped or failed."""
+    """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
+
+    lanes: name -> method. brief: the browser gets each step's time and sources only, neither text nor tree.
+    """
 
     request: Request
     lanes: Mapping[str, str]
+    brief: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
     traces: dict[str, Trace] = field(default_factory=dict)
@@ -72,7 +76,7 @@ class Race:
                     self.state, self.problem = "failed", explain(item)
                 else:
                     lane, step, pieces = item
-                    self.events[lane].append(step_event(step, pieces))
+                    self.events[lane].append(brief_event(step) if self.brief else step_event(step, pieces))
             fresh = {lane: steps[start[lane] :] for lane, steps in self.events.items()}
         return delta(self.run, start, fresh) if any(fresh.values()) else None
 
@@ -85,7 +89,7 @@ class Race:
             "problem": self.problem,
             "counts": {lane: len(steps) for lane, steps in self.events.items()},
             "figures": figures(self.traces.get("plain"), self.traces.get("method")),
-            "words": words(self.traces),
+            "words": {} if self.brief else words(self.traces),
         }
 
     def snapshot(self) -> Event:

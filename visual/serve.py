@@ -29,7 +29,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "theme": gr.themes.Base(font=["Inter", "system-ui", "sans-serif"], font_mono=["JetBrains Mono", "monospace"]),
         "css": palette.css(),
-        "css_paths": [ASSETS / "spectra.css"],
+        "css_paths": [ASSETS / "spectra.css", ASSETS / "tabs.css"],
         "favicon_path": ASSETS / "favicon.svg",
         "footer_links": [],
         "ssr_mode": False,

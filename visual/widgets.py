@@ -57,6 +57,10 @@ def buttons(*, running: bool) -> tuple[Any, Any]:
     return gr.update(interactive=not running), gr.update(interactive=running)
 
 
+def stop_button(name: str) -> gr.Button:
+    return gr.Button("Stop", elem_id=name, elem_classes="halt", interactive=False, scale=0, min_width=84)
+
+
 def method_field(engine: Engine, scope: str = "") -> gr.Dropdown:
     """Presets by their short names, plain decoding left out."""
     named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]

@@ -17,7 +17,7 @@ from visual.names import short
 from visual.permalink import fields_of
 from visual.race import Race
 from visual.racefile import RaceFile, race_dict, shipped
-from visual.widgets import PRIVATE, RUN, buttons, fill, method_field, number_fields, refusal, relay, wire
+from visual.widgets import PRIVATE, RUN, buttons, fill, method_field, number_fields, refusal, relay, stop_button, wire
 
 Update = tuple[Any, ...]
 
@@ -78,7 +78,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
                 scale=1,
             )
             go = gr.Button("Race", elem_id="go", elem_classes="go", variant="primary", scale=0, min_width=96)
-            halt = gr.Button("Stop", elem_id="stop", elem_classes="halt", interactive=False, scale=0, min_width=84)
+            halt = stop_button("stop")
         with gr.Row(elem_classes="ask-settings"):
             method = method_field(engine)
             tokens, temperature, seed = number_fields()

@@ -1,0 +1,210 @@
+"""Chat, Compare, Replay and Learn in a real browser, on a scripted engine."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import race
+from fakes_engine import FakeEngine, recorded_race
+
+from spectra.metrics import summarize
+from spectra.trace import Trace
+from visual.events import encode
+from visual.racefile import RaceFile
+
+pytest_plugins = ["browsing"]
+Visit = Callable[..., Any]
+Fake = tuple[FakeEngine, str]
+
+
+def tab(page: Any, name: str) -> Any:
+    """Open a tab; returns its stage once it is drawn."""
+    page.get_by_role("tab", name=name).click()
+    stage = page.locator(f"#stage-{name.lower()}")
+    stage.locator(".stage[data-state], .learn .chapters").first.wait_for()
+    return stage
+
+
+def ended(stage: Any, *states: str) -> None:
+    wanted = ", ".join(f".stage[data-state={state}]" for state in states or ("done",))
+    stage.locator(wanted).wait_for()
+
+
+def test_a_shipped_recording_replays_without_a_model(fake: Fake, visit: Visit, races: Path) -> None:
+    engine, url = fake
+    before = len(engine.answers)
+    page = visit(url, motion="no-preference")
+    stage = tab(page, "Replay")
+    ended(stage)
+    stage.locator(".ahead").first.wait_for(state="attached")
+    stage.get_by_role("button", name="Instant").click()
+    assert stage.locator(".ahead").count() == 0
+    stage.get_by_role("button", name="4×").click()
+    stage.locator("[data-id=text-plain] .ahead").first.wait_for(state="attached")
+    page.wait_for_function("!document.querySelector('#stage-replay .ahead')")
+    recorded = RaceFile.read(races / "first.json")
+    text = stage.locator("[data-id=text-method]").evaluate("(box) => box.textContent")
+    assert text == recorded.method.text and "<script>" in text
+    tau = summarize(recorded.method.steps).tau
+    assert f"{tau:.2f} tokens per forward pass" in stage.locator("[data-id=more]").inner_text()
+    assert len(engine.answers) == before and page.problems == []
+
+
+def test_a_file_of_ones_own_replays_and_one_that_is_none_is_told_why(fake: Fake, visit: Visit, tmp_path: Path) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Replay")
+    ended(stage)
+    upload = page.locator("#field-replay-file input[type=file]")
+    damaged = {**recorded_race(), "plain": {"format": "spectra-trace", "version": 1}}
+    for name, text, problem in (
+        ("none.json", "<img src=x onerror=window.hacked=9>", "not JSON"),
+        ("other.json", '{"format": "spectra-trace"}', "this is no race"),
+        ("damaged.json", encode(damaged), "plain: damaged"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        upload.set_input_files(tmp_path / name)
+        page.wait_for_selector(f"#field-replay-file .field-error:has-text('{problem}')")
+    (tmp_path / "good.json").write_text(encode(recorded_race(40)), encoding="utf-8")
+    upload.set_input_files(tmp_path / "good.json")
+    stage.locator("[data-id=note-plain]:has-text('40 tokens')").wait_for()
+    assert page.locator(".field-error").count() == 0 and page.evaluate("window.hacked") is None
+
+
+def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Compare")
+    page.fill("#field-compare-max_new_tokens input", "60")
+    before = len(engine.answers)
+    page.click("#compare-go")
+    ended(stage)
+    ran = engine.answers[before:]
+    assert [answer.trace.method for answer in ran] == ["autoregressive", "spectra", "spectra-core"]
+    plain = summarize(ran[0].trace.steps)
+    for answer in ran:
+        figures = summarize(answer.trace.steps)
+        cells = stage.locator(f"tr[data-method={answer.trace.method}] > *").all_inner_texts()
+        assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[3] == f"{figures.tau:.2f}"
+        assert cells[4] == str(figures.passes) and cells[6] == "identical"
+    page.wait_for_function("document.querySelector('#stage-compare [data-id=bars]').calcdata?.[0].length === 3")
+    page.wait_for_function("document.querySelector('#stage-compare [data-id=lines]').calcdata?.length === 3")
+    saved = {}
+    for kind in ("csv", "json", "png"):
+        with page.expect_download() as waiting:
+            stage.locator(f"[data-id={kind}]").click()
+        saved[kind] = Path(waiting.value.path()).read_bytes()
+    rows = list(csv.DictReader(saved["csv"].decode().splitlines()))
+    assert [row["method"] for row in rows] == [answer.trace.method for answer in ran]
+    data = json.loads(saved["json"])
+    assert data["format"] == "spectra-comparison" and len(data["rows"]) == 3
+    assert Trace.from_dict(data["traces"]["spectra"]).tokens == ran[1].trace.tokens
+    assert saved["png"].startswith(b"\x89PNG") and page.problems == []
+
+
+def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Compare")
+    page.fill("#field-compare-max_new_tokens input", "5000")
+    page.click("#compare-go")
+    page.wait_for_selector("#field-compare-max_new_tokens .field-error:has-text('out of range')")
+    page.fill("#field-compare-max_new_tokens input", "1500")
+    page.click("#compare-go")
+    page.wait_for_function("document.querySelector('#stage-compare tr.now td:nth-child(5)')?.textContent > 20")
+    page.click("#compare-stop")
+    ended(stage, "stopped")
+    assert "Stopped." in stage.locator("[data-id=note]").inner_text()
+    for box in page.locator("#field-compare-methods input").all():
+        box.uncheck()
+    page.wait_for_selector("#compare-go:enabled")
+    page.click("#compare-go")
+    page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
+
+
+def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "60")
+    for said in ("Hello <b>there</b> ${alert(1)}", "And then?"):
+        page.fill("#field-chat-prompt textarea", said)
+        page.click("#chat-go")
+        page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value === ''")
+        stage.locator(f".turn .user:has-text('{said}')").wait_for()
+        ended(stage)
+    first = engine.answers[-2].trace
+    assert engine.conversations[-1] == [
+        {"role": "user", "content": "Hello <b>there</b> ${alert(1)}"},
+        {"role": "assistant", "content": first.text},
+        {"role": "user", "content": "And then?"},
+    ]
+    shown = stage.locator(".turn").last
+    sources = "(ts) => ts.flatMap((t) => t.dataset.sources.split(','))"
+    trace = engine.answers[-1].trace
+    assert shown.locator(".t").evaluate_all(sources) == [source.value for source in trace.sources]
+    figures = summarize(trace.steps)
+    rate = figures.tokens / (figures.seconds - figures.prefill_seconds)
+    assert shown.locator(".estimate").inner_text() == f"≈ {rate / engine.plain[0]:.2f}×"
+    assert "estimated" in shown.locator(".readout").inner_text()
+    stage.locator("[data-id=race]").click()
+    stage.locator(".measured:has-text('identical output')").wait_for()
+    plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
+    assert shown.locator(".measured b").inner_text() == f"{method.micro / plain.micro:.2f}×"
+    stage.locator("[data-id=renew]").click()
+    stage.locator("[data-id=rate]:has-text('50 tokens/s')").wait_for()
+    assert engine.measured[-1] == max(64, len(trace.prompt_tokens) + len(trace.tokens))
+    stage.locator("[data-id=clear]").click()
+    page.wait_for_function("!document.querySelector('#stage-chat .turn')")
+    assert page.problems == [] and page.outside == []
+
+
+def test_a_stopped_turn_keeps_what_was_written(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "2000")
+    page.fill("#field-chat-prompt textarea", "Go on for long")
+    page.click("#chat-go")
+    page.wait_for_function("document.querySelectorAll('#stage-chat .t').length > 20")
+    page.click("#chat-stop")
+    ended(stage, "stopped")
+    assert engine.answers[-1].closed and len(engine.answers[-1].trace.tokens) < 2000
+    page.fill("#field-chat-prompt textarea", " ")
+    page.click("#chat-go")
+    page.wait_for_selector("#field-chat-prompt .field-error:has-text('it is empty')")
+
+
+def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Learn")
+    assert "recorded race" in stage.locator(".lead").inner_text()
+    page.get_by_role("tab", name="Race").click()
+    race(page, max_new_tokens=100)
+    stage = tab(page, "Learn")
+    stage.locator(".lead:has-text('your last race')").wait_for()
+    text = stage.inner_text()
+    assert "1 token takes 21 ms, over 8 tokens 26 ms" in text and "1.24 times" in text
+    steps = engine.answers[-1].trace.steps
+    best = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))
+    assert f"In step {best + 1}," in text and f"{len(steps[best].path)} guesses accepted" in text
+    stage.get_by_role("button", name="Show this step").first.click()
+    page.wait_for_selector("#stage-race [data-id=inside].pointed")
+    assert page.locator("#stage-race [data-id=step-at]").inner_text() == f"{best + 1} of {len(steps)}"
+    page.mouse.click(5, 5)
+    page.wait_for_function("!document.querySelector('.pointed')")
+
+
+@pytest.mark.parametrize("name", ["Chat", "Compare", "Replay", "Learn"])
+def test_no_tab_sticks_out_on_a_narrow_screen(fake: Fake, visit: Visit, name: str) -> None:
+    page = visit(fake[1], width=390)
+    page.evaluate("document.querySelector('#tabs').scrollIntoView()")
+    if not page.get_by_role("tab", name=name).is_visible():
+        page.get_by_role("button", name="More tabs").click()
+        page.locator(".overflow-dropdown button", has_text=name).click()
+    else:
+        page.get_by_role("tab", name=name).click()
+    page.locator(f"#stage-{name.lower()} :is(.stage[data-state], .chapters)").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

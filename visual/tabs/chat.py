@@ -1,0 +1,132 @@
+"""The Chat tab: a conversation whose answers are coloured by source, each with what it gained."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from spectra.errors import SpectraError
+from visual import palette
+from visual.conversation import Conversation, measured, readout
+from visual.engine import Engine
+from visual.events import Event, send
+from visual.form import Request
+from visual.line import Line
+from visual.names import short
+from visual.race import IDLE, Race, explain, stream
+from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, wire
+
+Update = tuple[Any, ...]
+LEAST_CONTEXT = 64
+
+
+def build_chat(engine: Engine, line: Line) -> None:
+    """Lay the tab out inside the current one and connect it."""
+
+    def say(talk: Conversation | None, *fields: Any) -> Iterator[Update]:
+        talk = talk or Conversation()
+        try:
+            request = Request.of(*fields, earlier=talk.messages, conversation=True)
+            race = talk.running = Race(request, {"method": request.method})
+            yield gr.skip(), talk, "", *buttons(running=True)
+            for message in stream(engine, race, line):
+                if message and message["kind"] == "begin":
+                    talk.turns.append(race)
+                yield with_turn(message, talk), *[gr.skip()] * 4
+            yield gr.skip(), talk, gr.skip(), *buttons(running=False)
+        except SpectraError as error:
+            yield refusal(error), gr.skip(), gr.skip(), *buttons(running=False)
+
+    def with_turn(message: Event | None, talk: Conversation) -> Any:
+        """On the wire each message names its turn, and an end has the estimate."""
+        if message is None:
+            return gr.skip()
+        more: Event = {"turn": len(talk.turns) - 1}
+        race = talk.running
+        if race is not None and not race.running and "method" in race.traces:
+            more["readout"] = readout(race.traces["method"], engine.plain)
+        return send({**message, **more})
+
+    def stop(talk: Conversation | None) -> Update:
+        if talk is None or talk.running is None:
+            return gr.skip(), *buttons(running=False)
+        talk.running.halt()
+        return with_turn(talk.running.snapshot(), talk), *buttons(running=False)
+
+    def resync(talk: Conversation | None) -> Any:
+        return with_turn(talk.running.snapshot(), talk) if talk and talk.running else gr.skip()
+
+    def race_turn(talk: Conversation | None) -> Iterator[Update]:
+        if talk is None or not talk.turns:
+            return
+        try:
+            race = talk.running = Race.against_plain(talk.turns[-1].request)
+            yield send({"kind": "measuring", "turn": len(talk.turns) - 1}), *buttons(running=True)
+            for message in stream(engine, race, line):
+                waits = bool(message) and message is not None and message["kind"] == "waiting"
+                yield send(message) if waits and message else gr.skip(), gr.skip(), gr.skip()
+            problem = race.problem or {}
+            result = {"kind": "measured", "turn": len(talk.turns) - 1, "problem": problem.get("text"), **measured(race)}
+            yield send(result), *buttons(running=False)
+        except SpectraError as error:
+            yield refusal(error), *buttons(running=False)
+
+    def renew(talk: Conversation | None) -> Iterator[str]:
+        context = max(LEAST_CONTEXT, talk.context if talk else 0)
+        try:
+            ticket = line.join()
+            try:
+                while ahead := line.wait(ticket, IDLE):
+                    yield send({"kind": "waiting", "ahead": ahead})
+                rate = engine.measure(context)
+            finally:
+                line.leave(ticket)
+            yield send({"kind": "rate", "plain": rate[0], "context": rate[1]})
+        except Exception as error:  # whatever went wrong is one line at the button
+            yield send({"kind": "refused", **explain(error)})
+            if not isinstance(error, SpectraError):
+                raise
+
+    def clear(talk: Conversation | None) -> Update:
+        if talk is not None and talk.running is not None:
+            talk.running.halt()
+        return send({"kind": "clear"}), None, *buttons(running=False)
+
+    memory = gr.State()
+    facts = {
+        "methods": dict(engine.methods),
+        "names": {method: short(method) for method in engine.methods},
+        "legend": palette.legend(),
+        "plain": engine.plain[0],
+        "context": engine.plain[1],
+    }
+    stage = wire("chat", facts, ("resync", "race", "renew", "clear"))
+    with gr.Column(elem_id="chat-ask", elem_classes="card ask"):
+        with gr.Row(elem_classes="ask-prompt", equal_height=True):
+            prompt = gr.Textbox(
+                label="Message",
+                placeholder="Say something; ask again about the answer",
+                lines=1,
+                max_lines=6,
+                elem_id="field-chat-prompt",
+                container=False,
+                scale=1,
+            )
+            go = gr.Button("Send", elem_id="chat-go", elem_classes="go", scale=0, min_width=96)
+            halt = stop_button("chat-stop")
+        with gr.Row(elem_classes="ask-settings"):
+            method = method_field(engine, "chat-")
+            numbers = number_fields("chat-")
+
+    said = gr.on(
+        [go.click, prompt.submit],
+        say,
+        [memory, prompt, method, *numbers],
+        [stage, memory, prompt, go, halt],
+        **RUN,
+    )
+    raced = stage.race(race_turn, memory, [stage, go, halt], **RUN)
+    renewed = stage.renew(renew, memory, stage, **RUN)
+    halt.click(stop, memory, [stage, go, halt], cancels=[said, raced], queue=False, **PRIVATE)
+    stage.resync(resync, memory, stage, queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory, go, halt], cancels=[said, raced, renewed], queue=False, **PRIVATE)

@@ -1,0 +1,84 @@
+"""The Compare tab: one prompt through the methods a visitor chose, one after the other."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from spectra.errors import SpectraError
+from visual.compare import comparison_dict, rows
+from visual.engine import PLAIN, Engine
+from visual.events import Event, encode, send
+from visual.examples import EXAMPLES
+from visual.form import Request
+from visual.line import Line
+from visual.names import choices, short
+from visual.race import Race, stream
+from visual.widgets import PRIVATE, RUN, buttons, number_fields, refusal, stop_button, wire
+
+CHOSEN = 4
+Update = tuple[Any, ...]
+
+
+def build_compare(engine: Engine, line: Line) -> None:
+    """Lay the tab out inside the current one and connect it."""
+
+    def start(prompt: str, methods: Sequence[str], *numbers: Any) -> Iterator[Update]:
+        try:
+            chosen = [method for method in methods or [] if method in engine.methods]
+            if not chosen:
+                raise SpectraError("methods", "none is chosen; tick at least one")
+            race = Race(Request.of(prompt, chosen[0], *numbers), {each: each for each in [PLAIN, *chosen]}, brief=True)
+            yield gr.skip(), race, *buttons(running=True)
+            for message in stream(engine, race, line):
+                yield send(with_rows(message, race)) if message else gr.skip(), gr.skip(), gr.skip(), gr.skip()
+            yield gr.skip(), gr.skip(), *buttons(running=False)
+        except SpectraError as error:
+            yield refusal(error), gr.skip(), *buttons(running=False)
+
+    def stop(race: Race | None) -> Update:
+        if race is None:
+            return gr.skip(), *buttons(running=False)
+        race.halt()
+        return send(with_rows(race.snapshot(), race)), *buttons(running=False)
+
+    def resync(race: Race | None) -> Any:
+        return send(with_rows(race.snapshot(), race)) if race else gr.skip()
+
+    def download(race: Race | None) -> Any:
+        if race is None:
+            return gr.skip()
+        return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(race))})
+
+    memory = gr.State()
+    named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]
+    with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
+        with gr.Row(elem_classes="ask-prompt", equal_height=True):
+            prompt = gr.Textbox(
+                EXAMPLES[0].prompt,
+                label="Prompt",
+                lines=1,
+                max_lines=6,
+                elem_id="field-compare-prompt",
+                container=False,
+                scale=1,
+            )
+            go = gr.Button("Compare", elem_id="compare-go", elem_classes="go", scale=0, min_width=96)
+            halt = stop_button("compare-stop")
+        methods = gr.CheckboxGroup(
+            named, value=[preset for _, preset in named[:CHOSEN]], label="Methods", elem_id="field-compare-methods"
+        )
+        with gr.Row(elem_classes="ask-settings"):
+            numbers = number_fields("compare-", tokens=128)
+    facts = {"methods": dict(engine.methods), "names": {method: short(method) for method in engine.methods}}
+    stage = wire("compare", facts, ("resync", "download"))
+
+    running = gr.on([go.click, prompt.submit], start, [prompt, methods, *numbers], [stage, memory, go, halt], **RUN)
+    halt.click(stop, memory, [stage, go, halt], cancels=[running], queue=False, **PRIVATE)
+    stage.resync(resync, memory, stage, queue=False, **PRIVATE)
+    stage.download(download, memory, stage, queue=False, **PRIVATE)
+
+
+def with_rows(message: Event, race: Race) -> Event:
+    """The message and the rows of the lanes that have ended by now."""
+    return {**message, "rows": rows(race)}

@@ -1,0 +1,52 @@
+"""The Replay tab: a recorded race, shipped or brought along, played again. Needs no model."""
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from spectra.errors import SpectraError
+from visual import palette
+from visual.engine import Engine
+from visual.events import send
+from visual.names import short
+from visual.racefile import RaceFile, shipped
+from visual.widgets import PRIVATE, refusal, wire
+
+
+def build_replay(engine: Engine, races: Path) -> None:
+    """Lay the tab out inside the current one and connect it."""
+    files = shipped(races)
+    titles = {name: RaceFile.read(path).title or name for name, path in files.items()}
+
+    def pick(event: gr.EventData) -> str:
+        path = files.get(str(getattr(event, "name", "")))
+        if path is None:
+            return refusal(SpectraError("file", "that recording is not there any more; choose another"))
+        return load(path)
+
+    with gr.Column(elem_id="replay-ask", elem_classes="card ask"), gr.Row(elem_classes="ask-prompt"):
+        gr.HTML("<p class='lead'>Play a recorded race again, without a model.</p>", apply_default_css=False)
+        with gr.Column(elem_id="field-replay-file", scale=0, min_width=150):
+            upload = gr.UploadButton("Open a race file", file_types=[".json"], elem_classes="quiet", size="sm")
+    facts = {
+        "races": titles,
+        "methods": dict(engine.methods),
+        "names": {method: short(method) for method in engine.methods},
+        "legend": palette.legend(),
+    }
+    stage = wire("replay", facts, ("pick",))
+    stage.pick(pick, None, stage, queue=False, **PRIVATE)
+    upload.upload(bring, upload, stage, queue=False, **PRIVATE)
+
+
+def bring(path: Any) -> str:
+    return load(Path(str(path)))
+
+
+def load(path: Path) -> str:
+    """A message for the stage: the whole race, or what is wrong with the file."""
+    try:
+        return send(RaceFile.read(path).snapshot())
+    except SpectraError as error:
+        return refusal(error)
