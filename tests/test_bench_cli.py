@@ -91,6 +91,14 @@ class TestCommands:
         assert err.count("\n") == 1
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("method", ["rest", "lookahead-rest"])
+    def test_a_method_without_its_datastore_says_how_to_build_one(self, tiny, tmp_path, capsys, method):
+        assert main(["run", *tiny, "--out", str(tmp_path / "out"), "--methods", f"anpd,{method}"]) == 2
+        err = capsys.readouterr().err.splitlines()[-1]
+        assert err.startswith("spectra.bench: datastore: no unrefined datastore fits tiny")
+        assert "python -m spectra.datastore build" in err
+        assert not (tmp_path / "out").exists()
+
     def test_an_assistant_that_does_not_fit_is_named(self, tiny, tmp_path, capsys):
         make("llama", vocab_size=99).save_pretrained(tmp_path / "other")
         common = ["--out", str(tmp_path / "out"), "--methods", "hf-assisted"]

@@ -12,7 +12,7 @@ from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import load_prompts
 from spectra.cli import quiet_target
 from spectra.errors import SpectraError
-from spectra.methods import METHODS
+from spectra.methods import METHODS, make_method
 from spectra.settings import Limits, Sampling, check_number
 from spectra.trace import write_text
 
@@ -27,6 +27,8 @@ def run_timing(chosen: argparse.Namespace) -> int:
     sampling = check_settings(chosen)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target = quiet_target(chosen)
+    for method in METHODS.keys() & set(chosen.methods):
+        make_method(method, target, nodes=chosen.nodes)  # one that lacks its datastore says so now
     job = Job(sampling, chosen.max_new_tokens, chosen.nodes, _assistant(chosen.assistant, target))
     rows = run_methods(target, prompts, chosen.methods, chosen.out, job, repeats=chosen.repeats)
     write_report(chosen.out, f"{describe(target, job)}\n\n{markdown(rows)}", rows)
