@@ -1,4 +1,4 @@
-"""What was seen before is found again: equal keys always, similar texts by their share of shingles, in little memory."""
+"""What was seen before is found: equal keys always, similar texts by the shingles they share, in little memory."""
 
 import random
 import tracemalloc
@@ -8,7 +8,6 @@ import pytest
 
 from spectra.datastore.dedup import BUFFER, Seen, Similar
 from spectra.datastore.sources import digest, normalised
-
 
 KEYS = [327, 515, 577, 246, 176, 52]
 """Last digits of the keys of 0, 1, ... 19."""

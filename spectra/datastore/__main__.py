@@ -96,10 +96,17 @@ def _add_selftext(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompts", type=Path, required=True, metavar="FILE", help="jsonl rows with a user field")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="jsonl to write or to go on with")
     parser.add_argument("--max-new-tokens", type=number(int), default=256)
-    parser.add_argument("--temperatures", default="0,0.7", help="each prompt is answered at each (default: 0,0.7)")
+    parser.add_argument(
+        "--temperatures", type=numbers, default=(0.0, 0.7), help="each prompt is answered at each (default: 0,0.7)"
+    )
     parser.add_argument("--batch", type=number(int), default=8, help="prompts answered together")
     parser.add_argument("--seed", type=number(int), default=0)
     _add_network(parser)
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers between commas."""
+    return tuple(number(float)(one) for one in text.split(","))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from spectra.datastore.card import read_card
 from spectra.datastore.corpus import Corpus
-from spectra.datastore.finish import TEXTS, put_in_place, restore, write_store
+from spectra.datastore.finish import put_in_place, restore, write_store
 from spectra.datastore.gather import Gathering
 from spectra.datastore.index import token_type
 from spectra.datastore.language import Language
@@ -139,8 +139,7 @@ def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
 def finish(order: Order, work: Work, language: Language, recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Third and last phase."""
     state = work.read_progress()
-    old = len(np.load(order.base / TEXTS, mmap_mode="r")) if order.base else 0
-    selection = select(work, state["rows"], order.settings, fresh=old)
+    selection = select(work, state["rows"], order.settings)
     counts = state["counts"]
     facts = {
         "licence": order.licence,

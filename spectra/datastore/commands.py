@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spectra.cli import number
 from spectra.datastore.card import check_tokenizer, read_card
 from spectra.datastore.check import problems, tokenizer_problems
 from spectra.datastore.corpus import Corpus
@@ -108,9 +107,8 @@ def run_selftext(chosen: argparse.Namespace) -> int:
     from spectra.target.load import load_network
 
     quiet()
-    temperatures = tuple(float(number(float)(one)) for one in chosen.temperatures.split(","))
-    writing = Writing(chosen.max_new_tokens, temperatures, chosen.batch, chosen.seed)
-    questions = read_questions(chosen.prompts, temperatures)
+    writing = Writing(chosen.max_new_tokens, chosen.temperatures, chosen.batch, chosen.seed)
+    questions = read_questions(chosen.prompts, writing.temperatures)
     check_writable(chosen.out, "out")
     model, tokenizer, name = load_network(chosen.model, device=chosen.device, dtype=chosen.dtype)
     if not tokenizer.chat_template:

@@ -50,9 +50,9 @@ def perplexities(model: Any, texts: Sequence[NDArray[np.integer]], context: Sequ
 
 
 def batches(work: Work, rows: int, budget: int, context: int) -> Iterator[NDArray[Any]]:
-    """Candidates (with their `row`) of like length, each batch within `budget` tokens or a single text."""
+    """New candidates (with their `row`) of like length, each batch within `budget` tokens or a single text."""
     kind = np.dtype([("row", "<i8"), ("start", "<i8"), ("length", "<i4")])
-    for begin in range(0, rows, BLOCK):
+    for begin in range(work.known, rows, BLOCK):
         block = work.read_candidates(begin, min(begin + BLOCK, rows))
         ranked = np.lexsort((block["hash"], -block["length"]))
         batch = np.empty(len(block), kind)

@@ -20,21 +20,18 @@ ROW = np.dtype([("row", "<i8"), ("lot", "<f8"), ("start", "<i8"), ("length", "<i
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """kept: rows by perplexity, then hash. histogram: how many scored texts fall in each bin."""
+    """kept: rows by perplexity, then hash. histogram: how many newly scored texts fall in each bin."""
 
     kept: NDArray[Any]
     histogram: NDArray[np.int64]
 
 
-def select(work: Work, rows: int, settings: BuildSettings, *, fresh: int = 0) -> Selection:
-    """The texts of lowest perplexity (ties: by hash), or of lowest lot without refining.
-
-    fresh: first row that the histogram counts.
-    """
+def select(work: Work, rows: int, settings: BuildSettings) -> Selection:
+    """The texts of lowest perplexity (ties: by hash), or of lowest lot without refining."""
     best = np.empty(0, ROW)
     histogram = np.zeros(len(EDGES) - 1, np.int64)
     for block in _blocks(work, rows, settings):
-        histogram += bins(block["perplexity"][block["row"] >= fresh])
+        histogram += bins(block["perplexity"][block["row"] >= work.known])
         best = _cut(np.concatenate([best, block]), settings)
     if settings.keep_tokens is not None and len(best):
         best["length"][-1] -= max(0, int(best["length"].sum(dtype=np.int64)) - settings.keep_tokens)

@@ -57,6 +57,11 @@ class Work:
         """Those that came with an older store."""
         return self.folder / "known.scores"
 
+    @property
+    def known(self) -> int:
+        """How many candidates, the first ones, came with an older store."""
+        return self.known_scores.stat().st_size // SCORE.itemsize if self.known_scores.exists() else 0
+
     def scores(self, process: int) -> Path:
         return self.folder / f"{process}.scores"
 
