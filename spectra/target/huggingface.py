@@ -17,6 +17,7 @@ from spectra.sampling import Chooser
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
 from spectra.target.lanes import StepPlan
+from spectra.target.packed import Packing
 from spectra.target.plan import Plan
 from spectra.target.protocol import StepCost
 from spectra.target.session import HuggingFaceSession
@@ -33,6 +34,7 @@ class HuggingFaceTarget:
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.plan = plan or Plan()
         self.stores: Sequence[Counted] = ()
+        self.packing: Packing | None = None
         self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
@@ -81,7 +83,11 @@ class HuggingFaceTarget:
     def facts(self) -> Mapping[str, object]:
         from spectra.target.facts import environment
 
-        return environment(self) | {"numerics": self.plan.numerics, "trees": self.plan.trees}
+        return environment(self) | {
+            "numerics": self.plan.numerics,
+            "trees": self.plan.trees,
+            "packed": self.packing is not None,
+        }
 
     def start(
         self,

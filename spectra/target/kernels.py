@@ -6,18 +6,19 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.packed import PackedLinear
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 160)
 
 
 def kernel_of(
-    layer: torch.nn.Module, dtype: torch.dtype
+    layer: torch.nn.Module, dtype: torch.dtype, *, packed: bool = False
 ) -> tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]:
     """(rows [q, in] -> [q, out] by the kernel that serves this layer, LADDER[-1] rows to try it on).
 
     A kernel is chosen by shape, not by numbers, and a different order of adding flips only one bf16 result in ten to
     fifty thousand. So the numbers are ours: half the inputs cancel the other half and rounding is all that is left.
-    Weights that are packed or huge stay as they are.
+    Weights that are quantised or huge stay as they are. packed: by the kernel of `PackedLinear`.
     """
     weight, device = layer.get_parameter("weight"), layer.get_parameter("weight").device
     make = torch.Generator(device).manual_seed(1)
@@ -33,6 +34,13 @@ def kernel_of(
         stand_in["weight"] = columns.T.contiguous() if isinstance(layer, Conv1D) else columns
         if layer.bias is not None:
             stand_in["bias"] = torch.zeros(len(columns), dtype=dtype, device=device)
+
+    if packed and type(layer) is torch.nn.Linear:
+        twin = torch.nn.Linear(width, layer.out_features, bias=layer.bias is not None, device="meta")
+        twin.weight = torch.nn.Parameter(stand_in.get("weight", layer.weight), requires_grad=False)
+        if layer.bias is not None:
+            twin.bias = torch.nn.Parameter(stand_in.get("bias", layer.bias), requires_grad=False)
+        layer, stand_in = PackedLinear(twin), {}
 
     def function(some: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = torch.func.functional_call(layer, stand_in, (some[None],))[0]

@@ -3,9 +3,9 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,13 +18,23 @@ from spectra.errors import SpectraError
 from spectra.target import attention, embedded
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.packed import Packing, pays
 from spectra.target.plan import Plan
 from spectra.target.preflight import measure_plan, refresh_cost
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 NUMERICS = ("auto", "exact", "fast")
-_learned: WeakKeyDictionary[Any, dict[Path, Plan]] = WeakKeyDictionary()
-"""What was measured of a model handed to `wrap_model`, so that the drop-in `generate` measures once."""
+
+
+@dataclass(slots=True)
+class Learned:
+    """What is known of a model handed to `wrap_model`, so that the drop-in `generate` measures and packs once."""
+
+    plans: dict[Path, Plan] = field(default_factory=dict)
+    packing: Packing | None = None
+
+
+_learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
 
 log = logging.getLogger("spectra")
 
@@ -109,7 +119,12 @@ def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", nam
     check_choice("numerics", numerics, NUMERICS)
     attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
-    known = _learned.setdefault(model, {})
+    learned = _learned.setdefault(model, Learned())
+    if not pays(model):
+        learned.packing = None
+    elif learned.packing is None:
+        learned.packing = Packing(model)
+    target.packing, known = learned.packing, learned.plans
     path = plan_path(target, numerics)  # another one once the model was moved or converted
     if path not in known:
         recalled = recall_plan(path)

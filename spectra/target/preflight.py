@@ -103,7 +103,7 @@ def safe_buckets(target: HuggingFaceTarget) -> tuple[int, ...]:
     pairs = {(a, b) for a in LADDER for b in LADDER if a <= b}
     with torch.inference_mode():
         for layer in sample_layers(target):
-            function, rows = kernel_of(layer, target.dtype)
+            function, rows = kernel_of(layer, target.dtype, packed=target.packing is not None)
             pairs &= equal_pairs(function, rows, covered=16)
         context = probe_tokens(target, 151)
         star = probe_tokens(target, LADDER[-1])

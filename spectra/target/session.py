@@ -12,6 +12,7 @@ from spectra.sampling import Chooser, Picks
 from spectra.target import attention
 from spectra.target.cache import SlabCache
 from spectra.target.lanes import BLOCK
+from spectra.target.packed import swap_out
 from spectra.tree import ROOT, TokenTree
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class HuggingFaceSession:
         if target.plan.exact:
             model.set_attn_implementation(attention.NAME)
         model.eval()
+        self._unpacked = target.packing.swap_in(model) if target.packing else {}
         try:
             widest = target.plan.fit(widest) if target.plan.exact else widest
             layers = int(target.config.num_hidden_layers)
@@ -83,6 +85,7 @@ class HuggingFaceSession:
 
     def _restore(self) -> None:
         self._open = False
+        swap_out(self.target.model, self._unpacked)
         if self.target.plan.exact:
             self.target.model.set_attn_implementation(self._stock_attention)
         self.target.model.train(self._training)
