@@ -1,11 +1,12 @@
 """`python -m spectra.bench`: `run` times methods, `report` merges runs, `sweep` varies a setting, `exactness` counts
-outputs that equal plain decoding's."""
+outputs that equal plain decoding's, `prompts` prints the hashes of all prompts."""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from spectra.bench.exactness import run_exactness
+from spectra.bench.hashes import run_prompts
 from spectra.bench.merge import run_report
 from spectra.bench.run import run_timing
 from spectra.bench.sweep import RANGES, run_sweep
@@ -16,7 +17,7 @@ from spectra.errors import SpectraError
 
 def build_parser() -> Parser:
     parser = Parser(prog="python -m spectra.bench", description="Benchmarks of speculative decoding, as commands.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{run,report,sweep,exactness}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{run,report,sweep,exactness,prompts}")
     run = commands.add_parser("run", help="time methods on the same prompts, in turn")
     run.set_defaults(go=run_timing)
     run.add_argument("--methods", type=names, default=["spectra-core", "hf-generate", "hf-prompt-lookup"])
@@ -48,6 +49,9 @@ def build_parser() -> Parser:
     report.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folders that `run` has written")
     report.add_argument("--out", type=Path, metavar="FILE", help="write the tables as Markdown")
     report.add_argument("--charts", type=Path, metavar="DIR", help="write the figures")
+    prompts = commands.add_parser("prompts", help="sha256 of every prompt in lower case with single spaces")
+    prompts.set_defaults(go=run_prompts)
+    prompts.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
     return parser
 
 
