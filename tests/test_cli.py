@@ -13,6 +13,7 @@ from words import tokenizer
 
 from spectra.cli import main
 from spectra.methods import METHODS
+from spectra.stored import STORED
 from spectra.trace import Trace
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
@@ -86,8 +87,15 @@ def test_the_last_line_says_identical(generate, method, sampling):
 
 
 def test_every_method_gives_the_same_answer(generate):
-    answers = {generate("--method", method)[1] for method in METHODS}
+    answers = {generate("--method", method)[1] for method in METHODS if method not in STORED}
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize("method", STORED)
+def test_a_method_without_its_datastore_says_so(generate, method):
+    code, out, err = generate("--method", method)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("spectra: datastore: ")
 
 
 def test_raw_skips_the_template(generate, plain_folder):
