@@ -115,6 +115,16 @@ def test_an_unrefined_store_is_a_random_sample_that_needs_no_scores(model, corpu
     assert np.isnan(np.load(tmp_path / "one" / "texts.npy")["perplexity"]).all()
 
 
+def test_prompts_can_be_excluded(model, corpus, store, tmp_path):
+    hashes = [digest(f"prompt 0 {i}").hex() for i in (1, 2, 3, 99)]
+    (tmp_path / "list").write_text("\n".join(hashes))
+    assert build(corpus, tmp_path / "some", model, "--no-refine", "--exclude", str(tmp_path / "list")) == 0
+    card = read_card(tmp_path / "some")
+    assert card["dropped"]["excluded"] == 4, "one of them comes twice"
+    assert not read_sources(tmp_path / "some") & set(hashes)
+    assert card["exclude"] != read_card(store)["exclude"]
+
+
 def test_rows_can_be_chosen_by_a_field(model, corpus, tmp_path):
     assert build(corpus, tmp_path / "some", model, "--where", "source=b", "--no-refine") == 0
     card = read_card(tmp_path / "some")

@@ -250,6 +250,8 @@ BAD = {
     "device: 'moon' is not to be had": ("--device", "moon"),
     "dtype: 'fp8' is unknown": ("--dtype", "fp8"),
     "datastore: nowhere is not there": ("--twin-of", "nowhere"),
+    "exclude: nowhere cannot be read": ("--exclude", "nowhere"),
+    "exclude: /dev/null/x cannot be read": ("--exclude", "/dev/null/x"),
 }
 
 

@@ -15,6 +15,7 @@ import pytest
 from spectra.datastore import hub
 from spectra.datastore.corpus import Corpus
 from spectra.datastore.rows import Text
+from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
 
 ROWS = [{"user": f"q{i}", "assistant": f"text {i} é\u4e2d", "source": "ab"[i % 2]} for i in range(5)]
@@ -159,6 +160,13 @@ def test_malformed_rows_can_be_skipped_and_are_counted(tmp_path):
     corpus = Corpus([str(tmp_path / "a.jsonl")], skip_bad=True)
     assert [one.text for one in corpus] == ["x", "y"]
     assert corpus.bad == 2
+
+
+def test_answers_to_excluded_prompts_are_left_out(tmp_path):
+    (tmp_path / "a.jsonl").write_text(LINES)
+    corpus = Corpus([str(tmp_path / "a.jsonl")], exclude=frozenset([digest(" Q1"), digest("q4"), digest("x")]))
+    assert list(corpus) == [TEXTS[i] for i in (0, 2, 3)]
+    assert corpus.excluded == 2
 
 
 def test_half_a_surrogate_pair_does_no_harm(tmp_path):

@@ -67,6 +67,9 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE,...", help="rows to take")
+    parser.add_argument(
+        "--exclude", type=Path, metavar="FILE", help="sha256 of prompts whose answers are left out, one a line"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="count malformed rows instead of stopping")
     parser.add_argument("--force", action="store_true", help="replace a store, drop unfinished work of other settings")
     _add_network(parser)

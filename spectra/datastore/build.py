@@ -23,13 +23,13 @@ from spectra.datastore.merge import adopt, check_base, merged_facts
 from spectra.datastore.score import score
 from spectra.datastore.select import select
 from spectra.datastore.settings import BuildSettings
-from spectra.datastore.sources import read_sources
+from spectra.datastore.sources import list_sha256, read_sources
 from spectra.datastore.team import Team, gathered
 from spectra.datastore.work import Work
 from spectra.errors import SpectraError
 from spectra.target.load import load_network, load_tokenizer
 
-DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered")
+DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded")
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ def describe(order: Order, language: Language) -> dict[str, Any]:
     return {
         "settings": order.settings.to_dict(),
         "corpus": order.corpus.facts(),
+        "exclude": list_sha256(order.corpus.exclude),
         "model": language.model,
         "dtype": order.dtype,
         "tokenizer_sha256": language.sha256,
@@ -146,6 +147,7 @@ def finish(order: Order, work: Work, language: Language, recipe: Mapping[str, An
         "command": order.command,
         "dtype": order.dtype,
         "corpus": recipe["corpus"],
+        "exclude": recipe["exclude"],
         "seen": {"texts": counts.get("texts", 0), "tokens": counts.get("tokens", 0)},
         "dropped": {name: counts.get(name, 0) for name in DROPPED},
     }

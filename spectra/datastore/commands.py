@@ -15,6 +15,7 @@ from spectra.datastore.hub import RECIPES
 from spectra.datastore.language import Language
 from spectra.datastore.query import query
 from spectra.datastore.settings import KEEP, BuildSettings
+from spectra.datastore.sources import list_sha256, read_hashes
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
 from spectra.settings import check_number
@@ -25,8 +26,10 @@ def run_build(chosen: argparse.Namespace, command: str) -> int:
     settings = twin_settings(chosen) if chosen.twin_of else settings_of(chosen)
     places = chosen.corpus if chosen.command == "build" else [RECIPES[chosen.name]]
     order = _order(chosen, command, places, chosen.out, settings)
-    if chosen.twin_of and order.corpus.facts() != read_card(chosen.twin_of)["corpus"]:
-        raise SpectraError("corpus", f"it is not what {chosen.twin_of} was made of; give the same files")
+    if chosen.twin_of:
+        card = read_card(chosen.twin_of)
+        if (order.corpus.facts(), list_sha256(order.corpus.exclude)) != (card["corpus"], card["exclude"]):
+            raise SpectraError("corpus", f"it is not what {chosen.twin_of} was made of; give the same files")
     return _build(order)
 
 
@@ -51,7 +54,8 @@ def _order(
 ) -> Any:
     from spectra.datastore.build import Order
 
-    corpus = Corpus(places, settings.where, settings.skip_bad)
+    exclude = read_hashes(chosen.exclude) if chosen.exclude else frozenset()
+    corpus = Corpus(places, settings.where, settings.skip_bad, exclude)
     return Order(
         corpus, out, settings,
         model=chosen.model, device=chosen.device, dtype=chosen.dtype,

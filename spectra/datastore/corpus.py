@@ -15,6 +15,7 @@ from spectra.datastore import readers
 from spectra.datastore.card import file_sha256
 from spectra.datastore.hub import hub_facts, hub_rows
 from spectra.datastore.rows import Text, texts_of
+from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
 
 STDLIB, HUB = "stdlib", "hf:"
@@ -26,6 +27,7 @@ class Corpus:
     """One pass over `places`, in order. A file that cannot be read or a malformed row raises SpectraError.
 
     where: field -> values; rows of jsonl, parquet and hub data sets are taken when each field has one of them.
+    exclude: hashes of prompts; texts that answer one are left out. excluded: how many were.
     skip_bad: malformed rows and undecodable sources are counted in `bad` instead. filtered: rows `where` left out.
     position: bytes read so far, of `size` (0: not known).
     """
@@ -33,8 +35,10 @@ class Corpus:
     places: Sequence[str]
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     skip_bad: bool = False
+    exclude: frozenset[bytes] = frozenset()
     bad: int = 0
     filtered: int = 0
+    excluded: int = 0
     position: int = 0
 
     def __post_init__(self) -> None:
@@ -54,7 +58,7 @@ class Corpus:
         return [hub_facts(place) if place.startswith(HUB) else _facts(place) for place in self.places]
 
     def __iter__(self) -> Iterator[Text]:
-        self.bad = self.filtered = self.position = 0
+        self.bad = self.filtered = self.excluded = self.position = 0
         for place in self.places:
             if place.startswith(HUB):
                 yield from self._rows(hub_rows(place))
@@ -88,9 +92,15 @@ class Corpus:
                 self.filtered += 1
                 continue
             try:
-                yield from texts_of(row)
+                texts = list(texts_of(row))
             except ValueError as error:
                 self._complain(f"{where} {error}", error)
+                continue
+            for text in texts:
+                if text.prompt is not None and self.exclude and digest(text.prompt) in self.exclude:
+                    self.excluded += 1
+                else:
+                    yield text
 
     def _sources(self, file: Path) -> Iterator[Text]:
         try:

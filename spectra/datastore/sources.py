@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spectra.errors import SpectraError
+
 FILE = "sources.npy"
 WIDTH = 32
 NONE = bytes(WIDTH)
@@ -22,6 +24,24 @@ def normalised(text: str) -> str:
 def digest(text: str) -> bytes:
     """sha256 of the normalised text; lone surrogates count as question marks."""
     return hashlib.sha256(normalised(text).encode("utf-8", "replace")).digest()
+
+
+def read_hashes(file: Path) -> frozenset[bytes]:
+    """A list of hashes in hex, one a line, as `python -m spectra.bench prompts` prints it."""
+    try:
+        found = frozenset(bytes.fromhex(line) for line in file.read_text(encoding="utf-8").split())
+    except OSError as error:
+        raise SpectraError("exclude", f"{file} cannot be read ({error.strerror}); give a list of hashes") from error
+    except ValueError as error:
+        raise SpectraError("exclude", f"{file} is not a list of hashes; give sha256 in hex, one a line") from error
+    if any(len(one) != WIDTH for one in found):
+        raise SpectraError("exclude", f"{file} holds hashes that are not sha256; give 64 hex digits a line")
+    return found
+
+
+def list_sha256(hashes: Iterable[bytes]) -> str:
+    """One hash of a list of them, whatever its order."""
+    return hashlib.sha256(b"".join(sorted(hashes))).hexdigest()
 
 
 def write_sources(folder: Path, digests: Iterable[bytes]) -> int:
