@@ -3,6 +3,7 @@ import { count, make, seconds } from "./format.js";
 import { CONFIG, inkOf, layoutOf, loadPlotly } from "./plots.js";
 
 const MEAN_OF = 12;
+const HATCHED = 120; // bars of more steps are too narrow to show it
 
 export class Charts {
   // looks: rows of the palette. onStep(step or null, chosen): the pointer is on a bar, or a bar was clicked.
@@ -88,11 +89,15 @@ export class Charts {
       return colour;
     };
     const given = new Set(steps.flatMap((step) => step.sources));
-    const traces = this.looks.filter(({ source }) => given.has(source)).map(({ source }) => ({
+    const traces = this.looks.filter(({ source }) => given.has(source)).map(({ source, hatch }) => ({
       type: "bar",
       x: xs,
       y: steps.map((step) => step.sources.filter((s) => s === source).length),
-      marker: { color: shown(source) ? style(source) : this.grid, line: { width: 0 } },
+      marker: {
+        color: shown(source) ? style(source) : this.grid,
+        line: { width: 0 },
+        pattern: { shape: steps.length <= HATCHED ? hatch : "", fillmode: "overlay", fgcolor: this.paper, size: 5, solidity: 0.25 },
+      },
       hoverinfo: "none",
     }));
     traces.push({ x: xs, y: rolling(steps.map((step) => step.sources.length)), mode: "lines", hoverinfo: "skip",

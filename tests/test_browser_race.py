@@ -23,6 +23,7 @@ from browsing import (
 )
 from fakes_engine import FakeEngine
 
+from spectra.guess import Source
 from spectra.metrics import summarize
 from visual.examples import EXAMPLES
 from visual.racefile import RaceFile
@@ -181,6 +182,24 @@ def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Cal
     for source in ("forward", "backward", "retrieval", "pool", "model"):
         assert contrast(page, f"[data-id=text-method] .t.{source}") >= 6.8, source
     assert contrast(page, "[data-id=verdict]") >= 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_source_is_underlined_in_its_own_way(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool
+) -> None:
+    page = visit(fake[1], dark=dark)
+    lines = page.evaluate(
+        """(sources) => sources.map((source) => {
+          const token = document.createElement('i'); token.className = `t ${source}`; token.textContent = 'word';
+          document.querySelector('[data-id=text-method]').append(token);
+          return getComputedStyle(token).backgroundImage; })""",
+        [source.value for source in Source],
+    )
+    assert all(line.startswith("url(") for line, source in zip(lines, Source, strict=True) if source != "model")
+    assert len(set(lines)) == len(Source)
+    shown = page.locator("#stage-race .chip:visible").evaluate_all("(chips) => chips.map((c) => c.classList[1])")
+    assert "ngram" not in shown and "backward" in shown
 
 
 def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

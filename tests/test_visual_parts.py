@@ -72,7 +72,9 @@ def test_nothing_decoded_gives_no_comparison() -> None:
 
 def test_every_source_has_a_look_of_its_own() -> None:
     assert set(palette.LOOKS) == set(Source)
-    assert len({look.line for look in palette.LOOKS.values()}) == len(Source)
+    guesses = [look for source, look in palette.LOOKS.items() if source is not Source.MODEL]
+    for part in ("name", "light", "dark", "line", "dash", "hatch"):
+        assert len({getattr(look, part) for look in guesses}) == len(guesses), part
     assert all(f".{source.value}{{" in palette.css() for source in Source)
 
 

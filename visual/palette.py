@@ -1,56 +1,119 @@
-"""How each source looks: Okabe-Ito colour for light and dark, underline style, a name and what it means.
+"""How each source looks: Okabe-Ito colour for light and dark, a line, a name and what it means.
 
-The page never tells sources apart by colour alone: every one has an underline of its own.
+The page never tells sources apart by colour alone: text has an underline, tree nodes a dash, bars a hatching for each.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from spectra.guess import Source
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """An underline as a tile that repeats: width in px, an SVG path in a box 4 px high, stroke width."""
+
+    width: int
+    path: str
+    stroke: float
+
+    def image(self, colour: str) -> str:
+        """CSS `url()` of the tile in one colour."""
+        tile = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="4">'
+            f'<path d="{self.path}" fill="none" stroke="{colour}" stroke-width="{self.stroke}"/></svg>'
+        )
+        return f'url("data:image/svg+xml,{quote(tile)}")'
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
-    """name: on the legend. meaning: its tooltip. light / dark: colour in each mode. line: CSS border style."""
+    """name: on the legend. meaning: its tooltip. light / dark: colour in each mode.
+
+    line: the underline in texts. dash: SVG stroke-dasharray in trees. hatch: plotly pattern of the bars.
+    """
 
     name: str
     meaning: str
     light: str
     dark: str
-    line: str
+    line: Line | None
+    dash: str
+    hatch: str
 
 
 LOOKS: dict[Source, Look] = {
     Source.FORWARD: Look(
-        "Forward dictionary", "Runs of tokens seen to follow the last token", "#0072B2", "#56B4E9", "solid"
+        "Forward dictionary",
+        "Runs of tokens seen to follow the last token",
+        "#0072B2",
+        "#56B4E9",
+        Line(8, "M0 2H8", 2),
+        "none",
+        "",
     ),
     Source.BACKWARD: Look(
         "Backward dictionary",
         "The next token of the longest run that ends like this text",
         "#E69F00",
         "#E69F00",
-        "dashed",
+        Line(9, "M0 2H6", 2),
+        "7 3",
+        "/",
     ),
     Source.RETRIEVAL: Look(
-        "Retrieval", "What followed the same words in a datastore of other texts", "#009E73", "#2FC79A", "dotted"
+        "Retrieval",
+        "What followed the same words in a datastore of other texts",
+        "#009E73",
+        "#2FC79A",
+        Line(4, "M1 2H3", 2),
+        "2 2.5",
+        ".",
     ),
     Source.POOL: Look(
-        "Candidate pool", "A guess that earlier forward passes were already refining", "#CC79A7", "#CC79A7", "double"
+        "Candidate pool",
+        "A guess that earlier forward passes were already refining",
+        "#CC79A7",
+        "#CC79A7",
+        Line(8, "M0 .7H8M0 3.3H8", 1.2),
+        "14 2",
+        "x",
     ),
     Source.NGRAM: Look(
-        "N-grams of the text", "What followed the same last words earlier in this text", "#7A5AC8", "#B39DF3", "groove"
+        "N-grams of the text",
+        "What followed the same last words earlier in this text",
+        "#7A5AC8",
+        "#B39DF3",
+        Line(8, "M0 3C2 3 2 1 4 1S6 3 8 3", 1.4),
+        "1 3",
+        "\\",
     ),
     Source.RECYCLED: Look(
         "Recycled",
         "What the model found likely after this token the last time it was scored",
         "#D55E00",
         "#FF8A4C",
-        "ridge",
+        Line(12, "M0 2H6M8.5 2H10.5", 2),
+        "8 3 2 3",
+        "-",
     ),
     Source.AUTOMATON: Look(
-        "Suffix automaton", "What followed the longest repeat of this text's end", "#8A6D00", "#D9C65A", "outset"
+        "Suffix automaton",
+        "What followed the longest repeat of this text's end",
+        "#8A6D00",
+        "#D9C65A",
+        Line(6, "M0 3.3H6M3 .4V3", 1.2),
+        "4 4",
+        "|",
     ),
     Source.MODEL: Look(
-        "Model itself", "The model's own pick: one from every forward pass", "#C3C7CE", "#4D5462", "none"
+        "Model itself",
+        "The model's own pick: one from every forward pass",
+        "#C3C7CE",
+        "#4D5462",
+        None,
+        "none",
+        "",
     ),
 }
 """In the order of the legend and of the stacked bars. A dict of every `Source`."""
@@ -58,13 +121,18 @@ LOOKS: dict[Source, Look] = {
 
 def legend() -> list[dict[str, str]]:
     """One row a source, as the browser reads it."""
-    return [{"source": source.value, **asdict(look)} for source, look in LOOKS.items()]
+    return [
+        {"source": source.value, "name": look.name, "meaning": look.meaning, "hatch": look.hatch}
+        for source, look in LOOKS.items()
+    ]
 
 
 def css() -> str:
-    """A class for each source that sets its colour and line, for light and for dark."""
-    rules = [
-        f".{source.value}{{--c:{look.light};--dash:{look.line}}}.dark .{source.value}{{--c:{look.dark}}}"
-        for source, look in LOOKS.items()
-    ]
+    """A class for each source that sets its colour, underline and dash, for light and for dark, and turns them off."""
+    rules = []
+    for source, look in LOOKS.items():
+        for scheme, colour in (("", look.light), (".dark ", look.dark)):
+            line = look.line.image(colour) if look.line else "none"
+            rules.append(f"{scheme}.{source.value}{{--c:{colour};--line-of:{line};--dash:{look.dash}}}")
+        rules.append(f".off-{source.value} .t.{source.value}{{background:none!important}}")
     return "\n".join(rules)

@@ -8,7 +8,7 @@ import gradio as gr
 
 from spectra.errors import SpectraError
 from visual.engine import PLAIN, Engine
-from visual.events import Event, encode, send
+from visual.events import Event, harmless, send
 from visual.line import Line
 from visual.names import choices
 from visual.race import Race, explain, stream
@@ -31,7 +31,7 @@ def wire(module: str, facts: Event, events: Sequence[str] = ()) -> gr.HTML:
     """A place that assets/<module>.js fills. Its value is `facts` first and then one message after another."""
     asks = ",".join(f"{event}: (data) => trigger('{event}', data ?? {{}})" for event in events)
     return gr.HTML(
-        encode(facts),
+        harmless(facts),
         html_template="<div class='stage'></div>",
         js_on_load=MOUNT % (module, asks),
         apply_default_css=False,
