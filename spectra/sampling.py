@@ -71,7 +71,8 @@ class Chooser:
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
         extras = torch.cat([reads, self._top(logits)]) if self.top else reads
         if self.sampling.greedy and not self.processors:
-            picked = torch.cat([logits.argmax(-1), extras]).tolist()  # the one copy to the host
+            best = logits.max(-1).indices  # on a CPU in 16 bits argmax takes four times as long
+            picked = torch.cat([best, extras]).tolist()  # the one copy to the host
             picks = {node: picked[row] for node, row in row_of.items()}
             return Picks(picks.__getitem__, picks, *self._unpack(picked[len(logits) :], row_of, tree))
         if self.blind and logits.device.type != "cpu":  # on the CPU a copy is free and unread rows are not worth it
@@ -108,7 +109,7 @@ class Chooser:
             rows = [i for i, (_, other) in enumerate(asked) if other is avoid]
             banned = torch.tensor(list(avoid), device=logits.device)
             scores[torch.tensor(rows, device=logits.device)[:, None], banned] = float("-inf")
-        return scores.argmax(-1)
+        return scores.max(-1).indices
 
     def _top(self, logits: torch.Tensor) -> torch.Tensor:
         """The `top` most likely tokens of each row, best first, of equals the lowest id; flat, [rows * top]."""

@@ -60,10 +60,13 @@ def choose(sampling, logits, tree, tokens, processors=None):
     return chooser, chooser.choose(logits, {n: n for n in range(len(tree))}, tree, tokens)
 
 
-def test_ties_go_to_the_lowest_id():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ties_go_to_the_lowest_id(dtype):
     tree = random_tree(random.Random(1), 3)
-    logits = torch.zeros(3, 50)
-    logits[1, [9, 4, 30]] = 1.0
+    logits = torch.zeros(3, 50_000, dtype=dtype)
+    logits[1, [9, 4, 30_000]] = 1.0
+    assert choose(Sampling(), logits, tree, [1])[1].pick(1) == 4
+    logits = logits[:, :50].contiguous()
     for processors in (None, [lambda ids, scores: scores]):
         _, picks = choose(Sampling(), logits, tree, [1], processors)
         assert [picks.pick(n) for n in range(3)] == [0, 4, 0]
