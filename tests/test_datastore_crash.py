@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from stores import build, index_hashes, rows, save_model, write_rows
 
 from spectra.datastore import gather, score
+from spectra.datastore.__main__ import main
 from spectra.datastore.card import read_card
 from spectra.datastore.store import Store
 from spectra.datastore.work import SCORE
@@ -161,6 +163,32 @@ def test_a_replacement_killed_half_way_leaves_the_old_or_the_new(model, corpus, 
         if out.exists():
             assert index_hashes(out) in (old, wanted)
     assert index_hashes(out) == wanted
+
+
+def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus, tmp_path, monkeypatch):
+    more = write_rows(tmp_path / "more.jsonl", rows(8, seed=5))
+    assert build(corpus, tmp_path / "base", model, *KEPT) == 0
+    base = index_hashes(tmp_path / "base")
+
+    def add(store):
+        fixed = ("--model", str(model), "--dtype", "fp32", "--device", "cpu")
+        return main(["add", str(store), "--corpus", str(more), "--in-place", *fixed])
+
+    grown = shutil.copytree(tmp_path / "base", tmp_path / "whole" / "store")
+    assert add(grown) == 0
+    for moment in range(3, 200, 7):
+        store = shutil.copytree(tmp_path / "base", tmp_path / str(moment) / "store")
+
+        def work(store=store, moment=moment):
+            die_at(monkeypatch, moment)
+            return add(store)
+
+        if in_child(work) == 0:
+            break
+        if not store.exists() or index_hashes(store) == base:
+            assert add(store) == 0
+        assert index_hashes(store) == index_hashes(grown), f"moment {moment}"
+    assert moment > 20
 
 
 def limited(size: int, *arguments) -> tuple[int, Path]:

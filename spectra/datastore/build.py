@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from spectra.datastore.card import read_card
 from spectra.datastore.corpus import Corpus
@@ -20,6 +19,7 @@ from spectra.datastore.gather import Gathering
 from spectra.datastore.index import token_type
 from spectra.datastore.language import Language
 from spectra.datastore.merge import adopt, check_base, merged_facts
+from spectra.datastore.progress import bar
 from spectra.datastore.score import score
 from spectra.datastore.select import select
 from spectra.datastore.settings import BuildSettings
@@ -103,8 +103,8 @@ def read(order: Order, work: Work, language: Language) -> None:
     if order.base is not None and not state:
         adopt(order.base, gathering)
     corpus = order.corpus
-    with tqdm(total=corpus.size or None, desc="reading", unit="B", unit_scale=True, delay=1) as bar:
-        gathering.run(corpus, lambda: bar.update(corpus.position - bar.n))
+    with bar("reading", corpus.size or None, "B") as shown:
+        gathering.run(corpus, lambda: shown.update(corpus.position - shown.n))
     if gathering.counts["texts"] == 0 or not gathering.rows:
         seen = gathering.counts
         why = ", ".join(f"{seen[name]} {name}" for name in DROPPED if seen[name])
@@ -127,13 +127,13 @@ def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
         share = state["tokens"] // team.processes
         if team.first and team.processes > 1:
             print(f"scoring on {team.processes} processes", file=sys.stderr, flush=True)
-        with tqdm(total=share, desc="scoring", unit=" tokens", unit_scale=True, delay=1, disable=not team.first) as bar:
+        with bar("scoring", share, " tokens", hidden=not team.first) as shown:
             score(
                 work, rows, model, header,
                 budget=order.settings.batch_tokens,
                 process=team.process,
                 processes=team.processes,
-                progress=lambda tokens: bar.update(tokens),
+                progress=shown.update,
             )  # fmt: skip
 
 

@@ -11,8 +11,10 @@ from spectra.datastore.card import check_tokenizer, read_card
 from spectra.datastore.check import problems, tokenizer_problems
 from spectra.datastore.corpus import Corpus
 from spectra.datastore.describe import describe_card
+from spectra.datastore.finish import restore
 from spectra.datastore.hub import RECIPES
 from spectra.datastore.language import Language
+from spectra.datastore.progress import bar
 from spectra.datastore.query import query
 from spectra.datastore.settings import KEEP, BuildSettings
 from spectra.datastore.sources import list_sha256, read_hashes
@@ -35,6 +37,8 @@ def run_build(chosen: argparse.Namespace, command: str) -> int:
 
 def run_add(chosen: argparse.Namespace, command: str) -> int:
     """The store's own settings; only `where` and `skip_bad` are of the new text."""
+    if chosen.in_place:
+        restore(chosen.store)
     card = read_card(chosen.store)
     where = {name: list(values) for name, values in parse_where(chosen.where).items()}
     settings = BuildSettings.from_dict({**card["settings"], "where": where, "skip_bad": chosen.skip_bad})
@@ -105,8 +109,6 @@ def run_verify(chosen: argparse.Namespace) -> int:
 
 
 def run_selftext(chosen: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
     from spectra.datastore.selftext import Writing, read_questions, write_answers
     from spectra.target.load import load_network
 
@@ -117,8 +119,8 @@ def run_selftext(chosen: argparse.Namespace) -> int:
     model, tokenizer, name = load_network(chosen.model, device=chosen.device, dtype=chosen.dtype)
     if not tokenizer.chat_template:
         raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")
-    with tqdm(total=len(questions), desc="answering", unit=" prompts", delay=1) as bar:
-        write_answers(model.eval(), tokenizer, questions, chosen.out, writing, bar.update)
+    with bar("answering", len(questions), " prompts") as shown:
+        write_answers(model.eval(), tokenizer, questions, chosen.out, writing, shown.update)
     return 0
 
 

@@ -1,5 +1,6 @@
 """Last phase of a build: the kept texts become a store beside its place, complete and synced, then one rename."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Collection, Mapping
@@ -107,8 +108,9 @@ def put_in_place(work: Work) -> None:
 def restore(out: Path) -> None:
     """Undo a replacement that was killed half way."""
     old = _old(out)
-    if old.exists():
-        shutil.rmtree(old) if out.exists() else old.rename(out)
+    with contextlib.suppress(FileNotFoundError):  # another process of the same launch was faster
+        if old.exists():
+            shutil.rmtree(old) if out.exists() else old.rename(out)
 
 
 def _old(out: Path) -> Path:
