@@ -6,7 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from spectra.datastore.language import Language
+from spectra.datastore.query import query
+from spectra.datastore.store import Store
 from spectra.decode import decode
+from spectra.errors import SpectraError
 from spectra.methods import METHODS
 from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
@@ -89,12 +93,26 @@ class Engine:
         return self._record(messages, method, sampling, max_new_tokens)
 
     def stores(self) -> list[dict[str, Any]]:
-        """Cards of the datastores that the presets guess from."""
-        return []
+        """Cards of the datastores that the presets guess from, each with its `name`."""
+        return [{**store.card, "name": store.name} for store in self._stores]
 
     def query(self, store: str, text: str, most: int = 12) -> list[dict[str, Any]]:
-        """What a store holds after `text`, likeliest first."""
-        return []
+        """What a store holds after `text`, likeliest first; `text` is looked up as the end of an answer.
+
+        Raises SpectraError for a store that is not there.
+        """
+        found = next((each for each in self._stores if each.name == store), None)
+        if found is None:
+            raise SpectraError("store", "that datastore is not there; choose one of the list")
+        language = Language(self.target.tokenizer, self.model)
+        return [
+            {"text": one.text, "count": one.node.count, "chance": one.node.chance, "match": one.node.match}
+            for one in query(found, language, text, most)
+        ]
+
+    @property
+    def _stores(self) -> list[Store]:
+        return [store for store in self.target.stores if isinstance(store, Store)]
 
     def _record(self, messages: Sequence[Message], method: str, sampling: Sampling, tokens: int) -> Recording:
         raw = not getattr(self.target.tokenizer, "chat_template", None)

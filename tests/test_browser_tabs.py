@@ -1,4 +1,4 @@
-"""Chat, Compare, Replay and Learn in a real browser, on a scripted engine."""
+"""Chat, Compare, Datastore, Replay and Learn in a real browser, on a scripted engine."""
 
 import csv
 import json
@@ -197,7 +197,26 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     page.wait_for_function("!document.querySelector('.pointed')")
 
 
-@pytest.mark.parametrize("name", ["Chat", "Compare", "Replay", "Learn"])
+def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Datastore")
+    text = stage.inner_text()
+    assert "2,600 of 8,000 kept; left out: 120 repeated" in text and "up to a perplexity of 3.34" in text
+    bins = stage.locator(".bins span")
+    assert bins.count() == 6 and bins.nth(2).get_attribute("class") == "cut"
+    page.click("#store-go")
+    stage.locator(".answers li").first.wait_for()
+    assert stage.locator(".answers code").all_inner_texts() == ["·self.balance", "<b>bold</b>↵"]
+    assert stage.locator(".answers b").all_inner_texts() == ["62 %", "6 %"]
+    page.fill("#field-store-text textarea", "unknown")
+    page.click("#store-go")
+    stage.locator(".answers p:has-text('has not seen these words')").wait_for()
+    page.fill("#field-store-text textarea", " ")
+    page.click("#store-go")
+    page.wait_for_selector("#field-store-text .field-error:has-text('it is empty')")
+
+
+@pytest.mark.parametrize("name", ["Chat", "Compare", "Datastore", "Replay", "Learn"])
 def test_no_tab_sticks_out_on_a_narrow_screen(fake: Fake, visit: Visit, name: str) -> None:
     page = visit(fake[1], width=390)
     page.evaluate("document.querySelector('#tabs').scrollIntoView()")

@@ -10,6 +10,7 @@ from visual.line import Line
 from visual.serve import ASSETS
 from visual.tabs.chat import build_chat
 from visual.tabs.compare import build_compare
+from visual.tabs.datastore import build_datastore
 from visual.tabs.learn import build_learn
 from visual.tabs.race import build_race
 from visual.tabs.replay import build_replay
@@ -32,6 +33,8 @@ def build_page(engine: Engine, *, races: Path = ASSETS / "races", waiting: int =
                 build_chat(engine, line)
             with gr.Tab("Compare", id="compare"):
                 build_compare(engine, line)
+            with gr.Tab("Datastore", id="datastore"):
+                build_datastore(engine)
             with gr.Tab("Replay", id="replay"):
                 build_replay(engine, races)
             with gr.Tab("Learn", id="learn"):
