@@ -172,7 +172,7 @@ def test_bad_numbers(run, option, value):
         ("trace", ("generate", PROMPT, "--trace", "/")),
         ("trace", ("generate", PROMPT, "--trace", "x" * 300)),
         ("json", ("generate", PROMPT, "--json", "/no/such/folder/a.json")),
-        ("{generate,methods}", ()),
+        ("{generate,race,methods}", ()),
         ("translate", ("translate", PROMPT)),
     ],
 )
