@@ -281,6 +281,12 @@ def test_a_corpus_that_gives_nothing(model, tmp_path, capsys, text, problem):
     assert build(tmp_path / "bad.jsonl", tmp_path / "store", model) == 0, "once mended, it builds"
 
 
+def test_a_model_that_gives_no_numbers_is_named(model, corpus, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(score, "perplexities", lambda m, texts, c: np.full(len(texts), np.nan, np.float32))
+    assert build(corpus, tmp_path / "store", model) == 2
+    assert "dtype: the model's logits are not numbers in torch.float32" in capsys.readouterr().err
+
+
 def test_interrupted(run, model, corpus, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

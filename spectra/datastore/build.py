@@ -27,7 +27,7 @@ from spectra.datastore.sources import list_sha256, read_sources
 from spectra.datastore.team import Team, gathered
 from spectra.datastore.work import Work
 from spectra.errors import SpectraError
-from spectra.target.load import load_network, load_tokenizer
+from spectra.target.load import check_loading, load_network, load_tokenizer
 
 DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded")
 
@@ -56,6 +56,11 @@ def build(order: Order) -> dict[str, Any]:
     tokenizer, name = load_tokenizer(order.model)
     language = Language(tokenizer, name)
     work = Work(order.out, np.dtype(token_type(language.vocabulary)))
+    if order.settings.refine:
+        longest = order.settings.window + len(language.header(order.settings.header))
+        context = check_loading(order.model, device=order.device, dtype=order.dtype)
+        if longest > context:
+            raise SpectraError("window", f"{longest} tokens do not fit the context of {context}; give a smaller one")
     try:
         with gathered(order.device) as team, ExitStack() as held:
             recipe: dict[str, Any] = {}
@@ -120,11 +125,8 @@ def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
         model, _, _ = load_network(order.model, device=order.device or team.device, dtype=order.dtype)
         model.eval()
         header = language.header(order.settings.header)
-        longest = int(order.settings.window) + len(header)
-        limit = int(getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31)
-        if longest > limit:
-            raise SpectraError("window", f"{longest} tokens do not fit the context of {limit}; give a smaller one")
-        share = state["tokens"] // team.processes
+        old = int(work.read_candidates(0, work.known)["length"].sum(dtype=np.int64))
+        share = (state["tokens"] - old) // team.processes
         if team.first and team.processes > 1:
             print(f"scoring on {team.processes} processes", file=sys.stderr, flush=True)
         with bar("scoring", share, " tokens", hidden=not team.first) as shown:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from spectra.datastore.work import SCORE, Work, append
+from spectra.errors import SpectraError
 
 BLOCK = 8192
 """Candidates sorted by length at a time."""
@@ -76,7 +77,7 @@ def score(
 ) -> None:
     """Score this process's share of the batches, those that were scored before left out.
 
-    progress: hears the number of tokens of each batch of the share.
+    progress: hears the number of tokens of each batch of the share. Raises SpectraError where the model gives NaN.
     """
     known = work.read_scores(rows)
     tokens = work.token_map()
@@ -87,5 +88,7 @@ def score(
             texts = [tokens[start : start + length] for _, start, length in batch.tolist()]
             record = np.empty(len(batch), SCORE)
             record["row"], record["perplexity"] = batch["row"], perplexities(model, texts, context)
+            if np.isnan(record["perplexity"]).any():
+                raise SpectraError("dtype", f"the model's logits are not numbers in {model.dtype}; give --dtype fp32")
             append(work.scores(process), record)
         progress(int(batch["length"].sum()))

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
@@ -95,6 +95,15 @@ def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, st
     """(tokenizer, name) of a model that is not loaded."""
     with _named_failure(model) as (folder, name, cached):
         return AutoTokenizer.from_pretrained(folder, local_files_only=cached), name
+
+
+def check_loading(model: str | os.PathLike[str] | None, *, device: str | None = None, dtype: str = "auto") -> int:
+    """Raise what `load_network` would of bad arguments, as far as the config shows it; returns the model's context."""
+    check_choice("dtype", dtype, ("auto", *DTYPES))
+    check_device(device)
+    with _named_failure(model) as (folder, _, cached):
+        config = AutoConfig.from_pretrained(folder, local_files_only=cached).get_text_config(decoder=True)
+    return int(getattr(config, "max_position_embeddings", None) or 2**31)
 
 
 @contextmanager
