@@ -2,31 +2,53 @@
 
 import argparse
 import os
+import sys
+from collections.abc import Callable
+from typing import Any
 
-from spectra.engine import Engine
+from spectra.engine import EMBEDDED, Engine
 from spectra.errors import SpectraError
 from visual.page import build_page
 from visual.serve import launch_options
 
 WAITING = 16
+LENT_SECONDS = 120
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default=os.environ.get("MODEL") or None, help="Hugging Face id or folder")
+    parser.add_argument(
+        "--model",
+        default=os.environ.get("MODEL") or EMBEDDED,
+        help="a Hugging Face id, a folder or embedded; several with commas between are offered to choose from",
+    )
     parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"))
     parser.add_argument("--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")))
+    parser.add_argument("--mcp", action="store_true", help="offer the race as an MCP tool too (needs gradio[mcp])")
     return parser.parse_args()
+
+
+def lender() -> Callable[[Any], Any] | None:
+    """What lends a GPU by the call on a Space; None elsewhere."""
+    try:
+        import spaces
+    except ImportError:
+        return None
+    lend: Callable[[Any], Any] = spaces.GPU(duration=LENT_SECONDS)
+    return lend
 
 
 def main() -> None:
     options = parse()
     try:
-        engine = Engine.load(options.model)
+        models = [name.strip() for name in options.model.split(",") if name.strip()]
+        engine = Engine.load(*models, lend=lender())
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None
+    for problem in engine.problems:
+        print(f"warning: model: {problem}", file=sys.stderr)
     page = build_page(engine, waiting=WAITING).queue(max_size=8 * WAITING)
-    page.launch(server_name=options.host, server_port=options.port, **launch_options())
+    page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ class Race {
   constructor(stage, facts, ask) {
     this.fields = new Fields(document.getElementById("ask"));
     this.show = new Show(stage, facts, { ask, refuse: (problem) => this.fields.refuse(problem.field, problem.text) });
-    this.ask = ask;
-    const { model, badges, examples, recorded } = facts;
-    document.querySelector(".top .badges")?.replaceChildren(...[model, ...badges].map((text) => make("li", "", text)));
+    Object.assign(this, { ask, facts });
+    const { examples, recorded } = facts;
+    this.name(facts);
     document.querySelectorAll("button.example").forEach((button, i) => (button.title = examples[i] ?? ""));
     this.listen();
     if (recorded) this.show.take(recorded);
@@ -34,13 +34,26 @@ class Race {
     });
   }
 
+  name({ model, badges }) {
+    document.querySelector(".top .badges")?.replaceChildren(...[model, ...badges].map((text) => make("li", "", text)));
+  }
+
   take(message) {
+    if (message.kind === "loading") return this.name({ model: `Loading ${message.model} …`, badges: [] });
+    if (message.kind === "model") return this.renamed(message);
     if (message.kind === "refused") return this.refused(message);
     if (message.kind === "trace") return save(message.name, message.text);
     if (message.kind === "waiting") return this.queued(message.ahead);
     if (message.kind === "left") return this.restore();
     if (message.kind === "begin" || message.kind === "clear") this.fields.clear();
     return this.show.take(message);
+  }
+
+  renamed({ model, badges }) {
+    Object.assign(this.facts, { model, badges });
+    this.fields.clear();
+    this.name(this.facts);
+    this.show.say(`${model} is ready`);
   }
 
   // The button was pressed; the model may be busy with someone else.
@@ -67,6 +80,7 @@ class Race {
   }
 
   refused({ field, text }) {
+    if (field === "model") this.name(this.facts);
     this.restore();
     this.fields.refuse(field, text);
   }

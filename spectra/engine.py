@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectra.datastore.language import Language
@@ -14,23 +13,73 @@ from spectra.errors import SpectraError
 from spectra.methods import METHODS
 from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
+from spectra.trace import StepTrace
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
+Run = Callable[..., Iterator[StepTrace]]
+Lend = Callable[[Run], Run]
+EMBEDDED = "embedded"
+"""What a list of models calls the one that needs no hub."""
 MEASURED_TOKENS = 16
 MEASURED_CONTEXT = 256
 
 
 class Engine:
-    """model: its name. badges: short facts about how it runs. methods: preset name -> one line for people.
+    """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
-    cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: what plain decoding was last
-    measured at, (tokens a second with the prefill left out, tokens of context).
+    methods: preset name -> one line for people. cost: T(q), rows of (query tokens, measured seconds of one forward
+    pass). plain: what plain decoding was last measured at, (tokens a second with the prefill left out, tokens of
+    context). lend: wraps whatever decodes, for a place that lends its GPU by the call.
     """
 
-    def __init__(self, target: HuggingFaceTarget) -> None:
+    def __init__(self, target: HuggingFaceTarget, lend: Lend | None = None) -> None:
+        self._lend = lend
+        self.chosen = target.name
+        self.models: list[str] = [target.name]
+        self.problems: list[str] = []
+        self._adopt(target)
+
+    @classmethod
+    def load(cls, *models: str, lend: Lend | None = None) -> Engine:
+        """Load the first of these models that can be reached and run a few steps, so that no visitor pays for them.
+
+        models: hub ids, folders or "embedded" (without any: that one); `choose` changes between them. `problems` has a
+        line for each that could not be had. Raises SpectraError when there is none.
+        """
+        problems = []
+        for model in models or (EMBEDDED,):
+            try:
+                engine = cls(_target(model), lend)
+            except SpectraError as error:
+                problems.append(str(error).removeprefix("model: "))
+                continue
+            engine.models, engine.problems = list(models or (EMBEDDED,)), problems
+            engine.chosen = model
+            engine.prepare()
+            return engine
+        raise SpectraError("model", "; ".join(problems))
+
+    def choose(self, model: str) -> None:
+        """Put another of `models` in the place of this one. Raises SpectraError, and keeps this, if it cannot."""
+        if model not in self.models:
+            raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
+        if model != self.chosen:
+            self._adopt(_target(model))
+            self.chosen = model
+            self.prepare()
+
+    def prepare(self) -> None:
+        self.warm_up()
+        self.measure(MEASURED_CONTEXT)
+
+    def _adopt(self, target: HuggingFaceTarget) -> None:
+        def run(*arguments: Any, **options: Any) -> Iterator[StepTrace]:
+            yield from decode(target, *arguments, **options)
+
         self.target = target
+        self.run: Run = self._lend(run) if self._lend else run
         self.model = target.name
         facts = target.facts
         width = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(str(facts["dtype"]), str(facts["dtype"]))
@@ -40,26 +89,16 @@ class Engine:
         self.cost = target.cost.table
         self.plain = (0.0, 0)
 
-    @classmethod
-    def load(cls, model: str | os.PathLike[str] | None = None, *, numerics: str = "auto") -> Engine:
-        """Load a model (None: the embedded one) and run a few steps, so that no visitor pays for the first ones."""
-        from spectra.target.load import load_target
-
-        engine = cls(load_target(model, numerics=numerics))
-        engine.warm_up()
-        engine.measure(MEASURED_CONTEXT)
-        return engine
-
     def warm_up(self, tokens: int = 8) -> None:
         """A few steps of plain decoding and of SPECTRA."""
         for method in ("autoregressive", "spectra"):
-            for _ in decode(self.target, [0] * 8, method, limits=Limits(tokens)):
+            for _ in self.run([0] * 8, method, limits=Limits(tokens)):
                 pass
 
     def measure(self, context: int) -> tuple[float, int]:
         """Measure plain decoding over a few tokens after `context` of them. Raises TargetBusyError while one runs."""
         context = max(8, context)
-        steps = decode(self.target, [0] * context, "autoregressive", limits=Limits(MEASURED_TOKENS))
+        steps = self.run([0] * context, "autoregressive", limits=Limits(MEASURED_TOKENS))
         seconds = sum(step.seconds for step in steps)
         self.plain = (MEASURED_TOKENS / seconds, context)
         return self.plain
@@ -116,4 +155,10 @@ class Engine:
 
     def _record(self, messages: Sequence[Message], method: str, sampling: Sampling, tokens: int) -> Recording:
         raw = not getattr(self.target.tokenizer, "chat_template", None)
-        return Recording(self.target, messages, method, sampling=sampling, max_new_tokens=tokens, raw=raw)
+        return Recording(self.target, messages, method, sampling=sampling, max_new_tokens=tokens, raw=raw, run=self.run)
+
+
+def _target(model: str) -> HuggingFaceTarget:
+    from spectra.target.load import load_target
+
+    return load_target(None if model == EMBEDDED else model)

@@ -1,6 +1,6 @@
 """One answer from text to text, with its trace: what the command line and the page run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,8 @@ class Recording:
     """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
 
     target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
-    user's. raw: skip the chat template. Raises SpectraError for bad input.
+    user's. raw: skip the chat template. run: called like `decode` without its target (default: `decode` on this one).
+    Raises SpectraError for bad input.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Recording:
         max_new_tokens: int = 256,
         nodes: int | None = None,
         raw: bool = False,
+        run: Callable[..., Iterator[StepTrace]] | None = None,
     ) -> None:
         sampling = sampling or Sampling()
         limits = Limits(max_new_tokens, target.eos)
@@ -58,7 +60,8 @@ class Recording:
             },
             environment=dict(target.facts),
         )
-        self._steps = decode(target, ids, method, sampling=sampling, limits=limits, nodes=nodes)
+        run = run or partial(decode, target)
+        self._steps = run(ids, method, sampling=sampling, limits=limits, nodes=nodes)
         self._text = TextStream(partial(target.tokenizer.decode, skip_special_tokens=True))
 
     def __iter__(self) -> Iterator[Step]:

@@ -156,8 +156,15 @@ class FakeEngine:
 
     cost: tuple[tuple[int, float], ...] = ((1, 0.021), (2, 0.022), (4, 0.023), (8, 0.026), (16, 0.034), (32, 0.058))
     plain: tuple[float, int] = (40.0, 256)
+    models: tuple[str, ...] = ("Fake-135M",)
+    chosen: str = "Fake-135M"
     measured: list[int] = field(default_factory=list)
     conversations: list[list[dict[str, str]]] = field(default_factory=list)
+
+    def choose(self, model: str) -> None:
+        if model == "Gone-7B":
+            raise SpectraError("model", "cannot load 'Gone-7B' (no such file); give a hub id that can be reached")
+        self.model = self.chosen = model
 
     def measure(self, context: int) -> tuple[float, int]:
         self.measured.append(context)

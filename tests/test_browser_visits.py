@@ -104,6 +104,23 @@ def test_odd_prompts_are_answered_and_never_run(fake: Fake, visit: Visit) -> Non
     page.wait_for_selector("#field-prompt .field-error:has-text('20001 characters; give at most 20000')")
 
 
+def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(models=("Fake-135M", "Other-1B", "Gone-7B"))
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        for model, shown in (("Other-1B", "Other-1B"), ("Gone-7B", "Other-1B")):
+            page.click("#field-model input")
+            page.get_by_role("option", name=model).click()
+            page.wait_for_selector(f".badges li:first-child:text-is('{shown}')")
+        page.wait_for_selector("#field-model .field-error:has-text('cannot load')")
+        page.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
+        race(page, max_new_tokens=10)
+        assert engine.answers[-1].trace.model == "Other-1B"
+    finally:
+        served.close()
+
+
 @pytest.mark.parametrize(("field", "value"), [("top_p", "0"), ("top_p", "1.5"), ("max_new_tokens", "1e99")])
 def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Visit, field: str, value: str) -> None:
     page = visit(fake[1])

@@ -33,11 +33,18 @@ class Answer(Protocol):
 
 
 class Engine(Protocol):
-    """model: a name to show. badges: facts about device and numerics. methods: preset name -> one line about it.
+    """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
+    numerics. methods: preset name -> one line about it.
 
     cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: what plain decoding was last
     measured at.
     """
+
+    @property
+    def models(self) -> Sequence[str]: ...
+
+    @property
+    def chosen(self) -> str: ...
 
     @property
     def model(self) -> str: ...
@@ -53,6 +60,10 @@ class Engine(Protocol):
 
     @property
     def plain(self) -> Rate: ...
+
+    def choose(self, model: str) -> None:
+        """Use another of `models` from now on. Raises `SpectraError`, and keeps the old one, if it cannot."""
+        ...
 
     def measure(self, context: int) -> Rate:
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""

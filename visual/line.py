@@ -1,6 +1,8 @@
 """One model, many visitors: who decodes now and who waits, in order of arrival. Knows neither page nor model."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from spectra.errors import SpectraError
 
@@ -33,6 +35,17 @@ class Line:
             before = self._tickets.index(ticket)
             self._changed.wait_for(lambda: self._tickets.index(ticket) != before, timeout=seconds if before else 0)
             return self._tickets.index(ticket)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait in line, however long, and be served inside. Raises SpectraError when it is full."""
+        ticket = self.join()
+        try:
+            while self.wait(ticket, 1.0):
+                continue
+            yield
+        finally:
+            self.leave(ticket)
 
     def leave(self, ticket: object) -> None:
         """Served, or gone. Safe to call twice."""

@@ -13,7 +13,7 @@ from visual.events import Event, send
 from visual.form import Request
 from visual.line import Line
 from visual.names import short
-from visual.race import IDLE, Race, explain, stream
+from visual.race import Race, explain, stream
 from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, wire
 
 Update = tuple[Any, ...]
@@ -74,13 +74,8 @@ def build_chat(engine: Engine, line: Line) -> None:
     def renew(talk: Conversation | None) -> Iterator[str]:
         context = max(LEAST_CONTEXT, talk.context if talk else 0)
         try:
-            ticket = line.join()
-            try:
-                while ahead := line.wait(ticket, IDLE):
-                    yield send({"kind": "waiting", "ahead": ahead})
+            with line.turn():
                 rate = engine.measure(context)
-            finally:
-                line.leave(ticket)
             yield send({"kind": "rate", "plain": rate[0], "context": rate[1]})
         except Exception as error:  # whatever went wrong is one line at the button
             yield send({"kind": "refused", **explain(error)})

@@ -62,6 +62,15 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
             race.halt()
         return send({"kind": "clear"}), None, "", *buttons(running=False)
 
+    def switch(model: str) -> Iterator[tuple[Any, Any]]:
+        yield send({"kind": "loading", "model": model}), gr.skip()
+        try:
+            with line.turn():
+                engine.choose(model)
+            yield send({"kind": "model", "model": engine.model, "badges": list(engine.badges)}), gr.skip()
+        except SpectraError as error:
+            yield refusal(error), engine.chosen
+
     def link(request: gr.Request) -> Update:
         return fields_of(request.query_params, engine)
 
@@ -80,6 +89,15 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
             go = gr.Button("Race", elem_id="go", elem_classes="go", variant="primary", scale=0, min_width=96)
             halt = stop_button("stop")
         with gr.Row(elem_classes="ask-settings"):
+            model = gr.Dropdown(
+                list(engine.models),
+                value=engine.chosen,
+                label="Model",
+                elem_id="field-model",
+                elem_classes="preset",
+                filterable=False,
+                visible=len(engine.models) > 1,
+            )
             method = method_field(engine)
             tokens, temperature, seed = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
@@ -92,6 +110,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     outputs = [stage, memory, go, halt]
     running = gr.on([go.click, prompt.submit], start, fields, outputs, **RUN)
     repeated = stage.again(again, memory, outputs, **RUN)
+    model.input(switch, model, [stage, model], **RUN)
     halt.click(stop, memory, [stage, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
