@@ -79,7 +79,7 @@ class Corpus:
             elif kind == "txt":
                 yield from map(Text, readers.paragraphs(file, read_to))
             elif kind == "parquet":
-                yield from self._rows(readers.parquet_rows(file, self.where))
+                yield from self._rows(readers.parquet_rows(file, self.where, read_to))
             else:
                 yield from self._rows(readers.json_rows(file, read_to))
         except readers.UNREADABLE as error:

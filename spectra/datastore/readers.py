@@ -64,7 +64,7 @@ def paragraphs(file: Path, told: Told) -> Iterator[str]:
         yield "".join(held).strip("\r\n")
 
 
-def parquet_rows(file: Path, wanted: Collection[str]) -> Iterator[tuple[str, Any]]:
+def parquet_rows(file: Path, wanted: Collection[str], told: Told) -> Iterator[tuple[str, Any]]:
     """(where, row) with the columns that matter, a few hundred rows at a time."""
     try:
         import pyarrow
@@ -74,11 +74,12 @@ def parquet_rows(file: Path, wanted: Collection[str]) -> Iterator[tuple[str, Any
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
             columns = [name for name in table.schema_arrow.names if name in FIELDS or name in wanted]
-            number = 0
+            number, each = 0, file.stat().st_size / max(1, table.metadata.num_rows)
             for batch in table.iter_batches(batch_size=256, columns=columns):
                 for row in batch.to_pylist():
                     number += 1
                     yield f"{file} row {number}", row
+                told(int(number * each))
     except pyarrow.ArrowException as error:
         raise SpectraError("corpus", f"{file} cannot be read ({error}); give a whole file") from error
 
