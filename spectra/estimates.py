@@ -85,6 +85,12 @@ WEIGHTS: dict[Feature, float] = {
     **_grades(Source.BACKWARD, (-1.3, -1.3, -0.4, 0.2, 0.8), (-0.6, -0.6, 0.0, 0.6, 1.5)),
     **_grades(Source.RETRIEVAL, (-1.7,), (-1.1,)),
     **_grades(Source.POOL, (-2.2,), (-0.8,)),
+    **_grades(
+        Source.AUTOMATON,
+        (-1.4, -1.4, -0.2, 0.5, 1.0, 0.9, 0.9, 1.5, 2.7),
+        (0.3, 0.3, 0.7, 0.5, 1.2, 1.2, 1.4, 1.8, 2.9),
+    ),
+    ("and", Source.AUTOMATON): 0.4,
     ("and", Source.FORWARD): 0.2,
     ("and", Source.RETRIEVAL): 1.4,
     **{("confidence", grade): w for grade, w in enumerate((0.4, 1.3, 3.0, 1.4, -0.3, -0.9, -1.6, -2.1, -2.5), 1)},

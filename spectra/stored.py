@@ -6,6 +6,7 @@ from dataclasses import replace
 from spectra.baselines import lookahead
 from spectra.budget import AdaptiveBudget, FixedBudget
 from spectra.datastore.continuations import Counted
+from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.protocol import Drafter
 from spectra.drafters.retrieval import PaperRetrieval, Retrieval
@@ -83,10 +84,10 @@ def lookahead_rest(target: Target, nodes: int | None, seed: int) -> Method:
 def improved(
     target: Target, most: int, rows: int, seed: int, *, stores: Sequence[Counted] = (), core: CoreSettings = IMPROVED
 ) -> Method:
-    """Internal guesses first, then what the stores add; the budget weighs both."""
+    """Internal guesses first, then what the stores add; the budget weighs both. With stores, long repeats are copied."""
     drafters: list[Drafter] = [SpectraCore(replace(core, rows=rows), banned=target.eos, seed=seed)]
     if stores:
-        drafters.append(Retrieval(stores, banned=target.eos))
+        drafters += [SuffixAutomaton(depth=12, banned=target.eos), Retrieval(stores, banned=target.eos)]
     return Method("", drafters, AdaptiveBudget(target.cost, most), most)
 
 
