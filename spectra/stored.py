@@ -84,7 +84,7 @@ def lookahead_rest(target: Target, nodes: int | None, seed: int) -> Method:
 def improved(
     target: Target, most: int, rows: int, seed: int, *, stores: Sequence[Counted] = (), core: CoreSettings = IMPROVED
 ) -> Method:
-    """Internal guesses first, then what the stores add; the budget weighs both. With stores, long repeats are copied."""
+    """Internal guesses first, then what the stores add and copies of long repeats; the budget weighs them all."""
     drafters: list[Drafter] = [SpectraCore(replace(core, rows=rows), banned=target.eos, seed=seed)]
     if stores:
         drafters += [SuffixAutomaton(depth=12, banned=target.eos), Retrieval(stores, banned=target.eos)]
