@@ -59,7 +59,7 @@ class Gathering:
             if number % CHECKPOINT == 0:
                 self.checkpoint()
             progress()
-        self.counts |= {"bad": corpus.bad, "filtered": corpus.filtered, "excluded": corpus.excluded}
+        self.counts.update(bad=corpus.bad, filtered=corpus.filtered, excluded=corpus.excluded)
         self.checkpoint(done=True)
 
     def resume(self) -> None:
