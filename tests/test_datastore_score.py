@@ -92,6 +92,42 @@ def test_batches_hold_every_text_once_within_the_budget(work, monkeypatch, block
     assert padding < 0.15 * lengths.sum()
 
 
+def test_any_number_of_processes_computes_the_same_numbers(work, monkeypatch):
+    model = make("llama")
+    scored = []
+    real = perplexities
+    monkeypatch.setattr(score, "perplexities", lambda m, texts, c: scored.extend(texts) or real(m, texts, c))
+
+    def share(process, processes):
+        score.score(work, 500, model, (5, 9), budget=400, process=process, processes=processes, progress=id)
+
+    work.scores(0).unlink()
+    share(0, 1)
+    alone = work.read_scores(500)
+    assert not np.isnan(alone).any()
+    work.scores(0).unlink()
+    share(1, 3)  # one of three, then the rest on two others, as after a restart with fewer
+    assert 0 < np.isnan(work.read_scores(500)).sum() < 500
+    scored.clear()
+    done = 500 - int(np.isnan(work.read_scores(500)).sum())
+    share(0, 2)
+    share(1, 2)
+    assert work.read_scores(500).tobytes() == alone.tobytes()
+    assert len(scored) == 500 - done
+
+
+def test_a_torn_record_is_scored_again(work):
+    model = make("llama")
+    work.scores(0).unlink()
+    score.score(work, 500, model, (), budget=400, progress=id)
+    whole = work.scores(0).read_bytes()
+    scores = work.read_scores(500)
+    work.scores(0).write_bytes(whole[:1000])
+    assert np.isnan(work.read_scores(500)).sum() == 500 - 1000 // SCORE.itemsize
+    score.score(work, 500, model, (), budget=400, progress=id)
+    assert work.read_scores(500).tobytes() == scores.tobytes()
+
+
 def brute_force(work, keep, keep_tokens):
     table, scores = work.read_candidates(0, 500), work.read_scores(500)
     ranked = sorted(range(500), key=lambda i: (scores[i], table["hash"][i]))[:keep]
