@@ -125,6 +125,14 @@ def test_prompts_can_be_excluded(model, corpus, store, tmp_path):
     assert card["exclude"] != read_card(store)["exclude"]
 
 
+def test_a_sample_can_be_scored_in_place_of_everything(model, corpus, tmp_path):
+    assert build(corpus, tmp_path / "some", model, "--score-tokens", "600") == 0
+    card = read_card(tmp_path / "some")
+    assert 600 <= card["kept"]["tokens"] < 664
+    assert sum(card["perplexity"]["scored"]) == card["kept"]["texts"]
+    assert card["seen"]["texts"] - sum(card["dropped"].values()) == card["kept"]["texts"]
+
+
 def test_rows_can_be_chosen_by_a_field(model, corpus, tmp_path):
     assert build(corpus, tmp_path / "some", model, "--where", "source=b", "--no-refine") == 0
     card = read_card(tmp_path / "some")

@@ -244,6 +244,7 @@ BAD = {
     "header: 'x' is unknown": ("--header", "x"),
     "where: 'x' is not FIELD=VALUE": ("--where", "x"),
     "order: 0 is out of range": ("--order", "0"),
+    "score-tokens: 0 is out of range": ("--score-tokens", "0"),
     "seed: -1 is out of range": ("--seed", "-1"),
     "corpus: no text of it is left of 0 (30 filtered)": ("--where", "source=z"),
     "window: 1001 tokens do not fit the context of 256": ("--window", "1000", "--batch-tokens", "9"),

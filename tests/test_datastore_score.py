@@ -12,7 +12,7 @@ import torch
 from stores import build, index_hashes, rows, save_model, write_rows
 from tiny import make
 
-from spectra.datastore import score, select
+from spectra.datastore import sample, score, select
 from spectra.datastore.card import read_card
 from spectra.datastore.score import batches, perplexities
 from spectra.datastore.settings import BuildSettings
@@ -82,7 +82,7 @@ def work(tmp_path):
 @pytest.mark.parametrize("block", [64, 8192])
 def test_batches_hold_every_text_once_within_the_budget(work, monkeypatch, block):
     monkeypatch.setattr(score, "BLOCK", block)
-    found = list(batches(work, 500, 100, 3))
+    found = list(batches(work, np.ones(500, bool), 100, 3))
     assert sorted(np.concatenate([batch["row"] for batch in found])) == list(range(500))
     lengths = work.read_candidates(0, 500)["length"]
     for batch in found:
@@ -99,7 +99,9 @@ def test_any_number_of_processes_computes_the_same_numbers(work, monkeypatch):
     monkeypatch.setattr(score, "perplexities", lambda m, texts, c: scored.extend(texts) or real(m, texts, c))
 
     def share(process, processes):
-        score.score(work, 500, model, (5, 9), budget=400, process=process, processes=processes, progress=id)
+        score.score(
+            work, np.ones(500, bool), model, (5, 9), budget=400, process=process, processes=processes, progress=id
+        )
 
     work.scores(0).unlink()
     share(0, 1)
@@ -116,15 +118,30 @@ def test_any_number_of_processes_computes_the_same_numbers(work, monkeypatch):
     assert len(scored) == 500 - done
 
 
+@pytest.mark.parametrize("block", [7, 65536])
+def test_a_sample_to_score_is_random_and_as_large_as_asked(work, monkeypatch, block):
+    monkeypatch.setattr(sample, "BLOCK", block)
+    assert sample.to_score(work, 500, None, 0).all()
+    lengths = work.read_candidates(0, 500)["length"]
+    one, same, other = (sample.to_score(work, 500, 3000, seed) for seed in (1, 1, 2))
+    assert (one == same).all()
+    assert (one != other).any()
+    assert 3000 <= lengths[one].sum() < 3060
+    work.known_scores.write_bytes(np.zeros(100, SCORE).tobytes())
+    assert not sample.to_score(work, 500, None, 0)[:100].any()
+    assert not sample.to_score(work, 500, 3000, 0)[:100].any()
+    assert 3000 <= lengths[sample.to_score(work, 500, 3000, 0)].sum() < 3060
+
+
 def test_a_torn_record_is_scored_again(work):
     model = make("llama")
     work.scores(0).unlink()
-    score.score(work, 500, model, (), budget=400, progress=id)
+    score.score(work, np.ones(500, bool), model, (), budget=400, progress=id)
     whole = work.scores(0).read_bytes()
     scores = work.read_scores(500)
     work.scores(0).write_bytes(whole[:1000])
     assert np.isnan(work.read_scores(500)).sum() == 500 - 1000 // SCORE.itemsize
-    score.score(work, 500, model, (), budget=400, progress=id)
+    score.score(work, np.ones(500, bool), model, (), budget=400, progress=id)
     assert work.read_scores(500).tobytes() == scores.tobytes()
 
 

@@ -91,6 +91,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--header", default=base.header, help="what opens every text: answer (default) or none")
     parser.add_argument("--order", type=number(int), default=base.order, help="longest context of the index")
     parser.add_argument("--successors", type=number(int), default=base.successors, help="kept for each context")
+    parser.add_argument("--score-tokens", type=number(int), help="score a random sample of that size, not everything")
     parser.add_argument("--batch-tokens", type=number(int), default=base.batch_tokens, help="scored at once")
     parser.add_argument("--seed", type=number(int), default=base.seed)
 

@@ -20,7 +20,8 @@ from spectra.datastore.index import token_type
 from spectra.datastore.language import Language
 from spectra.datastore.merge import adopt, check_base, merged_facts
 from spectra.datastore.progress import bar
-from spectra.datastore.score import score
+from spectra.datastore.sample import to_score
+from spectra.datastore.score import batches, score
 from spectra.datastore.select import select
 from spectra.datastore.settings import BuildSettings
 from spectra.datastore.sources import list_sha256, read_sources
@@ -29,7 +30,7 @@ from spectra.datastore.work import Work
 from spectra.errors import SpectraError
 from spectra.target.load import check_loading, load_network, load_tokenizer
 
-DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded")
+DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded", "unscored")
 
 
 @dataclass(frozen=True)
@@ -119,19 +120,18 @@ def read(order: Order, work: Work, language: Language) -> None:
 
 def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
     """Second phase: this process's share."""
-    state = work.read_progress()
-    rows = state["rows"]
-    if np.isnan(work.read_scores(rows)).any():
+    rows = work.read_progress()["rows"]
+    wanted = to_score(work, rows, order.settings.score_tokens, order.settings.seed)
+    if np.isnan(work.read_scores(rows)[wanted]).any():
         model, _, _ = load_network(order.model, device=order.device or team.device, dtype=order.dtype)
         model.eval()
         header = language.header(order.settings.header)
-        old = int(work.read_candidates(0, work.known)["length"].sum(dtype=np.int64))
-        share = (state["tokens"] - old) // team.processes
+        share = sum(int(one["length"].sum()) for one in batches(work, wanted, order.settings.batch_tokens, len(header)))
         if team.first and team.processes > 1:
             print(f"scoring on {team.processes} processes", file=sys.stderr, flush=True)
-        with bar("scoring", share, " tokens", hidden=not team.first) as shown:
+        with bar("scoring", share // team.processes, " tokens", hidden=not team.first) as shown:
             score(
-                work, rows, model, header,
+                work, wanted, model, header,
                 budget=order.settings.batch_tokens,
                 process=team.process,
                 processes=team.processes,
@@ -144,6 +144,8 @@ def finish(order: Order, work: Work, language: Language, recipe: Mapping[str, An
     state = work.read_progress()
     selection = select(work, state["rows"], order.settings)
     counts = state["counts"]
+    if order.settings.refine:
+        counts["unscored"] = int(np.isnan(work.read_scores(state["rows"])).sum())
     facts = {
         "licence": order.licence,
         "command": order.command,

@@ -137,6 +137,7 @@ def settings_of(chosen: argparse.Namespace) -> BuildSettings:
         header=chosen.header,
         order=chosen.order,
         successors=chosen.successors,
+        score_tokens=chosen.score_tokens,
         batch_tokens=chosen.batch_tokens,
         seed=chosen.seed,
     )

@@ -50,13 +50,17 @@ def perplexities(model: Any, texts: Sequence[NDArray[np.integer]], context: Sequ
     return np.array(found, np.float32)
 
 
-def batches(work: Work, rows: int, budget: int, context: int) -> Iterator[NDArray[Any]]:
-    """New candidates (with their `row`) of like length, each batch within `budget` tokens or a single text."""
+def batches(work: Work, wanted: NDArray[np.bool_], budget: int, context: int) -> Iterator[NDArray[Any]]:
+    """Candidates (with their `row`) of like length, each batch within `budget` tokens or a single text.
+
+    wanted: for each candidate whether it is to be scored.
+    """
     kind = np.dtype([("row", "<i8"), ("start", "<i8"), ("length", "<i4")])
-    for begin in range(work.known, rows, BLOCK):
-        block = work.read_candidates(begin, min(begin + BLOCK, rows))
+    for begin in range(0, len(wanted), BLOCK):
+        block = work.read_candidates(begin, min(begin + BLOCK, len(wanted)))
         ranked = np.lexsort((block["hash"], -block["length"]))
-        batch = np.empty(len(block), kind)
+        ranked = ranked[wanted[begin : begin + len(block)][ranked]]
+        batch = np.empty(len(ranked), kind)
         batch["row"], batch["start"], batch["length"] = begin + ranked, block["start"][ranked], block["length"][ranked]
         while len(batch):
             count = max(1, budget // (int(batch["length"][0]) + context))
@@ -66,7 +70,7 @@ def batches(work: Work, rows: int, budget: int, context: int) -> Iterator[NDArra
 
 def score(
     work: Work,
-    rows: int,
+    wanted: NDArray[np.bool_],
     model: Any,
     context: Sequence[int],
     *,
@@ -75,13 +79,13 @@ def score(
     processes: int = 1,
     progress: Callable[[int], object],
 ) -> None:
-    """Score this process's share of the batches, those that were scored before left out.
+    """Score this process's share of the batches of wanted candidates, those that were scored before left out.
 
     progress: hears the number of tokens of each batch of the share. Raises SpectraError where the model gives NaN.
     """
-    known = work.read_scores(rows)
+    known = work.read_scores(len(wanted))
     tokens = work.token_map()
-    for number, batch in enumerate(batches(work, rows, budget, len(context))):
+    for number, batch in enumerate(batches(work, wanted, budget, len(context))):
         if number % processes != process:
             continue
         if np.isnan(known[batch["row"]]).any():

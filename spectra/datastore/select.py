@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectra.datastore.dedup import mix
+from spectra.datastore.sample import BLOCK, lots
 from spectra.datastore.settings import BuildSettings
 from spectra.datastore.work import Work
 
-BLOCK = 65536
 EDGES = np.logspace(0, 4, 33)
 """Bounds of the perplexity histogram's 32 bins; what lies outside counts in the first or last."""
 ROW = np.dtype([("row", "<i8"), ("lot", "<f8"), ("start", "<i8"), ("length", "<i4"), ("perplexity", "<f4"),
@@ -55,7 +54,7 @@ def _cut(rows: NDArray[Any], settings: BuildSettings) -> NDArray[Any]:
 
 
 def _blocks(work: Work, rows: int, settings: BuildSettings) -> Iterator[NDArray[Any]]:
-    """The candidates with their lots: the perplexity, or a number drawn by seed and hash."""
+    """Candidates with their lots: the perplexity (without one a text is out), or a number drawn by seed and hash."""
     scores = work.read_scores(rows)
     for begin in range(0, rows, BLOCK):
         found = work.read_candidates(begin, min(begin + BLOCK, rows))
@@ -64,11 +63,5 @@ def _blocks(work: Work, rows: int, settings: BuildSettings) -> Iterator[NDArray[
         for name in ("start", "length", "hash", "source"):
             block[name] = found[name]
         block["perplexity"] = scores[begin : begin + len(found)] if settings.refine else np.nan
-        block["lot"] = block["perplexity"] if settings.refine else _lots(found["hash"], settings.seed)
-        yield block
-
-
-def _lots(hashes: NDArray[np.bytes_], seed: int) -> NDArray[np.float64]:
-    """A number from 0 to 1 for each text, the same wherever it stands in the corpus."""
-    values = np.array([int(text, 16) for text in hashes.tolist()], np.uint64)
-    return mix(values ^ mix(np.array([seed], np.uint64))) / 2.0**64
+        block["lot"] = block["perplexity"] if settings.refine else lots(found["hash"], settings.seed)
+        yield block[~np.isnan(block["lot"])]

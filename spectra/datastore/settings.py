@@ -18,6 +18,7 @@ class BuildSettings:
     refine: False keeps a random sample drawn by `seed` instead. window: tokens a text is cut to. min_tokens,
     min_distinct: floors of length and of the share of distinct 4-grams. header: "answer" puts the end of the chat
     template's generation prompt before every text, "none" nothing. order, successors: see `build_index`.
+    score_tokens: tokens of a random sample that is scored instead of the whole corpus, about.
     batch_tokens: tokens scored at once, padding included; batches depend on the settings only, not on the processes.
     """
 
@@ -32,11 +33,12 @@ class BuildSettings:
     header: str = "answer"
     order: int = 8
     successors: int = 8
+    score_tokens: int | None = None
     batch_tokens: int = 4096
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in (("keep", self.keep), ("keep-tokens", self.keep_tokens)):
+        for name, value in self._counts:
             if value is not None:
                 check_number(name, value, 1, 2**40, whole=True)
         check_number("window", self.window, 2, 2**20, whole=True)
@@ -48,6 +50,10 @@ class BuildSettings:
         check_number("seed", self.seed, 0, 2**63 - 1, whole=True)
         if self.header not in ("answer", "none"):
             raise SpectraError("header", f"{self.header!r} is unknown; choose answer or none")
+
+    @property
+    def _counts(self) -> tuple[tuple[str, int | None], ...]:
+        return ("keep", self.keep), ("keep-tokens", self.keep_tokens), ("score-tokens", self.score_tokens)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "where": {name: list(values) for name, values in self.where.items()}}
