@@ -51,9 +51,11 @@ function context(lane, step) {
   return before ? `after “… ${before}”` : "at the start of the answer";
 }
 
+const SPOKEN = { retrieval: "the datastore", ngram: "an n-gram of the text", recycled: "what was likely here before", automaton: "the suffix automaton" };
+
 function names(facts, tree, nodes) {
   const used = new Set(nodes.map((node) => tree.sources[node].split(",")[0]));
-  return list(facts.legend.filter(({ source }) => used.has(source)).map(({ name }) => `the ${name.toLowerCase()}`));
+  return list(facts.legend.filter(({ source }) => used.has(source)).map(({ source, name }) => SPOKEN[source] ?? `the ${name.toLowerCase()}`));
 }
 
 const open = (step) => ({ find: "#stage-race [data-id=inside]", before: (show) => show.links.look(step) });

@@ -86,7 +86,7 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     page = visit(url)
     start(page, max_new_tokens=1500)
     page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 40")
-    assert page.locator("#go").is_disabled()
+    page.wait_for_selector("#go:disabled")
     page.click("#stop")
     finish(page)
     answer = engine.answers[-1]
@@ -95,7 +95,8 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     time.sleep(0.1)
     assert len(answer.trace.steps) == before
     assert "Stopped" in page.locator("[data-id=verdict]").inner_text()
-    assert page.locator("#go").is_enabled() and page.locator("#stop").is_disabled()
+    page.wait_for_selector("#go:enabled")
+    page.wait_for_selector("#stop:disabled")
     written = sum(tokens for tokens, _ in answer.trace.pieces)
     assert page.evaluate(SOURCES, "plain") == [source.value for source in answer.trace.sources[:written]]
     race(page, max_new_tokens=40)
@@ -107,13 +108,13 @@ def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visi
     first, second = visit(url), visit(url)
     before = len(engine.answers)
     fill(second, max_new_tokens=20)
-    start(first, max_new_tokens=300)
+    start(first, max_new_tokens=1200)
     second.click("#go")
     second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
     finish(first)
     second.wait_for_function(f"{STAGE}.state === 'done'")
     assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", "spectra"] * 2
-    assert [answer.limit for answer in engine.answers[before:]] == [300, 300, 20, 20]
+    assert [answer.limit for answer in engine.answers[before:]] == [1200, 1200, 20, 20]
     assert second.evaluate(SOURCES, "plain") == [source.value for source in engine.answers[-2].trace.sources]
 
 

@@ -1,0 +1,70 @@
+"""`python tests/screenshots.py`: every tab on the embedded model, as docs/<tab>-light.png and docs/<tab>-dark.png.
+
+Not a test: run it when the page has changed, on a machine that has nothing else to do.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from browsing import ARGS, CHROMIUM, READY, serve
+from playwright.sync_api import sync_playwright
+
+from spectra.engine import Engine
+
+DOCS = Path(__file__).parent.parent / "docs"
+PATIENCE = 300_000
+SIZE = {"width": 1300, "height": 900}
+TABS = ("Race", "Chat", "Compare", "Datastore", "Replay", "Learn")
+
+
+def prepare(page: Any, name: str) -> None:
+    """What a visitor would do in this tab."""
+    page.get_by_role("tab", name=name).click()
+    stage = f"#stage-{name.lower()}"
+    page.wait_for_selector(f"{stage} :is(.stage[data-state], .chapters)")
+    done = f"{stage} .stage[data-state=done]"
+    if name == "Race":
+        before = page.locator(f"{stage} .stage").get_attribute("data-run")
+        page.click("#go")
+        page.wait_for_selector(f"{done}:not([data-run='{before}'])")
+    elif name == "Chat":
+        page.fill("#field-chat-max_new_tokens input", "128")
+        for number, said in enumerate(("Name three colours and what they stand for.", "Now write that as a table.")):
+            page.fill("#field-chat-prompt textarea", said)
+            page.click("#chat-go")
+            page.wait_for_selector(f"{stage} .turn:nth-child({number + 1}) .estimate")
+        page.click(f"{stage} [data-id=race]")
+        page.wait_for_selector(f"{stage} .measured b")
+    elif name == "Compare":
+        page.click("#compare-go")
+        page.wait_for_selector(done)
+    elif name == "Datastore" and page.locator("#store-go").count():
+        page.click("#store-go")
+        page.wait_for_selector(f"{stage} .answers li")
+    elif name == "Replay":
+        page.wait_for_selector(done)
+    page.wait_for_timeout(2500)
+
+
+def main() -> None:
+    served, url = serve(Engine.load())
+    with sync_playwright() as player:
+        chromium = player.chromium.launch(executable_path=str(CHROMIUM), args=ARGS.split())
+        page = chromium.new_context(viewport=SIZE, color_scheme="light", reduced_motion="reduce").new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(url)
+        page.wait_for_selector(READY)
+        for name in TABS:
+            prepare(page, name)
+            for scheme in ("light", "dark"):
+                page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", scheme == "dark")
+                page.wait_for_timeout(1500)
+                page.mouse.move(0, 0)
+                page.screenshot(path=DOCS / f"{name.lower()}-{scheme}.png", full_page=True)
+            page.evaluate("document.body.classList.remove('dark')")
+        chromium.close()
+    served.close()
+
+
+if __name__ == "__main__":
+    main()
