@@ -88,11 +88,11 @@ def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch
 
 
 def wide(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, live: torch.Tensor
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, bias: torch.Tensor
 ) -> torch.Tensor:
     """Scores and weights as in `aligned`, their sums in float64 and rounded once. Shapes as in `aligned`.
 
-    live [rows, slots]: which slot each row reads. Products of a 24-bit weight and an 8-bit value are exact in float64,
+    bias [rows, slots]: 0 where a row reads a slot, else -inf. Products of a 24-bit weight and an 8-bit value are exact in float64,
     so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for `aligned`.
     """
     (heads, rows, dim), kv_heads = query.shape, key.shape[0]
@@ -101,7 +101,7 @@ def wide(
     flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
     score = flat[:, None] @ key.to(work).unflatten(1, (-1, BLOCK)).transpose(-1, -2)
     score = score[:, :, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
-    score = score.masked_fill(~live, float("-inf")).flatten(1, 2)
+    score = (score + bias).flatten(1, 2)
     weight = (score - score.amax(-1, keepdim=True)).exp_().double()
     out = weight @ value.double() / weight.sum(-1, keepdim=True)
     result: torch.Tensor = out.reshape(heads, rows, -1).to(query.dtype)
@@ -140,8 +140,9 @@ def exact_attention(
         )
         return out.transpose(1, 2).contiguous(), None
     if spectra_plan.wide:
-        live = spectra_plan.live(sliding_window, query.device, key.shape[2])
-        rows = wide(query[0], key[0], value[0], scaling, live)
+        work = torch.float64 if query.dtype == torch.float64 else torch.float32
+        bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work)
+        rows = wide(query[0], key[0], value[0], scaling, bias)
     else:
         rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None

@@ -30,7 +30,7 @@ class StepPlan:
         self.calls = 0
         self._lanes: dict[tuple[int | None, torch.device], Lanes] = {}
         self._mask: dict[tuple[int | None, torch.device], torch.Tensor] = {}
-        self._live: dict[tuple[int | None, torch.device], torch.Tensor] = {}
+        self._bias: dict[tuple[int | None, torch.device], torch.Tensor] = {}
 
     def lanes(self, window: int | None, device: torch.device) -> "Lanes":
         key = (window, device)
@@ -46,13 +46,14 @@ class StepPlan:
             self._mask[key] = build(self.start, self.ancestors, window).to(device)
         return self._mask[key]
 
-    def live(self, window: int | None, device: torch.device, slots: int) -> torch.Tensor:
-        """[rows, slots] bool: the mask with slots past the last token added, none of them read."""
+    def bias(self, window: int | None, device: torch.device, slots: int, dtype: torch.dtype) -> torch.Tensor:
+        """[rows, slots]: 0 where a row reads a slot, -inf elsewhere; slots past the last token are not read."""
         key = (window, device)
-        if key not in self._live:
+        if key not in self._bias:
             mask = self.mask(window, device)
-            self._live[key] = torch.nn.functional.pad(mask, (0, slots - mask.shape[1]))
-        return self._live[key]
+            live = torch.nn.functional.pad(mask, (0, slots - mask.shape[1]))
+            self._bias[key] = torch.zeros(live.shape, dtype=dtype, device=device).masked_fill_(~live, float("-inf"))
+        return self._bias[key]
 
 
 class Lanes:
