@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from spectra.engine import EMBEDDED, Engine
@@ -41,6 +42,8 @@ def lender() -> Callable[[Any], Any] | None:
 def main() -> None:
     options = parse()
     try:
+        if options.mcp and find_spec("mcp") is None:
+            raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
         models = [name.strip() for name in options.model.split(",") if name.strip()]
         engine = Engine.load(*models, lend=lender())
     except SpectraError as error:

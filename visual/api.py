@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from inspect import getdoc
 from typing import Any
 
 import gradio as gr
@@ -40,7 +41,7 @@ def add_endpoint(engine: Engine, line: Line) -> None:
             raise gr.Error(str(error), print_exception=False) from None
 
     gr.api(
-        compare, api_name="compare", concurrency_id="gpu", concurrency_limit=None, api_description=compare.__doc__ or ""
+        compare, api_name="compare", concurrency_id="gpu", concurrency_limit=None, api_description=getdoc(compare) or ""
     )
 
 
