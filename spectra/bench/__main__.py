@@ -1,5 +1,6 @@
 """`python -m spectra.bench`: `run` times methods, `report` merges runs, `sweep` varies a setting, `exactness` counts
-outputs that equal plain decoding's, `prompts` prints the hashes of all prompts."""
+outputs that equal plain decoding's, `latency` and `profile` look into a step, `record` and `replay` do without a model,
+`prompts` prints the hashes of all prompts."""
 
 import sys
 from collections.abc import Sequence
@@ -7,7 +8,13 @@ from pathlib import Path
 
 from spectra.bench.exactness import run_exactness
 from spectra.bench.hashes import run_prompts
+from spectra.bench.latency import add_arguments as latency_arguments
+from spectra.bench.latency import run_latency
 from spectra.bench.merge import run_report
+from spectra.bench.profile import add_arguments as profile_arguments
+from spectra.bench.profile import run_profile
+from spectra.bench.recordings import add_replay_arguments as replay_arguments
+from spectra.bench.recordings import run_record, run_replay
 from spectra.bench.run import run_timing
 from spectra.bench.sweep import RANGES, run_sweep
 from spectra.bench.values import names
@@ -17,7 +24,7 @@ from spectra.errors import SpectraError
 
 def build_parser() -> Parser:
     parser = Parser(prog="python -m spectra.bench", description="Benchmarks of speculative decoding, as commands.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{run,report,sweep,exactness,prompts}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="time methods on the same prompts, in turn")
     run.set_defaults(go=run_timing)
     run.add_argument("--methods", type=names, default=["spectra-core", "hf-generate", "hf-prompt-lookup"])
@@ -32,18 +39,31 @@ def build_parser() -> Parser:
     exact.set_defaults(go=run_exactness)
     exact.add_argument("--methods", type=names, default=["spectra-core"])
     exact.add_argument("--temperatures", type=names, default=["0", "0.8"])
-    for one in (run, sweep):
+    record = commands.add_parser("record", help="write down plain answers for `replay`")
+    record.set_defaults(go=run_record)
+    profile = commands.add_parser("profile", help="share of a step by part")
+    profile.set_defaults(go=run_profile)
+    profile_arguments(profile)
+    for one in (run, sweep, profile):
         one.add_argument("--temperature", type=number(float), default=0.0, help="0 is greedy (default)")
         one.add_argument("--top-p", type=number(float), default=1.0)
         one.add_argument("--nodes", type=number(int), help="the most guessed tokens a step")
-    for one in (run, sweep, exact):
+    for one in (profile, record, run, sweep, exact):
         add_model_arguments(one)
+        one.add_argument("--max-new-tokens", type=number(int), default=256)
+        one.add_argument("--seed", type=number(int), default=0)
+    for one in (record, run, sweep, exact):
         one.add_argument("--tasks", type=names, help="default: every task whose files are there")
         one.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
         one.add_argument("--limit", type=number(int), help="prompts a task")
-        one.add_argument("--max-new-tokens", type=number(int), default=256)
-        one.add_argument("--seed", type=number(int), default=0)
-        one.add_argument("--out", type=Path, required=True, metavar="DIR")
+        one.add_argument("--out", type=Path, required=True, metavar="FILE" if one is record else "DIR")
+    replay = commands.add_parser("replay", help="run drafters on recorded answers and predict the speedup")
+    replay.set_defaults(go=run_replay)
+    replay_arguments(replay)
+    latency = commands.add_parser("latency", help="T(q) by context length")
+    latency.set_defaults(go=run_latency)
+    add_model_arguments(latency)
+    latency_arguments(latency)
     report = commands.add_parser("report", help="tables over the rows of one or more runs")
     report.set_defaults(go=run_report)
     report.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folders that `run` has written")

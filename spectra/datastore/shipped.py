@@ -14,11 +14,17 @@ FOLDER = Path(__file__).parents[2] / "datastores"
 def fitting_stores(
     tokenizer: Any, given: Iterable[str | os.PathLike[str]] = (), *, model: str = "this model", folder: Path = FOLDER
 ) -> list[Store]:
-    """The stores named, and those in `folder` that fit unless a refined one was named.
+    """`stores_for` a tokenizer object."""
+    return stores_for(tokenizer_sha256(tokenizer), given, model=model, folder=folder)
+
+
+def stores_for(
+    sha256: str, given: Iterable[str | os.PathLike[str]] = (), *, model: str = "this model", folder: Path = FOLDER
+) -> list[Store]:
+    """The stores named, and those in `folder` that fit unless a refined one was named. sha256: of the tokenizer.
 
     Raises SpectraError for a named one that is missing, damaged or made for another tokenizer, and for a damaged one.
     """
-    sha256 = tokenizer_sha256(tokenizer)
     stores = []
     for path in given:
         store = Store.open(Path(path))
@@ -26,7 +32,6 @@ def fitting_stores(
         stores.append(store)
     if any(store.refined for store in stores):
         return stores
-    for card in sorted(folder.glob(f"*/{FILE}")):
-        if read_card(card.parent)["tokenizer_sha256"] == sha256 and (store := Store.open(card.parent)).refined:
-            stores.append(store)
-    return stores
+    shipped = [card.parent for card in sorted(folder.glob(f"*/{FILE}"))]
+    fitting = [Store.open(place) for place in shipped if read_card(place)["tokenizer_sha256"] == sha256]
+    return stores + [store for store in fitting if store.refined]

@@ -134,24 +134,26 @@ def time_step(target: HuggingFaceTarget, plan: Plan, size: int) -> float:
     return measure_cost(target, (size,)).seconds(size)
 
 
-def measure_cost(target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, most: int = 12) -> StepCost:
-    """T(q) in seconds at a context of COST_CONTEXT tokens (less where the model's own is short).
+def measure_cost(
+    target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, most: int = 12, *, context: int = COST_CONTEXT
+) -> StepCost:
+    """T(q) in seconds at a context of `context` tokens (less where the model's own is short).
 
     Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
     round improves none of them by 3 %, at most `most` rounds.
     """
-    context = probe_tokens(target, max(2, min(COST_CONTEXT, target.context - sizes[-1] - 1)))
+    prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
     fit = target.plan.fit if target.plan.exact else int
     sizes = [q for q in sizes if not target.plan.exact or q <= target.plan.buckets[-1]]
     best = dict.fromkeys(map(fit, sizes), float("inf"))
     star = probe_tokens(target, max(best))
-    with Probe(target, context, max(best)) as session, torch.inference_mode():
+    with Probe(target, prefix, max(best)) as session, torch.inference_mode():
         for turn in range(most):
             improved = False
             for size in best:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]
                 began = time.perf_counter()
-                target.forward(session.cache, [context[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
+                target.forward(session.cache, [prefix[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
                 seconds = time.perf_counter() - began
                 if turn:  # the first round warms up
                     improved |= seconds < 0.97 * best[size]

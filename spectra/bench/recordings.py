@@ -1,0 +1,150 @@
+"""`python -m spectra.bench record` and `replay`: tune drafters in seconds, on any device's T(q), without a model.
+
+A recording is a JSON header line (model, tokenizer, end-of-sequence ids, T(q) of the device) and a line an answer.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spectra.bench.answer import turn_ids
+from spectra.bench.progress import Progress
+from spectra.bench.replay import Recorded, ReplayTarget
+from spectra.bench.tasks import load_prompts
+from spectra.bench.values import names
+from spectra.budget import FixedBudget
+from spectra.cli import quiet_target
+from spectra.datastore.card import tokenizer_sha256
+from spectra.datastore.shipped import stores_for
+from spectra.decode import decode
+from spectra.drafters.protocol import Outcome
+from spectra.errors import SpectraError
+from spectra.methods import METHODS
+from spectra.preset import Method
+from spectra.settings import Limits
+from spectra.target.protocol import StepCost
+from spectra.trace import write_text
+from spectra.tree import ROOT, TokenTree
+
+FORMAT, VERSION = "spectra-recording", 1
+TOP = 8
+
+
+class Listener:
+    """A drafter that guesses nothing and writes down what the model found likely at each step."""
+
+    def __init__(self) -> None:
+        self.top: list[Sequence[int]] = []
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Nothing to prepare."""
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        """No guesses."""
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        self.top.append(outcome.top[ROOT])
+
+
+def run_record(chosen: argparse.Namespace) -> int:
+    """The subcommand `record`: plain greedy answers to the first turn of each prompt."""
+    limits = Limits(chosen.max_new_tokens)
+    prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
+    target = quiet_target(chosen)
+    header = {
+        "format": FORMAT, "version": VERSION, "facts": dict(target.facts), "eos": sorted(target.eos),
+        "tokenizer_sha256": tokenizer_sha256(target.tokenizer), "cost": target.cost.table,
+    }  # fmt: skip
+    lines, progress = [json.dumps(header)], Progress(len(prompts))
+    for prompt in prompts:
+        ids, listener = turn_ids(target.tokenizer, prompt, []), Listener()
+        method = Method("record", [listener], FixedBudget(0), 0, TOP)
+        steps = list(decode(target, ids, method, limits=Limits(limits.max_new_tokens, target.eos)))
+        answer = [token for step in steps for token in step.tokens]
+        row = {"task": prompt.task, "id": prompt.id, "prompt": ids, "answer": answer, "top": listener.top}
+        lines.append(json.dumps(row))
+        progress.step(ran=True)
+    write_text(chosen.out, "\n".join(lines) + "\n", "out")
+    return 0
+
+
+def run_replay(chosen: argparse.Namespace) -> int:
+    """The subcommand `replay`: tau, queries a step, drafting time, and the speedup that T(q) predicts."""
+    for method in chosen.methods:
+        if method not in METHODS:
+            raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join(METHODS)}")
+    header, answers = read_recording(chosen.recording)
+    cost = read_cost(chosen.cost) if chosen.cost else StepCost(tuple((q, s) for q, s in header["cost"]))
+    stores = stores_for(header["tokenizer_sha256"], chosen.datastore, model=header["facts"]["model"])
+    target = ReplayTarget(cost, frozenset(header["eos"]), name=header["facts"]["model"], stores=stores)
+    print("| method | tau | queries a step | drafting, us a step | predicted speedup |\n|---|---:|---:|---:|---:|")
+    for method in chosen.methods:
+        print(row(method, target, answers, chosen.nodes))
+    return 0
+
+
+def row(method: str, target: ReplayTarget, answers: list[Recorded], nodes: int | None) -> str:
+    """A Markdown row over all answers."""
+    tokens = steps = queries = 0
+    seconds = drafting = 0.0
+    for answer in answers:
+        target.recorded = answer
+        began = time.perf_counter()
+        for step in decode(target, answer.prompt, method, limits=Limits(len(answer.answer)), nodes=nodes):
+            tokens += len(step.tokens)
+            steps += 1
+            drafting -= step.parts["forward"]
+        drafting += time.perf_counter() - began
+        assert target.session is not None
+        seconds += target.session.seconds
+        queries += target.session.queries
+    return (
+        f"| {method} | {tokens / steps:.2f} | {queries / steps:.1f} | {drafting / steps * 1e6:.0f} "
+        f"| {tokens * target.cost.seconds(1) / (seconds + drafting):.2f} |"
+    )
+
+
+def read_recording(path: Path) -> tuple[dict[str, Any], list[Recorded]]:
+    """(header, answers). Raises SpectraError naming the line that is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpectraError("recording", f"{path} cannot be read ({error}); name a file that `record` wrote") from error
+    number = 0
+    try:
+        header = json.loads(lines[0])
+        if (header["format"], header["version"]) != (FORMAT, VERSION) or not header["cost"]:
+            raise ValueError(f"no {FORMAT} of version {VERSION}")
+        answers = []
+        for line in lines[1:]:
+            number += 1
+            one = json.loads(line)
+            top = tuple(tuple(ids) for ids in one["top"])
+            answers.append(Recorded(one["task"], one["id"], tuple(one["prompt"]), tuple(one["answer"]), top))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise SpectraError("recording", f"{path} line {number + 1} is not a recording's ({error!r})") from error
+    if not answers:
+        raise SpectraError("recording", f"{path} holds no answer; record some")
+    return header, answers
+
+
+def read_cost(path: Path) -> StepCost:
+    """A JSON list of [queries, seconds]."""
+    try:
+        return StepCost(tuple((int(q), float(s)) for q, s in json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError) as error:
+        raise SpectraError("cost", f"{path} is not a JSON list of [queries, seconds] in rising order") from error
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `replay`."""
+    parser.add_argument("recording", type=Path, metavar="FILE", help="what `record` wrote")
+    parser.add_argument("--methods", type=names, default=["spectra", "spectra-core"])
+    parser.add_argument(
+        "--cost", type=Path, metavar="FILE", help="another device's T(q): JSON, [[queries, seconds], ...]"
+    )
+    parser.add_argument("--datastore", action="append", default=[], metavar="PATH")
+    parser.add_argument("--nodes", type=int, help="the most guessed tokens a step")

@@ -1,0 +1,43 @@
+"""Models of known shapes with random weights, to time: the time of a pass does not depend on what the weights say."""
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.load import DTYPES, check_choice, check_device, default_dtype, wrap_model
+
+CONTEXT = 16384
+
+SHAPES: dict[str, dict[str, int]] = {
+    "llama-135m": {
+        "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+        "num_key_value_heads": 3, "vocab_size": 49152,
+    },
+    "llama-1b": {
+        "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 128256,
+    },
+    "llama-7b": {
+        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 32, "vocab_size": 32000,
+    },
+}  # fmt: skip
+
+
+def shaped_target(
+    shape: str, *, device: str | None = None, dtype: str = "auto", numerics: str = "auto"
+) -> HuggingFaceTarget:
+    """A target without a tokenizer; arguments as in `load_target`. Raises SpectraError for an unknown shape."""
+    check_choice("shape", shape, tuple(SHAPES))
+    check_choice("dtype", dtype, ("auto", *DTYPES))
+    place = check_device(device)
+    kind = default_dtype(place) if dtype == "auto" else DTYPES[dtype]
+    config = LlamaConfig(**SHAPES[shape], max_position_embeddings=CONTEXT, tie_word_embeddings=True)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(kind)
+    try:
+        with place:
+            model = LlamaForCausalLM(config)
+    finally:
+        torch.set_default_dtype(before)
+    return wrap_model(model.eval(), numerics=numerics, name=f"{shape} (random weights)")
