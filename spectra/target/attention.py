@@ -92,8 +92,9 @@ def wide(
 ) -> torch.Tensor:
     """Scores and weights as in `aligned`, their sums in float64 and rounded once. Shapes as in `aligned`.
 
-    bias [rows, slots]: 0 where a row reads a slot, else -inf. Products of a 24-bit weight and an 8-bit value are exact in float64,
-    so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for `aligned`.
+    bias [rows, slots]: 0 where a row reads a slot, else -inf. Products of a 24-bit weight and an 8-bit value are exact
+    in float64, so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for
+    `aligned`.
     """
     (heads, rows, dim), kv_heads = query.shape, key.shape[0]
     group = heads // kv_heads
