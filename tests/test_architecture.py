@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "tree": {"guess"},
     "verify": {"tree"},
+    "walk": {"guess", "rules.draws", "rules.protocol", "tree"},
     "trace": {"errors", "guess", "tree"},
     "metrics": {"guess", "trace", "tree"},
     "budget": {"estimates", "tree", "target.protocol"},
@@ -107,6 +108,13 @@ def test_drafters_touch_no_model(name):
     own = {n.split(".")[1] for n in of(imports(ROOT / name), "spectra") if is_module(n) or n.count(".") > 1}
     extra = {"draft_model.py": {"target"}, "retrieval.py": {"datastore"}}.get(Path(name).name, set())
     assert own <= allowed | extra, name
+
+
+@pytest.mark.parametrize("name", sorted(files("spectra/rules")))
+def test_rules_are_arithmetic(name):
+    names = imports(ROOT / name)
+    own = {n.split(".")[1] for n in of(names, "spectra") if is_module(n) or n.count(".") > 1}
+    assert own <= {"rules", "errors"} and not of(names, "torch"), name
 
 
 @pytest.mark.parametrize("name", sorted(files("visual")))

@@ -1,0 +1,159 @@
+"""Trees of draws: 100,000 outputs of two and three tokens have the target's law, whatever the rule and the draft."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+from spectra.guess import Source
+from spectra.rules.chain import Chain
+from spectra.rules.draws import softmax, top
+from spectra.rules.multistep import MultiStep, WithoutReplacement
+from spectra.rules.naive import Naive
+from spectra.rules.protocol import Verdict
+from spectra.rules.spechub import SpecHub
+from spectra.tree import ROOT, TokenTree
+from spectra.walk import grow_rule, walk_rule
+from tests.laws import plausibility
+
+SIZE, LENGTH, OUTPUTS, UNLIKELY = 3, 3, 100_000, 1e-4
+LAWS = list(product(range(SIZE), repeat=LENGTH))
+
+
+class Tables:
+    """A distribution for every prefix; a near draft's are the target's with noise: some are taken and some are not."""
+
+    def __init__(self, seed, near=None):
+        generator = np.random.default_rng(seed)
+        self.rows = {}
+        for prefix in (p for n in range(LENGTH) for p in product(range(SIZE), repeat=n)):
+            own = 1.2 * generator.standard_normal(SIZE)
+            self.rows[prefix] = softmax(own if near is None else np.log(near.rows[prefix]) + 0.6 * own)
+
+    def law(self):
+        """[SIZE ** LENGTH]: the chance of every output."""
+        return np.array([np.prod([self.rows[out[:i]][out[i]] for i in range(LENGTH)]) for out in LAWS])
+
+
+TARGET = Tables(1)
+NEAR, OTHER, FAR = Tables(2, TARGET), Tables(3, TARGET), Tables(4)
+
+
+class Quick:
+    """A rule whose drafts are drawn by the thousand and whose verdicts are kept: the same law, in less time."""
+
+    def __init__(self, rule):
+        self.rule, self.kept, self.drawn = rule, {}, {}
+
+    def draft(self, q, k, generator, rows=1):
+        waiting = self.drawn.setdefault((id(q), k), [])
+        if not waiting:
+            waiting += self.rule.draft(q, k, generator, 2000).tolist()
+        return [waiting.pop()]
+
+    def verdict(self, p, qs, tokens):
+        key = (id(p), *map(id, qs), *tokens)
+        if key not in self.kept:
+            self.kept[key] = self.rule.verdict(p, qs, tokens)
+        return self.kept[key]
+
+
+def decoded(rule, widths, drafts, generator):
+    """One output, step by step: grow, walk, go on from there."""
+    out = ()
+    while len(out) < LENGTH:
+        tree, prefix = TokenTree(0, merge=False), {ROOT: out}
+
+        def after(node, tree=tree, prefix=prefix):
+            if node not in prefix:
+                prefix[node] = (*prefix[tree.parents[node]], tree.tokens[node])
+            return prefix[node]
+
+        def offers(node, after=after):
+            return [draft.rows[after(node)] for draft in drafts]
+
+        room = widths[: LENGTH - len(out) - 1]
+        drawn = grow_rule(tree, rule, offers, room, Source.NGRAM, generator)
+        path, emitted = walk_rule(tree, rule, lambda n, after=after: TARGET.rows[after(n)], drawn, generator)
+        assert [tree.tokens[n] for n in path] == emitted[:-1]
+        out += tuple(emitted)
+    return out
+
+
+def counted(rule, widths, drafts, count=OUTPUTS):
+    """How often each output came, [SIZE ** LENGTH]."""
+    generator, quick = np.random.default_rng(11), Quick(rule)
+    counts = Counter(decoded(quick, widths, drafts, generator) for _ in range(count))
+    return np.array([counts[out] for out in LAWS], dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("rule", "widths", "drafts"),
+    [
+        (Chain(), (1, 1), [FAR]),
+        (MultiStep(), (2, 2), [NEAR]),
+        (MultiStep(), (1, 1), [NEAR, OTHER]),
+        (WithoutReplacement(), (2, 2), [NEAR]),
+        (SpecHub(), (2, 2), [NEAR]),
+    ],
+    ids=["chain", "rrs", "mss-two-models", "rrsw", "spechub"],
+)
+def test_a_hundred_thousand_outputs_have_the_targets_law(rule, widths, drafts):
+    counts, law = counted(rule, widths, drafts), TARGET.law()
+    assert plausibility(counts, law) > UNLIKELY
+    first_two = counts.reshape(-1, SIZE).sum(1), law.reshape(-1, SIZE).sum(1)
+    assert plausibility(*first_two) > UNLIKELY
+
+
+class Likeliest(MultiStep):
+    """Offers the draft's top k instead of draws."""
+
+    def draft(self, q, k, generator, rows=1):
+        return np.tile(top(q, k), (rows, 1))
+
+
+class Hopeful(MultiStep):
+    """Has the ratio the wrong way round."""
+
+    def verdict(self, p, qs, tokens):
+        taken = min(1.0, qs[0][tokens[0]] / p[tokens[0]])
+        return Verdict((taken, *[0.0] * (len(tokens) - 1)), p)
+
+
+@pytest.mark.parametrize("rule", [Likeliest(), Hopeful()], ids=["top children", "inverted ratio"])
+def test_a_rule_that_is_wrong_is_found_out(rule):
+    assert plausibility(counted(rule, (2, 2), [FAR], 20_000), TARGET.law()) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("rule", "widths"),
+    [
+        (SpecHub(), (2, 2, 2)),
+        (MultiStep(), (1, 1, 3, 1, 1, 1, 1, 1)),
+        (WithoutReplacement(), (2, 3)),
+    ],
+    ids=["binary of depth 3", "SpecInfer's expansion", "wide"],
+)
+def test_a_draft_that_is_the_target_is_taken_to_the_leaf(rule, widths):
+    same = softmax(np.random.default_rng(0).standard_normal(6))
+    tree, generator = TokenTree(0, merge=False), np.random.default_rng(3)
+    drawn = grow_rule(tree, rule, lambda _: [same], widths, Source.NGRAM, generator)
+    assert len(drawn) == len(tree) - 1 == sum(np.prod(widths[: i + 1]) for i in range(len(widths)))
+    path, emitted = walk_rule(tree, rule, lambda _: same, drawn, generator)
+    assert len(path) == len(widths) and len(emitted) == len(widths) + 1
+    assert path == tree.path(path[-1])
+
+
+def test_nodes_without_a_distribution_are_left_aside():
+    tree, even = TokenTree(0, merge=False), np.full(4, 0.25)
+    tree.add(ROOT, 1, Source.POOL)
+    drawn = grow_rule(tree, Naive(), lambda _: [even], (1,), Source.NGRAM, np.random.default_rng(0))
+    assert list(drawn) == [2]
+    sure = np.eye(4)[tree.tokens[2]]
+    assert walk_rule(tree, Naive(), lambda _: sure, drawn, np.random.default_rng(0))[0] == [2]
+
+
+def test_a_tree_that_merges_is_refused():
+    with pytest.raises(ValueError, match="merge=False"):
+        grow_rule(TokenTree(0), Chain(), lambda _: [], (1,), Source.NGRAM, np.random.default_rng(0))
