@@ -10,7 +10,7 @@ from spectra.datastore.query import query
 from spectra.datastore.store import Store
 from spectra.decode import decode
 from spectra.errors import SpectraError
-from spectra.methods import METHODS
+from spectra.methods import METHODS, make_method
 from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace
@@ -29,7 +29,7 @@ MEASURED_CONTEXT = 256
 class Engine:
     """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
-    methods: preset name -> one line for people. cost: T(q), rows of (query tokens, measured seconds of one forward
+    methods: preset name -> one line for people, of those that run here. cost: T(q), rows of (query tokens, measured seconds of one forward
     pass). plain: what plain decoding was last measured at, (tokens a second with the prefill left out, tokens of
     context). lend: wraps whatever decodes, for a place that lends its GPU by the call.
     """
@@ -85,7 +85,7 @@ class Engine:
         width = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(str(facts["dtype"]), str(facts["dtype"]))
         place = str(facts["processor"]) if target.device.type != "cpu" else f"{facts['threads']} CPU cores"
         self.badges = [place, f"{width}, {facts['numerics']}"]
-        self.methods = {name: preset.summary for name, preset in METHODS.items()}
+        self.methods = {name: preset.summary for name, preset in METHODS.items() if _runs(name, target)}
         self.cost = target.cost.table
         self.plain = (0.0, 0)
 
@@ -156,6 +156,15 @@ class Engine:
     def _record(self, messages: Sequence[Message], method: str, sampling: Sampling, tokens: int) -> Recording:
         raw = not getattr(self.target.tokenizer, "chat_template", None)
         return Recording(self.target, messages, method, sampling=sampling, max_new_tokens=tokens, raw=raw, run=self.run)
+
+
+def _runs(method: str, target: HuggingFaceTarget) -> bool:
+    """Whether a preset has what it needs here: some need a datastore."""
+    try:
+        make_method(method, target)
+    except SpectraError:
+        return False
+    return True
 
 
 def _target(model: str) -> HuggingFaceTarget:

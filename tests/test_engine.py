@@ -90,6 +90,11 @@ def test_whatever_decodes_goes_through_the_lender(folder):
     assert lent == ["spectra"]
 
 
+def test_presets_that_lack_a_datastore_are_not_offered(engine):
+    assert {"autoregressive", "spectra", "spectra-paper-core"} <= set(engine.methods)
+    assert not {"spectra-retrieval", "rest"} & set(engine.methods)
+
+
 def test_a_store_that_is_not_there_is_refused(engine):
     with pytest.raises(SpectraError, match="store: "):
         engine.query("none", "w1")

@@ -128,6 +128,13 @@ def test_one_who_waits_can_leave_and_decodes_nothing() -> None:
     assert not engine.answers and line.ahead(line.join()) == 0
 
 
+def test_a_run_that_takes_too_long_is_stopped_and_says_so() -> None:
+    race = asked()
+    last = [m for m in stream(FakeEngine(pace=0.01), race, Line(), longest=0.3) if m][-1]
+    assert last["state"] == "stopped" and "ask for fewer tokens" in last["problem"]["text"]
+    assert ended(race) and 0 < len(race.traces["plain"].tokens) < 2000
+
+
 def test_closing_a_stream_that_waits_leaves_the_line() -> None:
     line = Line()
     holder = line.join()

@@ -15,6 +15,11 @@ NAMES = {
     "spectra-paper-core-no-forward": "Paper: CORE, no forward",
     "spectra-paper-core-no-backward": "Paper: CORE, no backward",
     "spectra-paper-core-no-subngram": "Paper: CORE, whole rows only",
+    "spectra-paper-retrieval-no-ppl": "Paper: RETRIEVAL, unrefined",
+    "anpd": "Baseline: ANPD",
+    "rest": "Baseline: REST",
+    "lookahead-rest": "Baseline: Lookahead + REST",
+    "lookahead-7b": "Baseline: Lookahead, 7B sizes",
 }
 
 

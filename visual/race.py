@@ -21,6 +21,7 @@ from visual.line import Line
 
 TICK = 0.1
 IDLE = 0.5
+LONGEST = 600.0
 
 
 @dataclass(slots=True)
@@ -153,10 +154,11 @@ def _decode(engine: Engine, race: Race, lane: str, method: str) -> None:
         answer.close()
 
 
-def stream(engine: Engine, race: Race, line: Line) -> Iterator[Event | None]:
+def stream(engine: Engine, race: Race, line: Line, longest: float = LONGEST) -> Iterator[Event | None]:
     """Messages for the browser, ten a second at most; None keeps a silent run cancellable. Closing it stops the run.
 
-    Raises SpectraError when the line is full. The thread leaves it after its last step: nobody decodes beside it.
+    longest: seconds after which a run is stopped, since others wait. Raises SpectraError when the line is full. The
+    thread leaves it after its last step: nobody decodes beside it.
     """
     ticket = line.join()
 
@@ -177,9 +179,12 @@ def stream(engine: Engine, race: Race, line: Line) -> Iterator[Event | None]:
         race.state, race.thread = "running", threading.Thread(target=work, daemon=True)
         race.thread.start()
         yield race.begin()
-        quiet = time.monotonic()
+        quiet = begun = time.monotonic()
         while race.running:
             time.sleep(TICK)
+            if time.monotonic() - begun > longest and not race.stop.is_set():
+                race.stop.set()
+                race.problem = {"field": "", "text": f"Stopped after {longest:g} seconds; ask for fewer tokens."}
             news = race.drain()
             if news or time.monotonic() - quiet > IDLE:
                 quiet = time.monotonic()

@@ -35,7 +35,7 @@ def build_chat(engine: Engine, line: Line) -> None:
                 yield with_turn(message, talk), *[gr.skip()] * 4
             yield gr.skip(), talk, gr.skip(), *buttons(running=False)
         except SpectraError as error:
-            yield refusal(error), gr.skip(), gr.skip(), *buttons(running=False)
+            yield refusal(error), gr.skip(), fields[0], *buttons(running=False)
 
     def with_turn(message: Event | None, talk: Conversation) -> Any:
         """On the wire each message names its turn, and an end has the estimate."""
