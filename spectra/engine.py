@@ -29,9 +29,9 @@ MEASURED_CONTEXT = 256
 class Engine:
     """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
-    methods: preset name -> one line for people, of those that run here. cost: T(q), rows of (query tokens, measured seconds of one forward
-    pass). plain: what plain decoding was last measured at, (tokens a second with the prefill left out, tokens of
-    context). lend: wraps whatever decodes, for a place that lends its GPU by the call.
+    methods: preset name -> one line for people, of those that run here. cost: T(q), rows of (query tokens, measured
+    seconds of one forward pass). plain: what plain decoding was last measured at, (tokens a second with the prefill
+    left out, tokens of context). lend: wraps whatever decodes, for a place that lends its GPU by the call.
     """
 
     def __init__(self, target: HuggingFaceTarget, lend: Lend | None = None) -> None:
