@@ -12,6 +12,7 @@ from words import letters
 from spectra.datastore import score
 from spectra.datastore.__main__ import main
 from spectra.datastore.card import read_card, seal
+from spectra.datastore.index import ARRAYS, TRIE
 from spectra.datastore.sources import digest, read_sources
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
@@ -92,7 +93,7 @@ def test_another_tokenizer_is_refused_naming_both(run, store, tmp_path):
         assert err.count("\n") == 1
 
 
-FILES = ("contexts.marisa", "corpus.npy", "counts.npy", "sources.npy", "starts.npy", "successors.npy", "texts.npy")
+FILES = ("corpus.npy", "sources.npy", "texts.npy", TRIE, *ARRAYS)
 
 
 @pytest.mark.parametrize("name", FILES)

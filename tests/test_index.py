@@ -143,3 +143,15 @@ def test_the_store_with_the_longest_match_answers_and_equal_ones_add_up(tmp_path
     assert successors(stores, [9]) == (0, 0, [])
     assert [node.token for node in continuations(stores, [9, 2], 3)] == [3, 5, 6]
     assert continuations([], [1], 3) == []
+
+
+def test_more_successors_than_a_byte_counts_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="255"):
+        build_index([[1, 2]], tmp_path, vocabulary=WORDS, successors=256)
+
+
+def test_runs_are_found_across_blocks(tmp_path):
+    texts = [[first, second] for first in range(60) for second in range(first % 5 + 1)]
+    store = open_index(tmp_path, texts, order=1, most=255)
+    for first in range(60):
+        assert store.successors([first]) == (1, first % 5 + 1, [(second, 1) for second in range(first % 5 + 1)])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectra.cli import Parser, number
-from spectra.datastore.commands import run_add, run_build, run_inspect, run_query, run_selftext, run_verify
+from spectra.datastore.commands import run_add, run_build, run_inspect, run_query, run_selftext, run_speed, run_verify
 from spectra.datastore.hub import RECIPES
 from spectra.datastore.settings import KEEP, BuildSettings
 from spectra.errors import SpectraError
@@ -21,7 +21,7 @@ PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, std
 
 def build_parser() -> Parser:
     parser = Parser(prog=PROGRAM, description="Datastores for SPECTRA-RETRIEVAL.")
-    names = "{build,recipe,add,inspect,query,verify,selftext}"
+    names = "{build,recipe,add,inspect,query,verify,speed,selftext}"
     commands = parser.add_subparsers(dest="command", required=True, metavar=names)
     build = commands.add_parser("build", help="a corpus to a datastore")
     build.add_argument("--corpus", nargs="+", required=True, metavar="PLACE", help=PLACES)
@@ -49,6 +49,9 @@ def build_parser() -> Parser:
     query.add_argument("--top", type=number(int), default=8, help="continuations (default: 8)")
     verify = commands.add_parser("verify", help="check every byte; exit code 1 with what is wrong")
     verify.add_argument("store", type=Path, metavar="STORE")
+    speed = commands.add_parser("speed", help="time to open and to answer, and memory")
+    speed.add_argument("store", type=Path, metavar="STORE")
+    speed.add_argument("--queries", type=number(int), default=5000, help="random places of the corpus (default: 5000)")
     for one in (query, verify):
         _add_model(one)
     _add_selftext(commands.add_parser("selftext", help="the model's own answers to prompts, as jsonl"))
@@ -117,7 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code (2 with one line for bad input)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = build_parser().parse_args(given)
-    readers = {"inspect": run_inspect, "query": run_query, "verify": run_verify, "selftext": run_selftext}
+    readers = {
+        "inspect": run_inspect,
+        "query": run_query,
+        "verify": run_verify,
+        "speed": run_speed,
+        "selftext": run_selftext,
+    }
     try:
         if chosen.command in readers:
             return readers[chosen.command](chosen)

@@ -18,6 +18,7 @@ from spectra.datastore.progress import bar
 from spectra.datastore.query import query
 from spectra.datastore.settings import KEEP, BuildSettings
 from spectra.datastore.sources import list_sha256, read_hashes
+from spectra.datastore.speed import measure
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
 from spectra.settings import check_number
@@ -174,3 +175,9 @@ def quiet() -> None:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+
+
+def run_speed(chosen: argparse.Namespace) -> int:
+    for line in measure(chosen.store, chosen.queries).lines():
+        print(line)
+    return 0

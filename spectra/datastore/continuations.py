@@ -1,9 +1,9 @@
 """Stores to a tree of likely continuations, likeliest first. No torch, no files."""
 
-import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from heapq import heappop, heappush
+from typing import NamedTuple, Protocol
 
 SMALLEST = 0.02
 """Chance under which a continuation is not worth listing."""
@@ -20,8 +20,7 @@ class Counted(Protocol):
     def successors(self, context: Sequence[int]) -> tuple[int, int, list[tuple[int, int]]]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One token of a continuation tree.
 
     parent: index of the node before it, -1 right after the context. chance: of its whole path, from the counts. rank: 0
@@ -46,22 +45,23 @@ def continuations(stores: Sequence[Counted], context: Sequence[int], most: int) 
     nodes: list[Node] = []
     waiting: list[tuple[float, int, Node, tuple[int, ...]]] = []
     order = max((store.order for store in stores), default=0)
+    ask = stores[0].successors if len(stores) == 1 else partial(successors, stores)
 
     def offer(parent: int, chance: float, before: tuple[int, ...]) -> None:
-        match, seen, pairs = successors(stores, before)
+        match, seen, pairs = ask(before)
         for rank, (token, count) in enumerate(pairs):
             path = chance * count / (seen + 1)
             if path < SMALLEST:
                 return
-            heapq.heappush(
-                waiting, (-path, len(nodes) * 256 + rank, Node(parent, token, path, rank, match, count, seen), before)
-            )
+            node = Node(parent, token, path, rank, match, count, seen)
+            heappush(waiting, (-path, len(nodes) * 256 + rank, node, before))
 
     offer(-1, 1.0, tuple(context[-order:]))
     while waiting and len(nodes) < most:
-        _, _, node, before = heapq.heappop(waiting)
+        _, _, node, before = heappop(waiting)
         nodes.append(node)
-        offer(len(nodes) - 1, node.chance, (*before, node.token)[-order:])
+        if len(nodes) < most:
+            offer(len(nodes) - 1, node.chance, (*before, node.token)[-order:])
     return nodes
 
 

@@ -13,14 +13,17 @@ import marisa_trie
 import numpy as np
 from numpy.typing import NDArray
 
-TRIE, STARTS, SUCCESSORS, COUNTS, TOTALS = (
-    "contexts.marisa",
-    "starts.npy",
+TRIE = "contexts.marisa"
+ARRAYS = BLOCKS, SIZES, TOTALS, SUCCESSORS, COUNTS = (
+    "blocks.npy",
+    "sizes.npy",
+    "totals.npy",
     "successors.npy",
     "counts.npy",
-    "totals.npy",
 )
-INDEX_FILES = (TRIE, STARTS, SUCCESSORS, COUNTS, TOTALS)
+"""Where every STRIDE-th context's successors start; how many each context has, and how often it was seen; the ids of
+all successors, and how often each followed."""
+STRIDE = 16
 MOST = 65535
 """Counts are kept in 16 bits; larger ones are scaled down together with their total."""
 
@@ -71,8 +74,11 @@ def build_index(
     """Write the index of `texts` (token ids) into `folder`, which must exist. The same texts give the same bytes.
 
     successors: how many a context keeps, the most frequent ones (ties: the lowest id). header: ids put before every
-    text, known but never predicted. banned: ids that are never predicted. Raises ValueError without any text.
+    text, known but never predicted. banned: ids that are never predicted. Raises ValueError without any text, and for
+    more than 255 successors.
     """
+    if not 1 <= successors <= np.iinfo(np.uint8).max:
+        raise ValueError(f"{successors} successors do not fit; keep 1 to 255")
     tokens, starts, first = _join(texts, header)
     kept = np.isin(tokens, np.fromiter(banned, np.int64, len(banned)), invert=True)
     kept[np.arange(len(tokens)) < first] = False
@@ -91,7 +97,8 @@ def build_index(
     ordered[rows] = np.concatenate([level.tokens for level in levels])
     counts[rows] = np.concatenate([level.counts for level in levels])
     scale = np.maximum(1, -(-totals // MOST))
-    np.save(folder / STARTS, offsets.astype(np.uint32 if offsets[-1] < 1 << 32 else np.uint64))
+    np.save(folder / BLOCKS, offsets[:-1:STRIDE].astype(np.uint32 if offsets[-1] < 1 << 32 else np.uint64))
+    np.save(folder / SIZES, sizes.astype(np.uint8))
     np.save(folder / SUCCESSORS, ordered.astype(token_type(vocabulary)))
     np.save(folder / COUNTS, np.maximum(1, counts // np.repeat(scale, sizes)).astype(np.uint16))
     np.save(folder / TOTALS, (totals // scale).astype(np.uint16))

@@ -13,7 +13,7 @@ import numpy as np
 
 from spectra.datastore.card import read_card
 from spectra.datastore.continuations import Node, continuations
-from spectra.datastore.index import COUNTS, STARTS, SUCCESSORS, TOTALS, TRIE
+from spectra.datastore.index import ARRAYS, STRIDE, TRIE
 from spectra.errors import SpectraError
 
 
@@ -26,13 +26,14 @@ class Store:
         try:
             self.order = int(card["index"]["order"])
             self._trie = marisa_trie.BinaryTrie().mmap(str(folder / TRIE))
-            self._starts, self._tokens, self._counts, self._totals = (
-                np.load(folder / name, mmap_mode="r", allow_pickle=False)
-                for name in (STARTS, SUCCESSORS, COUNTS, TOTALS)
+            self._blocks, self._sizes, self._totals, self._tokens, self._counts = (
+                memoryview(np.load(folder / name, mmap_mode="r", allow_pickle=False))  # several times as quick to index
+                for name in ARRAYS
             )
-            whole = len(self._starts) == len(self._totals) + 1 == len(self._trie) + 1
-            whole = whole and len(self._tokens) == len(self._counts) == int(self._starts[-1])
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+            whole = len(self._trie) == len(self._sizes) == len(self._totals)
+            whole = whole and len(self._blocks) == -(-len(self._sizes) // STRIDE)
+            whole = whole and len(self._tokens) == len(self._counts) == sum(self._run(len(self._sizes) - 1))
+        except (OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
             raise SpectraError("datastore", f"{folder} cannot be read ({error}); build it again") from error
         if not whole:
             raise SpectraError("datastore", f"{folder}: its index files do not fit together; build it again")
@@ -65,9 +66,15 @@ class Store:
             return 0, 0, []
         key = found[-1]
         place = self._trie.key_id(key)
-        begin, end = self._starts[place : place + 2].tolist()
+        begin, size = self._run(place)
+        end = begin + size
         pairs = zip(self._tokens[begin:end].tolist(), self._counts[begin:end].tolist(), strict=True)
-        return len(key) // 4, int(self._totals[place]), list(pairs)
+        return len(key) // 4, self._totals[place], list(pairs)
+
+    def _run(self, place: int) -> tuple[int, int]:
+        """Where the successors of a context start, and how many it has."""
+        block = place // STRIDE
+        return self._blocks[block] + sum(self._sizes[block * STRIDE : place]), self._sizes[place]
 
     def continuations(self, context: Sequence[int], most: int) -> list[Node]:
         """This store's tree of likely continuations, see `continuations`."""
