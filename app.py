@@ -12,6 +12,7 @@ from spectra.errors import SpectraError
 from visual.page import build_page
 from visual.serve import launch_options
 
+DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no package with the embedded one
 WAITING = 16
 LENT_SECONDS = 120
 
@@ -20,7 +21,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--model",
-        default=os.environ.get("MODEL") or EMBEDDED,
+        default=os.environ.get("MODEL") or None,
         help="a Hugging Face id, a folder or embedded; several with commas between are offered to choose from",
     )
     parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"))
@@ -44,12 +45,12 @@ def main() -> None:
     try:
         if options.mcp and find_spec("mcp") is None:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
-        models = [name.strip() for name in options.model.split(",") if name.strip()]
-        engine = Engine.load(*models, lend=lender())
+        models = [name.strip() for name in (options.model or "").split(",") if name.strip()]
+        engine = Engine.load(*(models or DEFAULTS), lend=lender())
+        engine.models = models or [engine.chosen]
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None
-    for problem in engine.problems:
-        print(f"warning: model: {problem}", file=sys.stderr)
+    print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     page = build_page(engine, waiting=WAITING).queue(max_size=8 * WAITING)
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
 

@@ -1,4 +1,4 @@
-"""`python tests/screenshots.py`: every tab on the embedded model, as docs/<tab>-light.png and docs/<tab>-dark.png.
+"""`PYTHONPATH=. python tests/screenshots.py`: every tab on the embedded model, as docs/<tab>-light.png and -dark.png.
 
 Not a test: run it when the page has changed, on a machine that has nothing else to do.
 """
