@@ -145,7 +145,7 @@ class Engine:
             raise SpectraError("store", "that datastore is not there; choose one of the list")
         language = Language(self.target.tokenizer, self.model)
         return [
-            {"text": one.text, "count": one.node.count, "chance": one.node.chance, "match": one.node.match}
+            {"text": one.text, "count": one.node.times, "chance": one.node.chance, "match": one.node.match}
             for one in query(found, language, text, most)
         ]
 

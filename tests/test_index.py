@@ -128,7 +128,7 @@ def test_continuations_are_a_tree_with_chances_that_only_fall(tmp_path):
     for place, node in enumerate(nodes):
         before = nodes[node.parent].chance if node.parent >= 0 else 1.0
         assert node.parent < place
-        assert node.chance == pytest.approx(before * node.count / (node.seen + 1))
+        assert node.chance == pytest.approx(before * node.times / (node.seen + 1))
     assert [node.chance for node in nodes] == sorted((node.chance for node in nodes), reverse=True)
     assert len({(node.parent, node.token) for node in nodes}) == len(nodes)
 

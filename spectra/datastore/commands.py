@@ -92,7 +92,7 @@ def run_query(chosen: argparse.Namespace) -> int:
     found = query(store, language, chosen.text, chosen.top)
     for one in found:
         node = one.node
-        print(f"{node.chance:.2f}  {node.count}/{node.seen} after {node.match} tokens  {one.text!r}")
+        print(f"{node.chance:.2f}  {node.times}/{node.seen} after {node.match} tokens  {one.text!r}")
     if not found:
         print(f"{store.card['name']} knows nothing that follows this text", file=sys.stderr)
     return 0

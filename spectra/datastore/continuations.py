@@ -5,7 +5,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
-SMALLEST = 0.02
+SMALLEST = 0.03
 """Chance under which a continuation is not worth listing."""
 
 
@@ -24,7 +24,7 @@ class Node(NamedTuple):
     """One token of a continuation tree.
 
     parent: index of the node before it, -1 right after the context. chance: of its whole path, from the counts. rank: 0
-    for the most frequent after its parent. match: context tokens that the lookup matched. count: how often it followed.
+    for the most frequent after its parent. match: context tokens that the lookup matched. times: how often it followed.
     seen: how often the context was seen.
     """
 
@@ -33,7 +33,7 @@ class Node(NamedTuple):
     chance: float
     rank: int
     match: int
-    count: int
+    times: int
     seen: int
 
 

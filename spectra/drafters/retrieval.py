@@ -43,7 +43,8 @@ class Retrieval:
 class PaperRetrieval(Retrieval):
     """The paper's guesses: whole continuations of N - 1 tokens, as many as CORE left of the limit G.
 
-    core: the drafter asked before this one, None for SPECTRA-RETRIEVAL alone. A lookup matches two tokens at least.
+    core: the drafter asked before this one, None for SPECTRA-RETRIEVAL alone. A lookup matches two tokens at least; the
+    likeliest first token comes first with all its branches.
     """
 
     LEAST = 2
@@ -57,7 +58,7 @@ class PaperRetrieval(Retrieval):
         core: SpectraCore | None = None,
         banned: Collection[int] = (),
     ) -> None:
-        super().__init__(stores, most=guesses * width, banned=banned)
+        super().__init__(stores, most=2 * guesses * width, banned=banned)
         self.guesses = guesses
         self.width = width
         self.core = core
@@ -66,22 +67,20 @@ class PaperRetrieval(Retrieval):
         left = self.guesses if self.core is None else self.core.left
         if left == 0:
             return
-        paths: list[tuple[int, ...] | None] = []
-        inner: set[tuple[int, ...]] = set()
-        for node in continuations(self.stores, tokens, self.most):
+        nodes = continuations(self.stores, tokens, self.most)
+        paths: list[tuple[int, ...] | None] = []  # places in `nodes` from the context down, None where it must not go
+        for place, node in enumerate(nodes):
             before = () if node.parent < 0 else paths[node.parent]
-            if before is None or node.match < self.LEAST or len(before) == self.width or node.token in self.banned:
-                paths.append(None)
-                continue
-            inner.add(before)
-            paths.append((*before, node.token))
-        leaves = [path for path in paths if path is not None and path not in inner]
+            usable = before is not None and node.match >= self.LEAST and node.token not in self.banned
+            paths.append((*before, place) if usable and before is not None and len(before) < self.width else None)
+        inner = {path[:-1] for path in paths if path is not None}
+        leaves = sorted(path for path in paths if path is not None and path not in inner)
         for rank, path in enumerate(leaves[:left]):
-            tree.insert(Guess(path, Source.RETRIEVAL, rank))
+            tree.insert(Guess(tuple(nodes[place].token for place in path), Source.RETRIEVAL, rank))
 
 
 def confidence(node: Node) -> int:
     """1-3: the only token that ever followed, seen once, two or three times, more often; 4-9: by its share, halving."""
-    if node.count >= node.seen:
+    if node.times >= node.seen:
         return 1 if node.seen == 1 else 2 if node.seen < 4 else 3
-    return 4 + min(5, int(math.log2(node.seen / node.count)))
+    return 4 + min(5, int(math.log2(node.seen / node.times)))
