@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from spectra.datastore.language import Language
@@ -99,8 +100,7 @@ class Engine:
         """Measure plain decoding over a few tokens after `context` of them. Raises TargetBusyError while one runs."""
         context = max(8, context)
         steps = self.run([0] * context, "autoregressive", limits=Limits(MEASURED_TOKENS))
-        seconds = sum(step.seconds for step in steps)
-        self.plain = (MEASURED_TOKENS / seconds, context)
+        self.plain = (1 / median(step.seconds for step in steps), context)  # one slow step says nothing of the model
         return self.plain
 
     def answer(
