@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from laws import PAIRS, distinct, hubbed, independent, output_law, plausibility, random_pairs
 
 from spectra.rules.chain import Chain
 from spectra.rules.draws import sample, softmax, top, without
@@ -11,7 +12,6 @@ from spectra.rules.multistep import MultiStep, WithoutReplacement
 from spectra.rules.naive import Naive
 from spectra.rules.protocol import Verdict, accept
 from spectra.rules.spechub import SpecHub
-from tests.laws import PAIRS, distinct, hubbed, independent, output_law, plausibility, random_pairs
 
 DRAWS = 100_000
 UNLIKELY = 1e-4  # seeds are fixed: a right rule passes for good, a wrong one has a p-value of nothing

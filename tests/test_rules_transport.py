@@ -5,6 +5,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
+from laws import PAIRS, distinct, hubbed, independent, output_law, random_pairs
 from scipy.optimize import linprog
 
 from spectra.errors import SpectraError
@@ -12,7 +13,6 @@ from spectra.rules.multistep import MultiStep, WithoutReplacement
 from spectra.rules.protocol import Verdict
 from spectra.rules.spechub import SpecHub
 from spectra.rules.transport import Transport, solve
-from tests.laws import PAIRS, distinct, hubbed, independent, output_law, random_pairs
 
 EXACTLY = {"presolve": False, "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

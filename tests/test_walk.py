@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from laws import plausibility
 
 from spectra.guess import Source
 from spectra.rules.chain import Chain
@@ -15,7 +16,6 @@ from spectra.rules.protocol import Verdict
 from spectra.rules.spechub import SpecHub
 from spectra.tree import ROOT, TokenTree
 from spectra.walk import grow_rule, walk_rule
-from tests.laws import plausibility
 
 SIZE, LENGTH, OUTPUTS, UNLIKELY = 3, 3, 100_000, 1e-4
 LAWS = list(product(range(SIZE), repeat=LENGTH))

@@ -17,6 +17,7 @@ from spectra.bench.recordings import add_replay_arguments as replay_arguments
 from spectra.bench.recordings import run_record, run_replay
 from spectra.bench.run import run_timing
 from spectra.bench.sweep import RANGES, run_sweep
+from spectra.bench.toy import run_toy
 from spectra.bench.values import names
 from spectra.cli import Parser, add_model_arguments, number
 from spectra.errors import SpectraError
@@ -72,6 +73,11 @@ def build_parser() -> Parser:
     prompts = commands.add_parser("prompts", help="sha256 of every prompt in lower case with single spaces")
     prompts.set_defaults(go=run_prompts)
     prompts.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
+    toy = commands.add_parser("toy", help="acceptance of two drafts by rule, on made-up distributions (SpecHub)")
+    toy.set_defaults(go=run_toy)
+    toy.add_argument("--pairs", type=number(int), default=100)
+    toy.add_argument("--seed", type=number(int), default=0)
+    toy.add_argument("--out", type=Path, metavar="DIR", help="write toy.md there")
     return parser
 
 
