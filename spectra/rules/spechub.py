@@ -16,11 +16,12 @@ from spectra.rules.protocol import Verdict, check_count
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How the pairs' mass is shared out. All [V] arrays are zero at the hub.
+    """How the pairs' mass is shared out. All arrays are [V] and zero at the hub.
 
-    leading, following: mass of the pairs (i, a) and (a, i). from_leading, from_following: what i takes of each.
-    hub_leading, hub_following: what the hub takes of the pairs (a, i) and (i, a) together; spare_leading and
-    spare_following: what was left for it there. missing: [V], what of p no pair could give.
+    leading, following: mass of the pairs (i, a), where i leads, and (a, i), where it follows. from_leading,
+    from_following: what i takes of each. spare_leading, spare_following: what is left in all the pairs where the hub
+    leads, and in those where it follows; hub_leading, hub_following: what it takes of that. missing: what of p no pair
+    could give.
     """
 
     hub: int
