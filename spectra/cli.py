@@ -75,6 +75,13 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     parser.add_argument("--dtype", default="auto", help="auto, bf16, fp16 or fp32")
     parser.add_argument("--numerics", default="auto", help="auto, exact or fast")
+    parser.add_argument(
+        "--datastore",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="retrieve from this store (may be repeated; default: the ones that come with the project and fit)",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -149,7 +156,13 @@ def quiet_target(chosen: argparse.Namespace) -> Any:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    return load_target(chosen.model, device=chosen.device, dtype=chosen.dtype, numerics=chosen.numerics)
+    return load_target(
+        chosen.model,
+        device=chosen.device,
+        dtype=chosen.dtype,
+        numerics=chosen.numerics,
+        datastores=chosen.datastore,
+    )
 
 
 def finish(answer: Recording) -> Recording:
