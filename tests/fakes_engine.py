@@ -68,7 +68,7 @@ class FakeAnswer:
     pace: float
     guesses: bool
     closed: bool = False
-    threads: set[int] = field(default_factory=set)
+    threads: set[threading.Thread] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[tuple[StepTrace, list[tuple[int, str]]]]:
         script = split(SCRIPT)
@@ -80,7 +80,7 @@ class FakeAnswer:
             if self.closed:
                 return
             time.sleep(self.pace)
-            self.threads.add(threading.get_ident())
+            self.threads.add(threading.current_thread())
             step = self._step(total, done, dice)
             done += len(step.tokens)
             pieces = []

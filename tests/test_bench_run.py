@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from tiny import COST, make, model_of
 from words import tokenizer
 
@@ -58,8 +59,12 @@ class TestTurns:
 class TestRun:
     @pytest.fixture(scope="class")
     def ran(self, tmp_path_factory):
-        out = tmp_path_factory.mktemp("run")
-        return out, run_methods(tiny_target(), PROMPTS, METHODS, out, JOB, repeats=2)
+        out, threads = tmp_path_factory.mktemp("run"), torch.get_num_threads()
+        torch.set_num_threads(1)  # as in the tests: rows record it
+        try:
+            return out, run_methods(tiny_target(), PROMPTS, METHODS, out, JOB, repeats=2)
+        finally:
+            torch.set_num_threads(threads)
 
     def test_one_row_a_prompt_method_and_repeat_with_every_field(self, ran):
         out, rows = ran

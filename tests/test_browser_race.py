@@ -1,6 +1,5 @@
 """The Race tab in a real browser: a scripted engine for speed, and one race of the embedded model."""
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -130,7 +129,9 @@ def test_closing_the_page_ends_the_decoding(fake: tuple[FakeEngine, str], visit:
             break
         time.sleep(0.1)
     assert answer.closed and len(answer.trace.tokens) < 2000
-    assert not [thread for thread in threading.enumerate() if thread.ident in answer.threads]
+    for thread in answer.threads:
+        thread.join(10)
+    assert not [thread for thread in answer.threads if thread.is_alive()]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -87,7 +87,9 @@ def test_ten_visitors_at_once_get_their_own_text_and_leave_no_thread(served: tup
     pairs = zip(engine.answers[before::2], engine.answers[before + 1 :: 2], strict=True)
     assert all(a.trace.prompt == b.trace.prompt for a, b in pairs)
     decoded = {thread for answer in engine.answers for thread in answer.threads}
-    assert not [thread for thread in threading.enumerate() if thread.ident in decoded and thread.is_alive()]
+    for thread in decoded:
+        thread.join(10)
+    assert not [thread for thread in decoded if thread.is_alive()]
 
 
 def test_a_call_that_is_cancelled_ends_its_decoding(served: tuple[FakeEngine, str]) -> None:

@@ -56,7 +56,7 @@ def test_plain_is_measured_first_and_alone() -> None:
     assert [answer.trace.method for answer in engine.answers] == ["autoregressive", "spectra"]
     assert all(answer.closed for answer in engine.answers)
     assert len(engine.answers[0].threads | engine.answers[1].threads) == 1
-    assert threading.get_ident() not in engine.answers[0].threads
+    assert threading.current_thread() not in engine.answers[0].threads
 
 
 def test_a_snapshot_equals_the_deltas() -> None:
