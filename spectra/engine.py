@@ -114,8 +114,8 @@ class Engine:
         seed: int = 0,
     ) -> Recording:
         """Start an answer; iterate it to decode. Raises SpectraError for bad input."""
-        sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
-        return self._record([{"role": "user", "content": prompt}], method, sampling, max_new_tokens)
+        asked = [{"role": "user", "content": prompt}]
+        return self.chat(asked, method, max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, seed=seed)
 
     def chat(
         self,

@@ -16,6 +16,7 @@ from spectra.target.protocol import Target
 
 BUILD = "python -m spectra.datastore build --corpus FILES --out datastores/NAME"
 REST_NODES = 64
+RETRIEVAL_NODES = 64
 LOOKAHEAD_NODES = 119
 
 
@@ -50,19 +51,10 @@ def paper(*, core: bool = True, refined: bool = True) -> Callable[[Target, int |
     return build
 
 
-def alone(most_nodes: int) -> Callable[[Target, int | None, int], Method]:
-    """RETRIEVAL with as many nodes as pay."""
-
-    def build(target: Target, nodes: int | None, seed: int) -> Method:
-        most = min(nodes or most_nodes, target.widest - 1)
-        return Method(
-            "",
-            [Retrieval(need_stores(target), banned=target.eos)],
-            AdaptiveBudget(target.cost, most),
-            most,
-        )
-
-    return build
+def retrieval(target: Target, nodes: int | None, seed: int) -> Method:
+    """RETRIEVAL alone, with as many nodes as pay."""
+    most = min(nodes or RETRIEVAL_NODES, target.widest - 1)
+    return Method("", [Retrieval(need_stores(target), banned=target.eos)], AdaptiveBudget(target.cost, most), most)
 
 
 def rest(target: Target, nodes: int | None, seed: int) -> Method:
@@ -92,7 +84,7 @@ def improved(
 
 
 STORED: dict[str, Preset] = {
-    "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", alone(64)),
+    "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),
     "spectra-paper": Preset("SPECTRA as printed: CORE and RETRIEVAL, N=5, W=15, G=15", paper()),
     "spectra-paper-retrieval": Preset("SPECTRA-RETRIEVAL as printed, without CORE", paper(core=False)),
     "spectra-paper-retrieval-no-ppl": Preset(

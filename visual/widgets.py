@@ -9,6 +9,7 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual.engine import PLAIN, Engine
 from visual.events import Event, harmless, send
+from visual.examples import EXAMPLES
 from visual.line import Line
 from visual.names import choices
 from visual.race import Race, explain, stream
@@ -55,6 +56,13 @@ def refusal(error: BaseException) -> str:
 def buttons(*, running: bool) -> tuple[Any, Any]:
     """Start and Stop, of which one is of use."""
     return gr.update(interactive=not running), gr.update(interactive=running)
+
+
+def prompt_box(elem_id: str) -> gr.Textbox:
+    """Where the prompt is written; it opens on the first example."""
+    return gr.Textbox(
+        EXAMPLES[0].prompt, label="Prompt", lines=1, max_lines=6, elem_id=elem_id, container=False, scale=1
+    )
 
 
 def stop_button(name: str) -> gr.Button:

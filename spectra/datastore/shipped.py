@@ -32,6 +32,6 @@ def stores_for(
         stores.append(store)
     if any(store.refined for store in stores):
         return stores
-    shipped = [card.parent for card in sorted(folder.glob(f"*/{FILE}"))]
-    fitting = [Store.open(place) for place in shipped if read_card(place)["tokenizer_sha256"] == sha256]
+    shipped = [(file.parent, read_card(file.parent)) for file in sorted(folder.glob(f"*/{FILE}"))]
+    fitting = [Store(place, card) for place, card in shipped if card["tokenizer_sha256"] == sha256]
     return stores + [store for store in fitting if store.refined]

@@ -9,12 +9,11 @@ from spectra.errors import SpectraError
 from visual.compare import comparison_dict, rows
 from visual.engine import PLAIN, Engine
 from visual.events import Event, encode, send
-from visual.examples import EXAMPLES
 from visual.form import Request
 from visual.line import Line
 from visual.names import choices, short
 from visual.race import Race, stream
-from visual.widgets import PRIVATE, RUN, buttons, number_fields, refusal, stop_button, wire
+from visual.widgets import PRIVATE, RUN, buttons, number_fields, prompt_box, refusal, stop_button, wire
 
 CHOSEN = 4
 Update = tuple[Any, ...]
@@ -54,15 +53,7 @@ def build_compare(engine: Engine, line: Line) -> None:
     named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]
     with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
-            prompt = gr.Textbox(
-                EXAMPLES[0].prompt,
-                label="Prompt",
-                lines=1,
-                max_lines=6,
-                elem_id="field-compare-prompt",
-                container=False,
-                scale=1,
-            )
+            prompt = prompt_box("field-compare-prompt")
             go = gr.Button("Compare", elem_id="compare-go", elem_classes="go", scale=0, min_width=96)
             halt = stop_button("compare-stop")
         methods = gr.CheckboxGroup(

@@ -17,7 +17,19 @@ from visual.names import short
 from visual.permalink import fields_of
 from visual.race import Race
 from visual.racefile import RaceFile, race_dict, shipped
-from visual.widgets import PRIVATE, RUN, buttons, fill, method_field, number_fields, refusal, relay, stop_button, wire
+from visual.widgets import (
+    PRIVATE,
+    RUN,
+    buttons,
+    fill,
+    method_field,
+    number_fields,
+    prompt_box,
+    refusal,
+    relay,
+    stop_button,
+    wire,
+)
 
 Update = tuple[Any, ...]
 
@@ -77,15 +89,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     memory = gr.State()
     with gr.Column(elem_id="ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
-            prompt = gr.Textbox(
-                EXAMPLES[0].prompt,
-                label="Prompt",
-                lines=1,
-                max_lines=6,
-                elem_id="field-prompt",
-                container=False,
-                scale=1,
-            )
+            prompt = prompt_box("field-prompt")
             go = gr.Button("Race", elem_id="go", elem_classes="go", variant="primary", scale=0, min_width=96)
             halt = stop_button("stop")
         with gr.Row(elem_classes="ask-settings"):
