@@ -13,10 +13,10 @@ from spectra.drafters.lookahead import Lookahead
 from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.drafters.protocol import Drafter
 from spectra.drafters.recycling import Recycling
-from spectra.preset import Method, Preset
+from spectra.preset import Build, Method, Preset
+from spectra.settings import Sampling
 from spectra.target.protocol import Target
 
-Build = Callable[[Target, int | None, int], Method]
 Draft = Callable[[Target, int, int], Drafter]
 """(target, most guessed tokens a step, seed) -> drafter."""
 
@@ -67,8 +67,8 @@ def lookahead(window: int = 15, order: int = 5, guesses: int = 15) -> Build:
 def _fixed(size: int, draft: Draft, top: int = 0) -> Build:
     """size: guessed tokens a step. top: see `Method`."""
 
-    def build(target: Target, nodes: int | None, seed: int) -> Method:
+    def build(target: Target, nodes: int | None, sampling: Sampling) -> Method:
         most = min(size if nodes is None else nodes, size, target.widest - 1)
-        return Method("", [draft(target, most, seed)], FixedBudget(most), most, top)
+        return Method("", [draft(target, most, sampling.seed)], FixedBudget(most), most, top)
 
     return build

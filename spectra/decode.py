@@ -16,7 +16,6 @@ from spectra.settings import Limits, Sampling
 from spectra.target.protocol import Target
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import TokenTree
-from spectra.verify import walk
 
 
 def decode(
@@ -31,6 +30,8 @@ def decode(
 ) -> Iterator[StepTrace]:
     """Answer `prompt` (token ids), one `StepTrace` a forward pass. The tokens equal plain decoding's.
 
+    Above temperature 0 a method whose drafts carry probabilities has plain decoding's distribution instead.
+
     method: a preset name or a `Method` of your own (a fresh one: it learns as it goes). sampling: default greedy.
     limits: default 256 new tokens and the target's end-of-sequence ids. nodes: the most guessed tokens a step.
     session_options: handed to `target.start` (`processors=`: transformers logits processors).
@@ -39,7 +40,7 @@ def decode(
     sampling = sampling or Sampling()
     limits = limits or Limits(eos=target.eos)
     if isinstance(method, str):
-        method = make_method(method, target, nodes=nodes, seed=sampling.seed)
+        method = make_method(method, target, nodes=nodes, sampling=sampling)
     session = target.start(prompt, limits.max_new_tokens, method.most + 1, sampling, top=method.top, **session_options)
     try:
         tokens, produced, index, finish = list(prompt), 0, 0, ""
@@ -59,7 +60,7 @@ def decode(
             scored = session.score(tree, tokens)  # ONE forward pass
             clock.lap("forward")
 
-            path, picked = walk(tree, scored.pick)
+            path, picked = method.walk(tree, scored)
             emitted, finish = limits.cut(tokens, produced, picked)
             path = path[: len(emitted)]
             clock.lap("verify")

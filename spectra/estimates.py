@@ -69,6 +69,8 @@ GRADES = {
     Source.NGRAM: 5,
     Source.RECYCLED: 7,
     Source.AUTOMATON: 8,
+    Source.DRAFT: 2,
+    Source.SECOND: 2,
 }
 """The last grade of each source, counted from 0: its rank, or how many context tokens it matched."""
 BY_MATCH = frozenset({Source.BACKWARD, Source.NGRAM, Source.AUTOMATON})

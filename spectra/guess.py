@@ -5,7 +5,10 @@ from enum import StrEnum
 
 
 class Source(StrEnum):
-    """Where a token came from. `MODEL` is the target's own pick; every other source is a drafter's guess."""
+    """Where a token came from. `MODEL` is the target's own pick; every other source is a drafter's guess.
+
+    DRAFT and SECOND are draft models, the first and the second of a method's.
+    """
 
     MODEL = "model"
     FORWARD = "forward"
@@ -15,6 +18,8 @@ class Source(StrEnum):
     NGRAM = "ngram"
     RECYCLED = "recycled"
     AUTOMATON = "automaton"
+    DRAFT = "draft"
+    SECOND = "second"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """Named presets: what a method drafts with and how wide its steps may be. A dict, no registry."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 from spectra.baselines import baselines
 from spectra.budget import FixedBudget
+from spectra.drafted import DRAFTED
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.errors import SpectraError
-from spectra.preset import Method, Preset
-from spectra.settings import check_number
+from spectra.preset import Build, Method, Preset
+from spectra.settings import Sampling, check_number
 from spectra.stored import STORED, improved
 from spectra.target.protocol import StepCost, Target
 
@@ -19,15 +19,23 @@ MOST_NODES = 64
 """The most guessed tokens a step of an adaptive method, where the user names no number."""
 
 
-def make_method(name: str, target: Target, *, nodes: int | None = None, seed: int = 0) -> Method:
-    """A fresh `Method`. nodes: the most guessed tokens a step. Raises SpectraError for an unknown name or bad count."""
+def make_method(name: str, target: Target, *, nodes: int | None = None, sampling: Sampling | None = None) -> Method:
+    """A fresh `Method` for one answer. nodes: the most guessed tokens a step. sampling: the answer's, default greedy.
+
+    Raises SpectraError for an unknown name, a bad count, or a datastore or draft model that is not there.
+    """
     if name not in METHODS:
         raise SpectraError("method", f"{name!r} is unknown; choose one of {', '.join(METHODS)}")
     if nodes is not None:
         check_number("nodes", nodes, 1, 1024, whole=True)
-    method = METHODS[name].build(target, nodes, seed)
+    method = METHODS[name].build(target, nodes, sampling or Sampling())
     method.name = name
     return method
+
+
+def redraws(name: str, sampling: Sampling) -> bool:
+    """Whether the preset may write another text than plain decoding, of the same distribution."""
+    return not sampling.greedy and name in METHODS and METHODS[name].drawn
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
@@ -44,33 +52,33 @@ def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
     return max(range(POOL_WORTH[-1][0] + 1), key=rate)
 
 
-def _plain(target: Target, nodes: int | None, seed: int) -> Method:
+def _plain(target: Target, nodes: int | None, sampling: Sampling) -> Method:
     return Method("", [], FixedBudget(0), 0)
 
 
-def literal(settings: CoreSettings) -> Callable[[Target, int | None, int], Method]:
+def literal(settings: CoreSettings) -> Build:
     """The method as the paper prints it, with these settings: its own sizes, whatever they cost."""
 
-    def build(target: Target, nodes: int | None, seed: int) -> Method:
+    def build(target: Target, nodes: int | None, sampling: Sampling) -> Method:
         chosen = settings if target.trees else replace(settings, rows=0)
         width = chosen.order - 1
         full = chosen.rows * width + (chosen.guesses or 0) * width
         most = min(full if nodes is None else nodes, full, target.widest - 1)
-        drafter = SpectraCore(chosen, banned=target.eos, seed=seed)
+        drafter = SpectraCore(chosen, banned=target.eos, seed=sampling.seed)
         return Method("", [drafter], FixedBudget(most), most)
 
     return build
 
 
-def _core(target: Target, nodes: int | None, seed: int) -> Method:
+def _core(target: Target, nodes: int | None, sampling: Sampling) -> Method:
     most = min(nodes or MOST_NODES, target.widest - 1)
-    return improved(target, most, _rows(target, most), seed)
+    return improved(target, most, _rows(target, most), sampling.seed)
 
 
-def _spectra(target: Target, nodes: int | None, seed: int) -> Method:
+def _spectra(target: Target, nodes: int | None, sampling: Sampling) -> Method:
     most = min(nodes or MOST_NODES, target.widest - 1)
     stores = [store for store in target.stores if store.refined]
-    return improved(target, most, _rows(target, most), seed, stores=stores)
+    return improved(target, most, _rows(target, most), sampling.seed, stores=stores)
 
 
 def _rows(target: Target, most: int) -> int:
@@ -95,4 +103,5 @@ METHODS: dict[str, Preset] = {
     ),
     **STORED,
     **baselines(),
+    **DRAFTED,
 }

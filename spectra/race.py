@@ -69,6 +69,7 @@ def run_race(chosen: argparse.Namespace, target: Any) -> list[str]:
         plain, method = (Trace.from_dict(race[lane]) for lane in ("plain", "method"))
         base, ours = summarize(plain.steps), summarize(method.steps)
         same = "identical" if first_difference(plain.tokens, method.tokens) is None else "NOT identical"
+        same = "another draw" if method.settings["drawn"] else same
         lines.append(f"{path}: {speedup(base, ours):.2f}x, tau {ours.tau:.2f}, {ours.tokens} tokens, {same}")
     return lines
 

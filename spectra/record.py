@@ -6,6 +6,7 @@ from typing import Any
 
 from spectra.decode import decode
 from spectra.errors import SpectraError
+from spectra.methods import redraws
 from spectra.settings import Limits, Sampling
 from spectra.text import TextStream
 from spectra.trace import StepTrace, Trace
@@ -55,6 +56,7 @@ class Recording:
                 "repetition_penalty": sampling.repetition_penalty,
                 "seed": sampling.seed,
                 "nodes": nodes,
+                "drawn": redraws(method, sampling),
                 "raw": raw,
                 "turn": len(messages) // 2 + 1,
             },

@@ -8,7 +8,9 @@ is computed from its own row alone, in the same shape, so batch size cannot chan
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
@@ -52,6 +54,19 @@ def processors_of(sampling: Sampling) -> LogitsProcessorList:
     return chain
 
 
+def laws_of(
+    processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]]
+) -> list[NDArray[np.float64]]:
+    """The distribution [vocabulary] of each row of logits [rows, vocabulary] after the processors.
+
+    before: the tokens that led to each row, equally many (empty ones will do for processors that are `BLIND`).
+    """
+    scores = logits.float()
+    if processors:
+        scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
+    return list(torch.softmax(scores.double(), -1).cpu().numpy())
+
+
 class Chooser:
     """Turns the logits of one forward pass into picks, for one answer.
 
@@ -68,27 +83,34 @@ class Chooser:
 
     def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
         """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
+
+        def before(node: int) -> list[int]:
+            return [] if self.blind else [*tokens, *tree.path_tokens(node)]
+
+        def law(node: int) -> NDArray[np.float64]:
+            return self._law(logits[row_of[node]], before(node))
+
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
         extras = torch.cat([reads, self._top(logits)]) if self.top else reads
         if self.sampling.greedy and not self.processors:
             best = logits.max(-1).indices  # on a CPU in 16 bits argmax takes four times as long
             picked = torch.cat([best, extras]).tolist()  # the one copy to the host
             picks = {node: picked[row] for node, row in row_of.items()}
-            return Picks(picks.__getitem__, picks, *self._unpack(picked[len(logits) :], row_of, tree))
-        if self.blind and logits.device.type != "cpu":  # on the CPU a copy is free and unread rows are not worth it
+            return Picks(picks.__getitem__, law, picks, *self._unpack(picked[len(logits) :], row_of, tree))
+        walked_by_picks = self.blind and not tree.draws
+        if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
             drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
             both = torch.cat([torch.stack(drawn), extras]).tolist()
             picks = dict(zip(nodes, both, strict=False))
-            return Picks(picks.__getitem__, picks, *self._unpack(both[len(nodes) :], row_of, tree))
+            return Picks(picks.__getitem__, law, picks, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
-            before = [] if self.blind else [*tokens, *tree.path_tokens(node)]
-            walked[node] = int(self._pick(logits[row_of[node]], before, len(tokens) + tree.depths[node]))
+            walked[node] = int(self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node]))
             return walked[node]
 
-        return Picks(lazily, walked, *self._unpack(extras.tolist(), row_of, tree))
+        return Picks(lazily, law, walked, *self._unpack(extras.tolist(), row_of, tree))
 
     def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
         """row [vocabulary] -> the pick as a 0-d tensor. position: absolute, of the token being picked."""
@@ -99,6 +121,12 @@ class Chooser:
             return scores[0].argmax()
         noise = keyed_noise(self.sampling.seed, position, scores.shape[-1], scores.device)
         return (scores[0] - noise.log()).argmax()  # argmax of p / e, in logs
+
+    def _law(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:
+        """row [vocabulary] -> what `_pick` draws from; all of it on one token at temperature 0."""
+        if self.sampling.greedy:
+            return np.asarray(np.eye(1, len(row), int(self._pick(row, tokens, 0)))[0])
+        return laws_of(self.processors, row[None], [tokens])[0]
 
     def _reads(self, logits: torch.Tensor, asked: list[tuple[int, Collection[int]]]) -> torch.Tensor:
         """The most likely token of each asked row outside the set it must avoid, [len(asked)]."""
@@ -128,16 +156,23 @@ class Chooser:
 
 
 class Picks:
-    """The outcome of one pass (`Scored`): `pick(node)` for eligible nodes, `read(ticket)` for what the tree asked.
+    """The outcome of one pass (`Scored`): `pick(node)` for eligible nodes, `law(node)` for what they are drawn from,
+    `read(ticket)` for what the tree asked.
 
     known: picks that have been made, by node; all of them after a greedy pass. top: likely tokens of each scored node,
     best first; empty unless the chooser reads them.
     """
 
     def __init__(
-        self, pick: Callable[[int], int], known: dict[int, int], reads: dict[int, int], top: Mapping[int, Sequence[int]]
+        self,
+        pick: Callable[[int], int],
+        law: Callable[[int], NDArray[np.float64]],
+        known: dict[int, int],
+        reads: dict[int, int],
+        top: Mapping[int, Sequence[int]],
     ) -> None:
         self.pick = pick
+        self.law = law
         self.known = known
         self.top: Mapping[int, Sequence[int]] = top
         self._reads = reads

@@ -1,6 +1,6 @@
 """Presets that need a datastore: SPECTRA whole, RETRIEVAL alone, their literal forms, and REST."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spectra.baselines import lookahead
@@ -11,7 +11,8 @@ from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.protocol import Drafter
 from spectra.drafters.retrieval import PaperRetrieval, Retrieval
 from spectra.errors import SpectraError
-from spectra.preset import Method, Preset
+from spectra.preset import Build, Method, Preset
+from spectra.settings import Sampling
 from spectra.target.protocol import Target
 
 BUILD = "python -m spectra.datastore build --corpus FILES --out datastores/NAME"
@@ -32,14 +33,14 @@ def need_stores(target: Target, *, refined: bool = True) -> Sequence[Counted]:
     return found
 
 
-def paper(*, core: bool = True, refined: bool = True) -> Callable[[Target, int | None, int], Method]:
+def paper(*, core: bool = True, refined: bool = True) -> Build:
     """The paper's sizes: N=5, W=15, G=15; retrieval fills what CORE leaves of G."""
 
-    def build(target: Target, nodes: int | None, seed: int) -> Method:
+    def build(target: Target, nodes: int | None, sampling: Sampling) -> Method:
         settings = CoreSettings() if target.trees else CoreSettings(rows=0)
         width, guesses = settings.order - 1, settings.guesses or 0
         drafters: list[Drafter] = []
-        first = SpectraCore(settings, banned=target.eos, seed=seed) if core else None
+        first = SpectraCore(settings, banned=target.eos, seed=sampling.seed) if core else None
         if first is not None:
             drafters.append(first)
         stores = need_stores(target, refined=refined)
@@ -51,25 +52,25 @@ def paper(*, core: bool = True, refined: bool = True) -> Callable[[Target, int |
     return build
 
 
-def retrieval(target: Target, nodes: int | None, seed: int) -> Method:
+def retrieval(target: Target, nodes: int | None, sampling: Sampling) -> Method:
     """RETRIEVAL alone, with as many nodes as pay."""
     most = min(nodes or RETRIEVAL_NODES, target.widest - 1)
     return Method("", [Retrieval(need_stores(target), banned=target.eos)], AdaptiveBudget(target.cost, most), most)
 
 
-def rest(target: Target, nodes: int | None, seed: int) -> Method:
+def rest(target: Target, nodes: int | None, sampling: Sampling) -> Method:
     """REST (2311.08252): an unrefined store's most frequent continuations, 64 nodes, nothing on a miss."""
     most = min(nodes or REST_NODES, REST_NODES, target.widest - 1)
     stores = need_stores(target, refined=False)
     return Method("", [Retrieval(stores, most=most, banned=target.eos)], FixedBudget(most), most)
 
 
-def lookahead_rest(target: Target, nodes: int | None, seed: int) -> Method:
+def lookahead_rest(target: Target, nodes: int | None, sampling: Sampling) -> Method:
     """The naive union: Lookahead's window and guesses, then REST's, in the sizes they have alone or in proportion."""
     alone_nodes = LOOKAHEAD_NODES + REST_NODES
     most = min(alone_nodes if nodes is None else nodes, alone_nodes, target.widest - 1)
-    first = lookahead()(target, most * LOOKAHEAD_NODES // alone_nodes, seed)
-    second = rest(target, max(1, most - first.most), seed)
+    first = lookahead()(target, most * LOOKAHEAD_NODES // alone_nodes, sampling)
+    second = rest(target, max(1, most - first.most), sampling)
     return Method("", [*first.drafters, *second.drafters], FixedBudget(most), most)
 
 

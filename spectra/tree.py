@@ -3,9 +3,16 @@
 Node 0 is the root: the last committed token. A parent's index is always below its child's. Plain ints, no torch.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from spectra.guess import Guess, Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ROOT = 0
 
@@ -13,8 +20,8 @@ ROOT = 0
 class TokenTree:
     """A growing tree of guessed tokens.
 
-    merge: guesses without probabilities share nodes where they share a prefix (the default). Draws from a draft
-    distribution must not: a token drawn twice is two tests (`merge=False`).
+    merge: what shares a prefix shares nodes (the default). Draws from a draft distribution too, but a token drawn twice
+    is two tests: `draws` has it twice.
 
     Columns, one entry a node: `tokens`, `parents` (-1 for the root), `depths` (root 0), `sources` (every source that
     offered the node, the first gets the credit), `eligible` (may be accepted; candidate-pool rows may not be),
@@ -37,6 +44,8 @@ class TokenTree:
         """Bit mask a node: bit j is set when node j is an ancestor or the node itself."""
         self.reads: dict[int, tuple[int, Collection[int]]] = {}
         """Tickets of `ask`: (node, tokens its reading must avoid)."""
+        self.draws: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
+        """Under a node, the draws to be tested there, in order: (child, the distribution it was drawn from)."""
         self._child: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
@@ -114,13 +123,13 @@ class TokenTree:
         """Absolute position of every node, `base` being the root's."""
         return [base + depth for depth in self.depths]
 
-    def within(self, depth: int) -> "TokenTree":
+    def within(self, depth: int) -> TokenTree:
         """The part that is at most `depth` deep."""
         if max(self.depths) <= depth:
             return self
         return self.subset(node for node, at in enumerate(self.depths) if at <= depth)
 
-    def chain(self) -> "TokenTree":
+    def chain(self) -> TokenTree:
         """One eligible path from the root: at each node the most probable child, the first one where none is known."""
         nodes, parent = [], ROOT
         while children := [n for n in range(parent + 1, len(self)) if self.parents[n] == parent and self.eligible[n]]:
@@ -128,8 +137,11 @@ class TokenTree:
             nodes.append(parent)
         return self if len(nodes) == len(self) - 1 else self.subset(nodes)
 
-    def subset(self, nodes: Iterable[int]) -> "TokenTree":
-        """A tree of `nodes` only (the root always stays); every node's parent must be among them."""
+    def subset(self, nodes: Iterable[int]) -> TokenTree:
+        """A tree of `nodes` only (the root always stays); every node's parent must be among them.
+
+        Raises ValueError where it parts what was drawn at one place: which draws count must not depend on them.
+        """
         keep = sorted({ROOT, *nodes})
         place = {old: new for new, old in enumerate(keep)}
         small = TokenTree(self.tokens[ROOT], merge=self.merge)
@@ -147,6 +159,12 @@ class TokenTree:
             )
             small.sources[new] = self.sources[old]
             small.probability[new] = self.probability[old]
+        for parent, family in self.draws.items():
+            kept = [(place[child], q) for child, q in family if child in place]
+            if len(kept) == len(family):
+                small.draws[place[parent]] = kept
+            elif kept:
+                raise ValueError("what was drawn at one place stays or goes together")
         small.reads = {ticket: (place[n], avoid) for ticket, (n, avoid) in self.reads.items() if n in place}
         return small
 

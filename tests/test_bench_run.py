@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import COST, make, model_of
+from tiny import COST, make, model_of, target_of
 from words import tokenizer
 
 from spectra import Sampling
@@ -14,6 +14,7 @@ from spectra.bench.progress import Progress, clock
 from spectra.bench.rows import ROWS, SETTINGS, read_rows
 from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import Prompt
+from spectra.draft_model import DraftModel
 from spectra.errors import SpectraError
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.plan import Plan
@@ -143,6 +144,17 @@ class TestRun:
         rows = run_methods(tiny_target(), PROMPTS[1:2], METHODS, tmp_path, job)
         assert [row["identical"] for row in rows] == [True, True, True, None]
         assert rows[-1]["first_difference"] is None
+
+    def test_a_method_that_draws_its_own_text_is_not_compared(self, tmp_path):
+        target = tiny_target()
+        target.drafts = [DraftModel(target_of(model_of("llama", seed=3)))]
+        methods = ["draft-model", "specinfer-naive"]
+        for temperature, identical in ((0.0, [True, True, True]), (0.9, [True, None, True])):
+            job = replace(JOB, sampling=Sampling(temperature=temperature, seed=2), drafted=True)
+            rows = run_methods(target, PROMPTS[1:2], methods, tmp_path / str(temperature), job)
+            assert [row["identical"] for row in rows] == identical
+            assert rows[1]["drafts"] == [target.drafts[0].name]
+            assert rows[1]["offered"]["draft"] > 0
 
     def test_a_prompt_that_does_not_fit_is_left_out_with_a_note(self, tmp_path, capsys):
         target = tiny_target(max_position_embeddings=40)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import make
-from words import tokenizer
+from words import letters, tokenizer
 
 from spectra.cli import main
+from spectra.drafted import DRAFTED
 from spectra.methods import METHODS
 from spectra.stored import STORED
 from spectra.trace import Trace
@@ -34,6 +35,14 @@ def plain_folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("models") / "plain"
     make("llama", max_position_embeddings=400).save_pretrained(place)
     tokenizer(chat=False).save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory):
+    """A draft model's folder, without a tokenizer."""
+    place = tmp_path_factory.mktemp("models") / "small"
+    make("llama", 5, max_position_embeddings=400).save_pretrained(place)
     return str(place)
 
 
@@ -86,9 +95,39 @@ def test_the_last_line_says_identical(generate, method, sampling):
     assert "speedup" in err
 
 
-def test_every_method_gives_the_same_answer(generate):
-    answers = {generate("--method", method)[1] for method in METHODS if method not in STORED}
+def test_every_method_gives_the_same_answer(generate, draft):
+    answers = {generate("--method", method, "--draft", draft)[1] for method in METHODS if method not in STORED}
     assert len(answers) == 1
+
+
+def test_a_method_that_draws_its_own_text_says_so(generate, draft, tmp_path):
+    arguments = ("--method", "specinfer", "--draft", draft, "--draft", draft, "--baseline", "--seed", "7")
+    code, out, err = generate(*arguments, "--temperature", "1.5", "--json", str(tmp_path / "report.json"))
+    assert code == 0 and len(out.split("w")) > 20
+    assert err.splitlines()[-1].startswith("identical: not to be expected")
+    assert json.loads((tmp_path / "report.json").read_text())["identical"] is None
+    assert "  draft: " in err
+    assert generate(*arguments)[2].splitlines()[-1] == "identical: yes"
+
+
+@pytest.mark.parametrize("method", DRAFTED)
+def test_a_method_without_its_draft_model_says_so(generate, method):
+    code, out, err = generate("--method", method)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        "spectra: draft: no draft model fits tiny; name one that has its tokenizer with --draft PATH"
+    )
+
+
+def test_a_draft_model_that_does_not_fit_is_named(generate, tmp_path):
+    make("llama", vocab_size=99).save_pretrained(tmp_path / "large")
+    one_line(generate("--draft", str(tmp_path / "large")), "draft")
+    one_line(generate("--draft", str(tmp_path / "none")), "draft")
+    make("llama").save_pretrained(tmp_path / "other")
+    letters().save_pretrained(tmp_path / "other")
+    outcome = generate("--draft", str(tmp_path / "other"))
+    one_line(outcome, "draft")
+    assert "another tokenizer" in outcome[2]
 
 
 @pytest.mark.parametrize("method", STORED)

@@ -13,13 +13,14 @@ from reference import plain
 from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 
 from spectra import Limits, Sampling, decode
+from spectra.draft_model import DraftModel
 from spectra.drafters.anpd import Anpd
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.lookahead import Lookahead
 from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.drafters.recycling import Recycling
-from spectra.methods import METHODS
+from spectra.methods import METHODS, redraws
 
 CHUNKS = 10
 CLOSE = 1e-4
@@ -74,12 +75,13 @@ def random_baselines(dice, eos):
     return [make[name]() for name in names], names
 
 
-def random_method(dice, target, truth, prompt, eos):
+def random_method(dice, target, truth, prompt, sampling, eos):
     """(a method or preset name, nodes, what to call it)."""
     cost = dice.choice((None, COST, FREE))
     draw = dice.random()
     if draw < 0.25:
-        return dice.choice(list(METHODS)), dice.choice((None, None, 1, 5, 30)), "preset"
+        presets = [name for name in METHODS if not redraws(name, sampling)]
+        return dice.choice(presets), dice.choice((None, None, 1, 5, 30)), "preset"
     if draw < 0.5:
         drafters, names = random_baselines(dice, eos)
         return method_of(drafters, dice.choice((4, 30, 160)), cost, top=dice.choice((3, 8))), None, names
@@ -112,7 +114,8 @@ def check_case(number):
         target = target_of(model)
         noise = [dice.randrange(VOCABULARY) for _ in range(20)]
         target.stores = [TextStore([*prompt, *truth[: most // 2], *noise], refined=kind) for kind in (True, False)]
-        method, nodes, label = random_method(random.Random(recipe), target, truth, prompt, eos)
+        target.drafts = [DraftModel(target_of(model_of(kind, dtype, 1))) for kind in dice.sample(FAMILIES, 2)]
+        method, nodes, label = random_method(random.Random(recipe), target, truth, prompt, sampling, eos)
         got, steps = run(target, prompt, sampling, Limits(most, eos), method, nodes)
         if got != truth:
             at = next(

@@ -74,7 +74,8 @@ def test_every_source_has_a_look_of_its_own() -> None:
     assert set(palette.LOOKS) == set(Source)
     guesses = [look for source, look in palette.LOOKS.items() if source is not Source.MODEL]
     for part in ("name", "light", "dark", "line", "dash", "hatch"):
-        assert len({getattr(look, part) for look in guesses}) == len(guesses), part
+        same = part == "hatch"  # plotly has too few: both draft models share one
+        assert len({getattr(look, part) for look in guesses}) == len(guesses) - same, part
     assert all(f".{source.value}{{" in palette.css() for source in Source)
 
 

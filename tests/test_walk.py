@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from laws import plausibility
 
+from spectra.drafters.draft_model import SOURCES
+from spectra.expansion import levels
 from spectra.guess import Source
 from spectra.rules.chain import Chain
 from spectra.rules.draws import softmax, top
@@ -67,19 +69,19 @@ def decoded(rule, widths, drafts, generator):
     """One output, step by step: grow, walk, go on from there."""
     out = ()
     while len(out) < LENGTH:
-        tree, prefix = TokenTree(0, merge=False), {ROOT: out}
+        tree, prefix = TokenTree(0), {ROOT: out}
 
         def after(node, tree=tree, prefix=prefix):
             if node not in prefix:
                 prefix[node] = (*prefix[tree.parents[node]], tree.tokens[node])
             return prefix[node]
 
-        def offers(node, after=after):
-            return [draft.rows[after(node)] for draft in drafts]
-
-        room = widths[: LENGTH - len(out) - 1]
-        drawn = grow_rule(tree, rule, offers, room, Source.NGRAM, generator)
-        path, emitted = walk_rule(tree, rule, lambda n, after=after: TARGET.rows[after(n)], drawn, generator)
+        shape = levels(widths[: LENGTH - len(out) - 1], 99)
+        for draft, source in zip(drafts, SOURCES, strict=False):
+            grow_rule(
+                tree, rule, lambda nodes, of=draft, at=after: [of.rows[at(n)] for n in nodes], shape, source, generator
+            )
+        path, emitted = walk_rule(tree, rule, lambda n, after=after: TARGET.rows[after(n)], generator)
         assert [tree.tokens[n] for n in path] == emitted[:-1]
         out += tuple(emitted)
     return out
@@ -97,7 +99,7 @@ def counted(rule, widths, drafts, count):
     [
         (Chain(), (1, 1), [NEAR]),
         (MultiStep(), (2, 2), [NEAR]),
-        (MultiStep(), (1, 1), [NEAR, OTHER]),
+        (MultiStep(), (2, 1), [NEAR, OTHER]),
         (WithoutReplacement(), (2, 2), [NEAR]),
         (SpecHub(), (2, 2), [NEAR]),
     ],
@@ -142,23 +144,55 @@ def test_a_rule_that_is_wrong_is_found_out(rule):
 )
 def test_a_draft_that_is_the_target_is_taken_to_the_leaf(rule, widths):
     same = softmax(np.random.default_rng(0).standard_normal(6))
-    tree, generator = TokenTree(0, merge=False), np.random.default_rng(3)
-    drawn = grow_rule(tree, rule, lambda _: [same], widths, Source.NGRAM, generator)
-    assert len(drawn) == len(tree) - 1 == sum(np.prod(widths[: i + 1]) for i in range(len(widths)))
-    path, emitted = walk_rule(tree, rule, lambda _: same, drawn, generator)
+    tree, generator = TokenTree(0), np.random.default_rng(3)
+    grow_rule(tree, rule, lambda nodes: [same] * len(nodes), levels(widths, 99), Source.DRAFT, generator)
+    path, emitted = walk_rule(tree, rule, lambda _: same, generator)
     assert len(path) == len(widths) and len(emitted) == len(widths) + 1
     assert path == tree.path(path[-1])
 
 
-def test_nodes_without_a_distribution_are_left_aside():
-    tree, even = TokenTree(0, merge=False), np.full(4, 0.25)
-    tree.add(ROOT, 1, Source.POOL)
-    drawn = grow_rule(tree, Naive(), lambda _: [even], (1,), Source.NGRAM, np.random.default_rng(0))
-    assert list(drawn) == [2]
+def test_draws_of_one_token_share_a_node_and_are_tested_each():
+    """Two models that agree: one chain of nodes, two tests at each place, and credit for both."""
+    sure, tree = [np.eye(4)[2], np.eye(4)[3]], TokenTree(0)
+    for source in SOURCES:
+        laws = lambda nodes: [sure[tree.depths[n]] for n in nodes]  # noqa: E731
+        grow_rule(tree, MultiStep(), laws, levels((2, 1), 9), source, np.random.default_rng(0))
+    assert tree.tokens == [0, 2, 3]
+    assert [[child for child, _ in family] for family in tree.draws.values()] == [[1, 1, 1, 1], [2, 2]]
+    assert tree.sources[1:] == [SOURCES, SOURCES]
+
+
+def test_each_model_goes_on_from_its_own_draws():
+    laws = {Source.DRAFT: [np.eye(5)[1], np.eye(5)[2]], Source.SECOND: [np.eye(5)[1], np.eye(5)[4]]}
+    tree = TokenTree(0)
+    for source, rows in laws.items():
+        after = lambda nodes, rows=rows: [rows[tree.depths[n]] for n in nodes]  # noqa: E731
+        grow_rule(tree, MultiStep(), after, levels((1, 1), 9), source, np.random.default_rng(0))
+    assert tree.tokens == [0, 1, 2, 4] and tree.parents == [-1, 0, 1, 1]
+    assert walk_rule(tree, MultiStep(), lambda n: np.eye(5)[[1, 4, 0, 3][n]], np.random.default_rng(0)) == (
+        [1, 3],
+        [1, 4, 3],
+    )
+
+
+def test_nodes_that_nobody_drew_are_left_aside():
+    tree, even = TokenTree(0), np.full(4, 0.25)
+    tree.add(ROOT, 1, Source.POOL, eligible=False)
+    grow_rule(tree, Naive(), lambda _: [even], levels((1,), 9), Source.DRAFT, np.random.default_rng(0))
     sure = np.eye(4)[tree.tokens[2]]
-    assert walk_rule(tree, Naive(), lambda _: sure, drawn, np.random.default_rng(0))[0] == [2]
+    assert walk_rule(tree, Naive(), lambda _: sure, np.random.default_rng(0))[0] == [2]
 
 
-def test_a_tree_that_merges_is_refused():
-    with pytest.raises(ValueError, match="merge=False"):
-        grow_rule(TokenTree(0), Chain(), lambda _: [], (1,), Source.NGRAM, np.random.default_rng(0))
+def test_a_part_of_a_tree_keeps_whole_places_only():
+    tree = TokenTree(0)
+    same = softmax(np.random.default_rng(0).standard_normal(30))
+    grow_rule(
+        tree, SpecHub(), lambda nodes: [same] * len(nodes), levels((2, 2), 9), Source.DRAFT, np.random.default_rng(1)
+    )
+    less = tree.within(1)
+    assert list(tree.draws) == [0, 1, 2] and list(less.draws) == [0]
+    assert [child for child, _ in less.draws[0]] == [1, 2]
+    last = tree.subset([1, 2, 5, 6])
+    assert [[child for child, _ in family] for family in last.draws.values()] == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match="stays or goes together"):
+        tree.subset([1])

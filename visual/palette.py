@@ -30,7 +30,7 @@ class Line:
 class Look:
     """name: on the legend. meaning: its tooltip. light / dark: colour in each mode.
 
-    line: the underline in texts. dash: SVG stroke-dasharray in trees. hatch: plotly pattern of the bars.
+    line: the underline in texts. dash: SVG stroke-dasharray in trees. hatch: plotly pattern of the bars (it has eight).
     """
 
     name: str
@@ -105,6 +105,24 @@ LOOKS: dict[Source, Look] = {
         Line(6, "M0 3.3H6M3 .4V3", 1.2),
         "4 4",
         "|",
+    ),
+    Source.DRAFT: Look(
+        "Draft model",
+        "A draw of a small model that runs ahead of the large one",
+        "#B0174A",
+        "#FF7A9C",
+        Line(10, "M0 3L5 1L10 3", 1.4),
+        "10 2 2 2",
+        "+",
+    ),
+    Source.SECOND: Look(
+        "Second draft model",
+        "A draw of another small model, which was trained on what the first one misses",
+        "#4E7A00",
+        "#A9D14A",
+        Line(10, "M0 1H5V3H10", 1.4),
+        "5 2",
+        "+",
     ),
     Source.MODEL: Look(
         "Model itself",

@@ -10,7 +10,7 @@ from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import numbers
 from spectra.cli import quiet_target
 from spectra.errors import SpectraError
-from spectra.methods import METHODS
+from spectra.methods import METHODS, redraws
 from spectra.metrics import distinct4, first_difference
 from spectra.record import Recording
 from spectra.settings import Sampling
@@ -23,7 +23,9 @@ def run_exactness(chosen: argparse.Namespace) -> int:
             raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join(METHODS)}")
     temperatures = numbers("temperatures", chosen.temperatures, float)
     for temperature in temperatures:
-        Sampling(temperature)
+        for method in chosen.methods:
+            if redraws(method, Sampling(temperature)):
+                raise SpectraError("methods", f"{method} draws a text of its own above temperature 0; leave it out")
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target = quiet_target(chosen)
     counts = count_identical(

@@ -13,7 +13,7 @@ PEERS: dict[str, dict[str, Any]] = {
 """Name -> extra arguments of `model.generate`; the assisted one takes the draft model besides."""
 
 
-def check_assistant(methods: list[str], assistant: str | None) -> None:
-    """Raise SpectraError when a peer needs a draft model and none is named."""
-    if ASSISTED in methods and not assistant:
+def check_assistant(methods: list[str], assistant: str | None, model: str | None) -> None:
+    """Raise SpectraError when a peer needs a draft model and none is named; the embedded model (None) has its own."""
+    if ASSISTED in methods and not assistant and model is not None:
         raise SpectraError("assistant", f"{ASSISTED} needs a draft model; give --assistant PATH, a folder or a hub id")

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spectra.datastore.continuations import Counted
 from spectra.settings import Sampling
-from spectra.target.protocol import StepCost
+from spectra.target.protocol import Draft, StepCost
 from spectra.tree import ROOT, TokenTree
 
 
@@ -34,6 +37,10 @@ class ReplayScored:
 
     def pick(self, node: int) -> int:
         return self.known[node]
+
+    def law(self, node: int) -> NDArray[np.float64]:
+        """Raises ValueError: recorded answers are greedy, nothing more of the model is known."""
+        raise ValueError("a recording holds no distributions")
 
     def read(self, ticket: int) -> int | None:
         return None
@@ -81,6 +88,7 @@ class ReplayTarget:
     trees: bool = True
     name: str = "replay"
     stores: Sequence[Counted] = ()
+    drafts: Sequence[Draft] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
     recorded: Recorded | None = None
     session: ReplaySession | None = None

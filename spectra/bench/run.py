@@ -6,11 +6,12 @@ from typing import Any
 
 from spectra.bench.charts import run_figures, write_figures
 from spectra.bench.figures import Row
-from spectra.bench.peers import PEERS, check_assistant
+from spectra.bench.peers import ASSISTED, PEERS, check_assistant
 from spectra.bench.report import markdown
 from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import load_prompts
 from spectra.cli import quiet_target
+from spectra.drafted import DRAFTED
 from spectra.errors import SpectraError
 from spectra.methods import METHODS, make_method
 from spectra.settings import Limits, Sampling, check_number
@@ -22,25 +23,26 @@ def run_timing(chosen: argparse.Namespace) -> int:
     for method in chosen.methods:
         if method not in METHODS and method not in PEERS:
             raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join([*METHODS, *PEERS])}")
-    check_assistant(chosen.methods, chosen.assistant)
+    check_assistant(chosen.methods, chosen.assistant, chosen.model)
     check_number("repeats", chosen.repeats, 1, 1000, whole=True)
     sampling = check_settings(chosen)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target = quiet_target(chosen)
     for method in METHODS.keys() & set(chosen.methods):
-        make_method(method, target, nodes=chosen.nodes)  # one that lacks its datastore says so now
-    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, _assistant(chosen.assistant, target))
+        make_method(method, target, nodes=chosen.nodes)  # one that lacks its datastore or draft model says so now
+    drafted = bool(DRAFTED.keys() & set(chosen.methods))
+    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, _assistant(chosen, target), drafted=drafted)
     rows = run_methods(target, prompts, chosen.methods, chosen.out, job, repeats=chosen.repeats)
     write_report(chosen.out, f"{describe(target, job)}\n\n{markdown(rows)}", rows)
     return 0
 
 
-def _assistant(name: str | None, target: Any) -> Any:
-    if name is None:
+def _assistant(chosen: argparse.Namespace, target: Any) -> Any:
+    if ASSISTED not in chosen.methods:
         return None
     from spectra.bench.stock import load_assistant
 
-    return load_assistant(name, target)
+    return load_assistant(chosen.assistant, target)
 
 
 def check_settings(chosen: argparse.Namespace) -> Sampling:

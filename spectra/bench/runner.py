@@ -15,6 +15,7 @@ from spectra.bench.rows import Rows, claim
 from spectra.bench.tasks import Prompt
 from spectra.decode import decode
 from spectra.errors import SpectraError
+from spectra.methods import redraws
 from spectra.preset import Method
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace
@@ -27,7 +28,7 @@ WARM_UP = 16
 class Job:
     """What all rows of a folder share. assistant: the draft model of the peer that needs one, already loaded.
 
-    variants: methods that are no presets, by the name their rows get.
+    variants: methods that are no presets, by the name their rows get. drafted: some method drafts with a model.
     """
 
     sampling: Sampling
@@ -35,6 +36,7 @@ class Job:
     nodes: int | None = None
     assistant: Any = None
     variants: Mapping[str, Callable[[], Method]] | None = None
+    drafted: bool = False
 
     def settings(self, target: Any) -> dict[str, Any]:
         """As every row and the folder record them."""
@@ -46,6 +48,7 @@ class Job:
             "max_new_tokens": self.max_new_tokens, "nodes": self.nodes, **facts, "versions": versions,
             "assistant": getattr(self.assistant, "name_or_path", None),
             "datastores": sorted(store.name for store in target.stores),
+            **({"drafts": [draft.name for draft in target.drafts]} if self.drafted else {}),
         }  # fmt: skip
 
 
@@ -78,7 +81,7 @@ def run_methods(
                 progress.note(f"{prompt.task} {prompt.id} is left out: {error}")
                 break
             base = plain.setdefault(prompt.id, answer)
-            comparable = job.sampling.greedy or method not in PEERS
+            comparable = job.sampling.greedy or not (method in PEERS or redraws(method.split()[0], job.sampling))
             row = {
                 "task": prompt.task, "id": prompt.id, "category": prompt.category, "turns": len(prompt.turns),
                 "method": method, "repeat": repeat, **row_of(answer, base, comparable=comparable), **settings,

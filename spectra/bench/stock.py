@@ -4,26 +4,20 @@ import time
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from spectra.bench.peers import ASSISTED, PEERS
-from spectra.errors import SpectraError
+from spectra.draft_model import load_like, shipped
 from spectra.settings import Sampling
 from spectra.target.session import synchronize
 from spectra.trace import StepTrace
 
 
-def load_assistant(name: str, target: Any) -> Any:
-    """The draft model, in the target's dtype on its device. Raises SpectraError for one with another vocabulary."""
-    try:
-        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=target.dtype)
-    except Exception as error:  # hub, file and config errors differ by version; the cause is named
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SpectraError("assistant", f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
-    ours, theirs = target.config.vocab_size, model.config.get_text_config(decoder=True).vocab_size
-    if ours != theirs:
-        raise SpectraError("assistant", f"{name!r} has {theirs} tokens, the model {ours}; give one with its tokenizer")
-    return model.to(target.device).eval()
+def load_assistant(name: str | None, target: Any) -> Any:
+    """The draft model, in the target's dtype on its device; None is the embedded model's own.
+
+    Raises SpectraError for one that cannot be loaded or has another vocabulary.
+    """
+    return load_like(name or shipped("assistant"), target, "assistant")
 
 
 def run_peer(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from spectra.baselines import Build, anpd, lookahead, prompt_lookup, suffix_automaton, token_recycling
+from spectra.baselines import anpd, lookahead, prompt_lookup, suffix_automaton, token_recycling
 from spectra.bench.charts import sweep_figure, write_figures
 from spectra.bench.figures import PLAIN, Figures, by_method
 from spectra.bench.report import number_cell, ratio_cell
@@ -15,10 +15,13 @@ from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import numbers
 from spectra.cli import quiet_target
+from spectra.drafted import DRAFTED, binary, chain
 from spectra.drafters.core import CoreSettings
 from spectra.errors import SpectraError
 from spectra.methods import METHODS, literal, make_method
-from spectra.preset import Method
+from spectra.preset import Build, Method
+from spectra.rules.multistep import MultiStep, WithoutReplacement
+from spectra.rules.spechub import SpecHub
 from spectra.settings import check_number
 from spectra.trace import write_text
 
@@ -29,9 +32,10 @@ RANGES: dict[str, tuple[float, float, bool]] = {
     "refine": (0, 1, False),
     "K": (1, 64, True),
     "nodes": (1, 1024, True),
+    "depth": (1, 6, True),
     "temperature": (0, 100, False),
 }
-"""Setting -> (least, most, whole numbers only). N, W, G, refine: the paper's; K: length of a chain."""
+"""Setting -> (least, most, whole numbers only). N, W, G, refine: the paper's; K: a chain's length; depth: a tree's."""
 
 
 def _core(name: str) -> Callable[[Any], Build]:
@@ -48,6 +52,10 @@ VARIANTS: dict[str, dict[str, Callable[[Any], Build]]] = {
     "anpd": {"N": lambda value: anpd(order=value), "K": lambda value: anpd(length=value)},
     "prompt-lookup": {"N": lambda value: prompt_lookup(order=value), "K": lambda value: prompt_lookup(length=value)},
     "suffix-automaton": {"K": lambda value: suffix_automaton(length=value)},
+    "draft-model": {"K": chain},
+    "spechub": {"depth": partial(binary, SpecHub())},
+    "rrs": {"depth": partial(binary, MultiStep())},
+    "rrsw": {"depth": partial(binary, WithoutReplacement())},
     "token-recycling": {"K": lambda value: token_recycling(ranks=value)},
 }
 """Method -> setting -> value -> how it is made. Any method takes `nodes` and `temperature`."""
@@ -63,7 +71,7 @@ def run_sweep(chosen: argparse.Namespace) -> int:
     sampling = check_settings(chosen)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target = quiet_target(chosen)
-    job = Job(sampling, chosen.max_new_tokens, chosen.nodes)
+    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, drafted=chosen.method in DRAFTED)
     found = measure(target, prompts, chosen, job, values)
     text = f"# {chosen.method}, {chosen.vary} varied\n\n{describe(target, job)}\n\n{table(chosen.vary, found)}\n"
     write_text(chosen.out / "sweep.md", text, "out")
@@ -110,10 +118,9 @@ def measure(
 
 
 def _maker(target: Any, method: str, vary: str, value: float, job: Job) -> Callable[[], Method]:
-    seed = job.sampling.seed
     if vary == "nodes":
-        return partial(make_method, method, target, nodes=int(value), seed=seed)
-    return partial(VARIANTS[method][vary](value), target, job.nodes, seed)
+        return partial(make_method, method, target, nodes=int(value), sampling=job.sampling)
+    return partial(VARIANTS[method][vary](value), target, job.nodes, job.sampling)
 
 
 def table(vary: str, found: Mapping[float, tuple[Figures, Figures]]) -> str:

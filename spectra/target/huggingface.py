@@ -19,7 +19,7 @@ from spectra.target.cache import SlabCache
 from spectra.target.lanes import StepPlan
 from spectra.target.packed import Packing
 from spectra.target.plan import Plan
-from spectra.target.protocol import StepCost
+from spectra.target.protocol import Draft, StepCost
 from spectra.target.session import HuggingFaceSession
 
 WIDEST = 1025
@@ -34,6 +34,7 @@ class HuggingFaceTarget:
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.plan = plan or Plan()
         self.stores: Sequence[Counted] = ()
+        self._drafts: Sequence[Draft] | None = None
         self.packing: Packing | None = None
         self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
@@ -53,6 +54,19 @@ class HuggingFaceTarget:
     @property
     def cost(self) -> StepCost:
         return self.plan.cost
+
+    @property
+    def drafts(self) -> Sequence[Draft]:
+        """Draft models; where none was named, the shipped ones that fit, loaded when they are first asked for."""
+        if self._drafts is None:
+            from spectra.draft_model import load_drafts
+
+            self._drafts = load_drafts((), self)
+        return self._drafts
+
+    @drafts.setter
+    def drafts(self, drafts: Sequence[Draft]) -> None:
+        self._drafts = drafts
 
     @property
     def trees(self) -> bool:

@@ -47,6 +47,7 @@ def load_target(
     numerics: str = "auto",
     device_map: Any = None,
     datastores: Iterable[str | os.PathLike[str]] | None = (),
+    drafts: Iterable[str | os.PathLike[str]] = (),
     **options: Any,
 ) -> HuggingFaceTarget:
     """Load a causal language model as a target.
@@ -56,12 +57,17 @@ def load_target(
     "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (stock kernels) or
     "auto" (exact in 16 bits where it can be had). device_map, options: handed to `from_pretrained` (`device_map="auto"`
     spreads the layers with accelerate). datastores: folders of stores to retrieve from; () are those that come with the
-    project and fit the tokenizer, None is none.
+    project and fit the tokenizer, None is none. drafts: folders or hub ids of draft models, the best first; without any
+    the methods that need one use those that come with the project and fit.
     Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
     target = wrap_model(network, tokenizer, numerics=numerics, name=name)
+    if named := list(drafts):
+        from spectra.draft_model import load_drafts
+
+        target.drafts = load_drafts(named, target)
     if datastores is not None:
         target.stores = fitting_stores(tokenizer, datastores, model=name)
         if not target.stores:

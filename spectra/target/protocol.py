@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spectra.datastore.continuations import Counted
 from spectra.settings import Sampling
 from spectra.tree import TokenTree
@@ -50,6 +53,10 @@ class Scored(Protocol):
         """The target's own token after an eligible node, drawn for that output position."""
         ...
 
+    def law(self, node: int) -> NDArray[np.float64]:
+        """[vocabulary]: the distribution that `pick(node)` draws from."""
+        ...
+
     def read(self, ticket: int) -> int | None:
         """The answer to `TokenTree.ask`; None when that node was not scored."""
         ...
@@ -71,6 +78,34 @@ class Session(Protocol):
     def close(self) -> None:
         """Give the target back. Safe to call twice."""
         ...
+
+
+class DraftAnswer(Protocol):
+    """A draft model's side of one answer: its KV cache and its sampling, which is the target's."""
+
+    def follow(self, tokens: Sequence[int], ahead: int) -> bool:
+        """Take over what is committed, the next tree's root being its last token.
+
+        False when the context cannot hold it and the tree, which is `ahead` deep: nothing can be asked then.
+        """
+        ...
+
+    def laws(self, tree: TokenTree, nodes: Sequence[int]) -> Sequence[NDArray[np.float64]]:
+        """For each of these nodes of one level the distribution of the next token, [vocabulary]."""
+        ...
+
+    def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> Sequence[Sequence[int]]:
+        """For each of these nodes of one level the likeliest `count` next tokens, best first."""
+        ...
+
+
+class Draft(Protocol):
+    """A smaller language model over the target's tokens."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self, sampling: Sampling) -> DraftAnswer: ...
 
 
 class Target(Protocol):
@@ -95,6 +130,11 @@ class Target(Protocol):
     @property
     def stores(self) -> Sequence[Counted]:
         """Datastores in this model's token ids."""
+        ...
+
+    @property
+    def drafts(self) -> Sequence[Draft]:
+        """Draft models in this model's token ids, the best first."""
         ...
 
     @property
