@@ -87,26 +87,23 @@ def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
-def wide(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, bias: torch.Tensor
-) -> torch.Tensor:
-    """Scores and weights as in `aligned`, their sums in float64 and rounded once. Shapes as in `aligned`.
+def wide(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """query [kv_heads, m, d], scaled, key and value [kv_heads, slots, d] -> [kv_heads, m, d], float64.
 
-    bias [rows, slots]: 0 where a row reads a slot, else -inf. Products of a 24-bit weight and an 8-bit value are exact
-    in float64, so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for
+    m: query heads that share a key head, times rows. bias [m, slots]: 0 where a row reads a slot, else -inf. Scores in
+    the dtype of `query`, the weights and their sums in float64. Products of a 24-bit weight and an 8-bit value are
+    exact there, so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for
     `aligned`.
     """
-    (heads, rows, dim), kv_heads = query.shape, key.shape[0]
-    group = heads // kv_heads
-    work = torch.float64 if query.dtype == torch.float64 else torch.float32
-    flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
-    score = flat[:, None] @ key.to(work).unflatten(1, (-1, BLOCK)).transpose(-1, -2)
-    score = score[:, :, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
-    score = (score + bias).flatten(1, 2)
-    weight = (score - score.amax(-1, keepdim=True)).exp_().double()
-    out = weight @ value.double() / weight.sum(-1, keepdim=True)
-    result: torch.Tensor = out.reshape(heads, rows, -1).to(query.dtype)
-    return result
+    score = scores(query, key, bias)
+    return torch.softmax(score, -1, dtype=torch.float64) @ value.double()
+
+
+def scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """[kv_heads, m, slots]: bias plus the products of query and key, shapes as in `wide`."""
+    count = query.shape[1]
+    query, bias = pad_rows(query), pad_rows(bias)
+    return torch.baddbmm(bias.expand(len(query), -1, -1), query, key.transpose(1, 2))[:, :count]
 
 
 def exact_attention(
@@ -141,9 +138,11 @@ def exact_attention(
         )
         return out.transpose(1, 2).contiguous(), None
     if spectra_plan.wide:
+        (heads, count, dim), kv_heads = query.shape[1:], key.shape[1]
         work = torch.float64 if query.dtype == torch.float64 else torch.float32
-        bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work)
-        rows = wide(query[0], key[0], value[0], scaling, bias)
+        bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work, heads // kv_heads)
+        flat = query.reshape(kv_heads, -1, dim).to(work) * scaling
+        rows = wide(flat, key[0].to(work), value[0], bias).view(heads, count, dim).to(query.dtype)
     else:
         rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None

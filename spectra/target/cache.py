@@ -72,6 +72,19 @@ class SlabCache(Cache):
             index = torch.tensor([start + row for row in rows[same:]], device=slab.device)
             slab[..., start + same : self.length, :] = slab.index_select(-2, index)
 
+    @torch.inference_mode()
+    def copy(self, length: int, capacity: int) -> "SlabCache":
+        """Another one of `capacity` slots, the first `length` of them as here. Raises SpectraError like `room_for`."""
+        whole = self._layers_a_slab == len(self.layers)
+        other = SlabCache(len(self.layers), capacity, one_device=whole, block=self.block, store=self.store)
+        for mine, its in zip(self.layers, other.layers, strict=True):
+            if mine.is_initialized:
+                its.lazy_initialization(mine.keys, mine.values)
+                its.keys[..., :length, :] = mine.keys[..., :length, :]
+                its.values[..., :length, :] = mine.values[..., :length, :]
+        other.length = length
+        return other
+
 
 class SlabLayer(CacheLayerMixin):
     """One layer's view of the slab. `update` writes behind the committed tokens and does not advance them."""
@@ -101,6 +114,19 @@ class SlabLayer(CacheLayerMixin):
         self.values[..., start:end, :] = value_states
         end = self.cache.whole(end)
         return self.keys[..., :end, :], self.values[..., :end, :]
+
+    def reach(self, rows: int, kv_heads: int, dim: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """(keys, values, start): [kv_heads, slots, dim] in whole blocks; the next rows go to slots start and on.
+
+        like: anything of the dtype and device of the model's own keys.
+        """
+        if not self.is_initialized:
+            sample = like.new_empty(1, kv_heads, 0, dim)
+            self.lazy_initialization(sample, sample)
+        assert self.keys is not None and self.values is not None
+        start = self.cache.length
+        end = self.cache.whole(start + rows)
+        return self.keys[0, :, :end], self.values[0, :, :end], start
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.cache.length + query_length, 0

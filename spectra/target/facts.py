@@ -53,7 +53,7 @@ def plan_path(target: Any, numerics: str) -> Path:
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
-    key["packed"] = target.packing is not None
+    key["packed"] = sorted(type(layer).__name__ for layer in target.packing.layers.values()) if target.packing else []
     key["attention"] = target.config._attn_implementation
     key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}
     digest = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()

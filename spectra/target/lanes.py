@@ -46,12 +46,17 @@ class StepPlan:
             self._mask[key] = build(self.start, self.ancestors, window).to(device)
         return self._mask[key]
 
-    def bias(self, window: int | None, device: torch.device, slots: int, dtype: torch.dtype) -> torch.Tensor:
-        """[rows, slots]: 0 where a row reads a slot, -inf elsewhere; slots past the last token are not read."""
+    def bias(
+        self, window: int | None, device: torch.device, slots: int, dtype: torch.dtype, group: int
+    ) -> torch.Tensor:
+        """[group * rows, slots]: 0 where a row reads a slot, -inf elsewhere; slots past the last token are not read.
+
+        group: how often the rows come, one after the other: once a query head that shares the key head.
+        """
         key = (window, device)
         if key not in self._bias:
             mask = self.mask(window, device)
-            live = torch.nn.functional.pad(mask, (0, slots - mask.shape[1]))
+            live = torch.nn.functional.pad(mask, (0, slots - mask.shape[1])).repeat(group, 1)
             self._bias[key] = torch.zeros(live.shape, dtype=dtype, device=device).masked_fill_(~live, float("-inf"))
         return self._bias[key]
 

@@ -2,7 +2,7 @@
 
 A one-token step is bound by reading weights, and stock linear layers hand theirs over in a layout that the kernels for
 few rows read at half speed. `Packing` holds a second copy of every bf16 linear weight in the library's own layout and
-swaps the layers in while a session is open; the user's model is as it was afterwards. CPU only.
+swaps layers that use it in while a session is open; the user's model is as it was afterwards. CPU only.
 """
 
 import os
@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-ROWS = 8  # the kernel's layout is the same for every small row count
+from spectra.target.fused import FusedLayer, Rotation, fusible, hooked
+from spectra.target.matrix import PackedMatrix, parameter_state
+
 MOST = 0.25  # of the machine's memory that copies may take
 
 
@@ -25,35 +27,45 @@ class PackedLinear(torch.nn.Module):
 
     def pack(self) -> None:
         self._seen = self._state()
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach(), ROWS)
+        self._matrix = PackedMatrix(self.weight, self.bias)
 
     def _state(self) -> tuple[int, ...]:
-        held = [p for p in (self.weight, self.bias) if p is not None]
-        return tuple(x for p in held for x in (p.data_ptr(), 0 if p.is_inference() else p._version))
+        return parameter_state(p for p in (self.weight, self.bias) if p is not None)
 
     @property
     def stale(self) -> bool:
         """The parameters were changed after packing."""
         return self._seen != self._state()
 
+    def stands_for(self, module: torch.nn.Module) -> bool:
+        return self.weight is module.weight and self.bias is module.bias
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
-        return out
+        return self._matrix(x)
 
 
 class Packing:
-    """Packed layers of one model, by qualified name; holds its parameters, never the model."""
+    """Stand-ins for the layers of one model, by qualified name; holds its layers and parameters, never the model."""
 
     def __init__(self, model: Any) -> None:
-        self.layers = {name: PackedLinear(layer) for name, layer in _plain_layers(model)}
+        self._rotation: Rotation | None = None
+        self.layers = {name: self._stand_in(module) for name, module in packable(model).items()}
+
+    def _stand_in(self, module: Any) -> PackedLinear | FusedLayer:
+        if not fusible(module):
+            return PackedLinear(module)
+        self._rotation = self._rotation or Rotation(module.self_attn.scaling)
+        return FusedLayer(module, self._rotation)
 
     def swap_in(self, model: Any) -> dict[str, torch.nn.Module]:
-        """Put the packed layers in place; returns the ones that were there, for `swap_out`."""
-        there = {name: model.get_submodule(name) for name in self.layers}
-        for name, layer in self.layers.items():
-            now = there[name]
-            if layer.weight is not now.weight or layer.bias is not now.bias:
-                layer = self.layers[name] = PackedLinear(now)  # the model was given other parameters
+        """Put the stand-ins in place; returns the layers that were there, for `swap_out`."""
+        there = packable(model)
+        if there.keys() != self.layers.keys():  # a part was replaced by something else, or somebody hooked in
+            self.layers = {name: self.layers.get(name) or self._stand_in(module) for name, module in there.items()}
+        for name, now in there.items():
+            layer = self.layers[name]
+            if not layer.stands_for(now):
+                layer = self.layers[name] = self._stand_in(now)
             elif layer.stale:
                 layer.pack()
             _put(model, name, layer)
@@ -66,24 +78,34 @@ def swap_out(model: Any, there: dict[str, torch.nn.Module]) -> None:
         _put(model, name, layer)
 
 
+def packable(model: Any) -> dict[str, torch.nn.Module]:
+    """Layers that can be computed from packed weights: whole ones where `fusible`, else linear ones in bf16 on a CPU.
+
+    What accelerate moves about and what somebody hooked into is left alone.
+    """
+    found: dict[str, torch.nn.Module] = {}
+    whole = ""
+    for name, module in model.named_modules():
+        if whole and name.startswith(whole):
+            continue
+        if fusible(module):
+            found[name], whole = module, f"{name}."
+        elif (
+            type(module) is torch.nn.Linear
+            and module.weight.device.type == "cpu"
+            and module.weight.dtype == torch.bfloat16
+            and not hooked(module)
+        ):
+            found[name] = module
+    return found
+
+
 def pays(model: Any) -> bool:
     """Whether packing is to be had: bf16 on a CPU with kernels for it, and memory for the copies."""
-    layers = [layer for _, layer in _plain_layers(model)]
+    layers = packable(model).values()
     if not layers or not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
-    return sum(layer.weight.nbytes for layer in layers) <= MOST * _memory()
-
-
-def _plain_layers(model: Any) -> list[tuple[str, torch.nn.Linear]]:
-    """Linear layers as torch has them, in bf16 on the CPU; what accelerate moves about is left alone."""
-    return [
-        (name, module)
-        for name, module in model.named_modules()
-        if type(module) is torch.nn.Linear
-        and module.weight.device.type == "cpu"
-        and module.weight.dtype == torch.bfloat16
-        and not hasattr(module, "_hf_hook")
-    ]
+    return sum(p.nbytes for layer in layers for p in layer.parameters()) <= MOST * _memory()
 
 
 def _put(model: Any, name: str, layer: torch.nn.Module) -> None:

@@ -15,13 +15,14 @@ from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.kernels import LADDER, equal_pairs, kernel_of, sample_layers
+from spectra.target.kernels import LADDER, equal_pairs, kernel_of, sample_layers, slots_agree
 from spectra.target.plan import Plan
 from spectra.target.protocol import StepCost
 from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
+SMALL = 16
 USEFUL = 32  # a set of row counts that ends below this is a last resort, however small its smallest is
 PARENTS = (-1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 3)  # far apart by slot, close by position
 
@@ -67,8 +68,18 @@ def measure_exact(target: HuggingFaceTarget) -> tuple[Plan, str]:
         return Plan(), "no two row counts give the same bits here"
     if target.dtype.itemsize > 2:  # float64 sums are exact enough for 16-bit results only
         return Plan("exact", buckets), ""
-    plans = [Plan("exact", buckets, wide=wide) for wide in (False, True)]
-    return min(plans, key=lambda plan: time_step(target, plan, 8)), ""
+    arithmetics = (False, True) if slots_agree(target) else (False,)
+    plans = [Plan("exact", buckets, wide=wide) for wide in arithmetics]
+    target.plan = min(plans, key=lambda plan: time_step(target, plan, 8))
+    return dataclasses.replace(target.plan, buckets=worthwhile(target, buckets)), ""
+
+
+def worthwhile(target: HuggingFaceTarget, buckets: Sequence[int]) -> tuple[int, ...]:
+    """`buckets` without small ones that take longer than a larger one: kernels have favourite row counts."""
+    few = [b for b in buckets if b <= SMALL]
+    seconds = time_sizes(target, few)
+    dear = {b for b in few if any(seconds[c] < 0.97 * seconds[b] for c in few if c > b)}
+    return tuple(b for b in buckets if b not in dear)
 
 
 def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
@@ -137,14 +148,23 @@ def time_step(target: HuggingFaceTarget, plan: Plan, size: int) -> float:
 def measure_cost(
     target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, most: int = 12, *, context: int = COST_CONTEXT
 ) -> StepCost:
-    """T(q) in seconds at a context of `context` tokens (less where the model's own is short).
+    """T(q) in seconds at a context of `context` tokens (less where the model's own is short)."""
+    sizes = [q for q in sizes if not target.plan.exact or q <= target.plan.buckets[-1]]
+    seconds = time_sizes(target, sizes, most, context=context)
+    times = [seconds[size] for size in sizes]
+    return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
+
+
+def time_sizes(
+    target: HuggingFaceTarget, sizes: Sequence[int], most: int = 12, *, context: int = COST_CONTEXT
+) -> dict[int, float]:
+    """Seconds of a step of each size.
 
     Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
     round improves none of them by 3 %, at most `most` rounds.
     """
     prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
     fit = target.plan.fit if target.plan.exact else int
-    sizes = [q for q in sizes if not target.plan.exact or q <= target.plan.buckets[-1]]
     best = dict.fromkeys(map(fit, sizes), float("inf"))
     star = probe_tokens(target, max(best))
     with Probe(target, prefix, max(best)) as session, torch.inference_mode():
@@ -160,8 +180,7 @@ def measure_cost(
                     best[size] = min(best[size], seconds)
             if turn >= 3 and not improved:
                 break
-    times = [best[fit(size)] for size in sizes]
-    return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
+    return {size: best[fit(size)] for size in sizes}
 
 
 def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
