@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from spectra.cli import Parser, number
+from spectra.datastore.sources import read_hashes
 from spectra.errors import SpectraError
 from spectra.settings import check_number
 from spectra.train.settings import TrainSettings
@@ -51,6 +52,9 @@ def build_parser() -> Parser:
     parser.add_argument("--boost", type=Path, metavar="FOLDER", help="a draft model whose misses are to be learned")
     parser.add_argument("--teacher", type=Path, metavar="FOLDER", help="where the target's probabilities are kept")
     parser.add_argument(
+        "--exclude", type=Path, metavar="FILE", help="sha256 of prompts whose answers are left out, one a line"
+    )
+    parser.add_argument(
         "--evaluate", type=number(int), default=24_000, help="held-back tokens to measure on (default: 24000)"
     )
     for one in fields(TrainSettings):
@@ -82,6 +86,7 @@ def run_train(chosen: argparse.Namespace, command: str) -> int:
         command,
         chosen.boost,
         chosen.teacher,
+        read_hashes(chosen.exclude) if chosen.exclude else frozenset(),
         chosen.evaluate,
     )
     print(describe(run()))

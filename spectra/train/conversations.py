@@ -51,14 +51,16 @@ class Conversations:
         return int((np.minimum(self.lengths, most)[rows] - self.answers[rows]).sum())
 
 
-def read_conversations(files: Iterable[Path], tokenizer: Any, share: float) -> Conversations:
-    """The rows of jsonl files that answer a prompt; `share` of the prompts are held back.
+def read_conversations(
+    files: Iterable[Path], tokenizer: Any, share: float, exclude: frozenset[bytes] = frozenset()
+) -> Conversations:
+    """The rows of jsonl files that answer a prompt but those in `exclude`; `share` of the prompts are held back.
 
     Raises SpectraError naming a file that cannot be read or a malformed line.
     """
     tokens: list[NDArray[np.int32]] = []
     lengths, answers, held = [], [], []
-    pairs = _pairs(files)
+    pairs = (pair for pair in _pairs(files) if digest(pair[0]) not in exclude)
     while block := list(islice(pairs, BLOCK)):
         prompts = _encode(tokenizer, [_asked(tokenizer, prompt) for prompt, _, _ in block])
         texts = _encode(tokenizer, [text for _, text, _ in block])

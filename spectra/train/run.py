@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM
 
 from spectra.datastore.card import canonical, file_sha256, tokenizer_sha256
 from spectra.datastore.progress import bar
+from spectra.datastore.sources import list_sha256
 from spectra.errors import SpectraError
 from spectra.target.facts import processor_name
 from spectra.train.conversations import Conversations, read_conversations
@@ -37,7 +38,8 @@ SHARED = ("steps", "teacher_tokens", "decay", "finish", "general", "matrix_rate"
 class Run:
     """data: files the target wrote; general: other files. first: folder of a draft model whose misses are to be
     learned. load: gives (model, tokenizer, name) of the target. teacher: folder of the target's probabilities, if it is
-    not in the run's own. evaluate: held-back answer tokens to measure on."""
+    not in the run's own. exclude: hashes of prompts whose answers are left out. evaluate: held-back answer tokens to
+    measure on."""
 
     out: Path
     data: Sequence[Path]
@@ -47,6 +49,7 @@ class Run:
     command: str
     first: Path | None = None
     teacher: Path | None = None
+    exclude: frozenset[bytes] = frozenset()
     evaluate: int = 24_000
 
     def __call__(self) -> dict[str, Any]:
@@ -58,7 +61,9 @@ class Run:
         self.files = {"data": self._facts(self.data), "general": self._facts(self.general)}
         fixed = {key: value for key, value in self.settings.to_dict().items() if key not in SHARED}
         first = file_sha256(self.first / "model.safetensors") if self.first else None
-        with workplace(self.out, {"files": self.files, "settings": fixed, "first": first}) as folder:
+        with workplace(
+            self.out, {"files": self.files, "settings": fixed, "first": first, "exclude": list_sha256(self.exclude)}
+        ) as folder:
             card = self._train(folder)
             shutil.rmtree(folder)
         return card
@@ -81,7 +86,13 @@ class Run:
         first = None if self.first is None else self._load_draft(self.first)
         model = self._new_model(data, rows, first, resumed=(folder / "state.safetensors").exists())
         trainer = Trainer(
-            model, self.settings, data, general, self._ask(folder, data, rows), first, folder / "state.safetensors"
+            model,
+            self.settings,
+            data,
+            general,
+            lambda: self._ask(folder, data, rows),
+            first,
+            folder / "state.safetensors",
         )
         trainer.run()
         trainer.rest()
@@ -112,8 +123,8 @@ class Run:
     def _ask(self, folder: Path, data: Conversations, rows: Any) -> Teacher:
         place = self.teacher or folder / "teacher"
         total = min(self.settings.teacher_tokens, data.answer_tokens(rows, self.settings.length))
-        meaning = canonical([self.files["data"], self.settings.held, self._target[2]])
-        with bar("asking the target", total, " tokens", hidden=not total) as shown:
+        meaning = canonical([self.files["data"], list_sha256(self.exclude), self.settings.held, self._target[2]])
+        with bar("asking the target", total, " tokens") as shown:
             return ask_teacher(
                 place,
                 lambda: self.target,
@@ -130,7 +141,7 @@ class Run:
         """Tokenized once."""
         file = folder / f"{name}.safetensors"
         if not file.exists():
-            found = read_conversations(files, self._target[1], self.settings.held)
+            found = read_conversations(files, self._target[1], self.settings.held, self.exclude)
             fresh = file.with_suffix(".new")
             fields = ("tokens", "starts", "answers", "held")
             save_file({field: getattr(found, field) for field in fields}, fresh)
@@ -155,10 +166,11 @@ class Run:
             "boosts": self.first.name if self.first else None,
             "data": self.files["data"],
             "general": self.files["general"],
+            "exclude": list_sha256(self.exclude),
             "parameters": parameters(trainer.model),
             "trained": {
                 "answer_tokens": facts["tokens"],
-                "teacher_tokens": trainer.teacher.tokens,
+                "teacher_tokens": trainer.teacher.tokens if self.settings.teacher_tokens else 0,
                 "batches_own": facts["own"],
                 "batches_general": facts["general"],
                 "batches_taught": facts["taught"],

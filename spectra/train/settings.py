@@ -15,11 +15,10 @@ class TrainSettings:
 
     The softmax runs over candidates: what the batch's answers say, the `frequent` most frequent tokens and `negatives`
     random ones. In the last `finish` share of the steps it runs over the vocabulary, the embeddings, rounded to 8 bits,
-    rest, and only answers at which the target was asked are read, if it was. general: share of the steps in which text
-    that the target did not write fades out. decay: last share of the steps, in which learning rates fall to zero.
-    teacher_tokens: answer tokens at which the target's `top` probabilities are learned instead of the token alone.
-    solved: weight of a position that the first draft model gets right, when one is given. held: share of the prompts
-    that is held back.
+    rest, and what is learned are the target's `top` probabilities at `teacher_tokens` answer tokens (0: the tokens, as
+    before). general: share of the steps in which text that the target did not write fades out. decay: last share of the
+    steps, in which learning rates fall to zero. solved: weight of a position that the first draft model gets right,
+    when one is given. held: share of the prompts that is held back.
     """
 
     layers: int = 3

@@ -25,7 +25,7 @@ PART = 4096
 
 @dataclass(frozen=True, slots=True)
 class Teacher:
-    """begins: for each conversation, where its answer begins in ids and shares, -1 where it was not asked about."""
+    """ids, shares: [n, top]. begins: for each conversation, where its answer begins in them, -1: not asked about."""
 
     begins: NDArray[np.int64]
     ids: Tensor
@@ -35,10 +35,10 @@ class Teacher:
     def tokens(self) -> int:
         return len(self.ids)
 
-    def of(self, row: int, count: int) -> tuple[Tensor, Tensor] | None:
-        """(ids, shares), [count, top] each, for the first tokens of the answer of a conversation; None: not asked."""
+    def of(self, row: int, count: int) -> tuple[Tensor, Tensor]:
+        """(ids, shares), [count, top] each, at the tokens of the answer of a conversation that was asked about."""
         begin = int(self.begins[row])
-        return None if begin < 0 else (self.ids[begin : begin + count], self.shares[begin : begin + count])
+        return self.ids[begin : begin + count], self.shares[begin : begin + count]
 
 
 def ask_teacher(
@@ -77,8 +77,6 @@ def ask_teacher(
         ids.append(found["ids"])
         shares.append(found["shares"])
         progress(len(found["ids"]))
-    if not ids:
-        return Teacher(begins, torch.zeros(0, top, dtype=torch.int32), torch.zeros(0, top))
     return Teacher(begins, torch.cat(ids), torch.cat(shares))
 
 

@@ -5,7 +5,9 @@ Matrices of the layers learn by Muon (Jordan et al. 2024), embeddings and norms 
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +35,14 @@ LOOKS = 12
 @dataclass
 class Trainer:
     """model: in fp32, changed in place. data: the target's own text; general: other text, if any. first: a trained
-    draft model; positions that it gets right count `solved` (SpecInfer, section 3: boost-tuning)."""
+    draft model; positions that it gets right count `solved` (SpecInfer, section 3: boost-tuning). ask: gives the
+    target's probabilities; called when the last steps begin, which learn from them."""
 
     model: Any
     settings: TrainSettings
     data: Conversations
     general: Conversations | None
-    teacher: Teacher
+    ask: Callable[[], Teacher]
     first: Any | None
     state: Path
     facts: dict[str, Any] = field(
@@ -49,8 +52,6 @@ class Trainer:
     def __post_init__(self) -> None:
         size, length, seed = self.settings.batch, self.settings.length, self.settings.seed
         self._own = Batches(self.data, self.data.rows(length, held=False), size, length, seed)
-        taught = np.flatnonzero(self.teacher.begins >= 0)
-        self._taught = Batches(self.data, taught, size, length, seed) if len(taught) else None
         if self.general is not None:
             self._other = Batches(self.general, self.general.rows(length, held=False), size, length, seed)
         counts = np.bincount(self.data.tokens, minlength=self.table.shape[0])
@@ -62,6 +63,16 @@ class Trainer:
             "vectors": torch.optim.AdamW(others, betas=(0.9, 0.99), weight_decay=0.0),
         }
         self._rates = {"matrices": self.settings.matrix_rate, "vectors": self.settings.vector_rate}
+
+    @cached_property
+    def teacher(self) -> Teacher:
+        return self.ask()
+
+    @cached_property
+    def _taught(self) -> Batches:
+        """Answers at which the target was asked."""
+        rows = np.flatnonzero(self.teacher.begins >= 0)
+        return Batches(self.data, rows, self.settings.batch, self.settings.length, self.settings.seed)
 
     @property
     def table(self) -> Tensor:
@@ -123,7 +134,7 @@ class Trainer:
 
     def _next(self, number: int) -> tuple[Conversations, NDArray[np.int64], Teacher | None]:
         """Last come the answers at which the target was asked, if it was: they teach how sure to be."""
-        if self._taught is not None and number >= self.settings.finish_at:
+        if self.settings.teacher_tokens and number >= self.settings.finish_at:
             self.facts["taught"] += 1
             return self.data, self._taught[self.facts["taught"] - 1], self.teacher
         draw = np.random.default_rng([self.settings.seed, number]).random()
@@ -131,7 +142,7 @@ class Trainer:
             self.facts["general"] += 1
             return self.general, self._other[self.facts["general"] - 1], None
         self.facts["own"] += 1
-        return self.data, self._own[self.facts["own"] - 1], self.teacher
+        return self.data, self._own[self.facts["own"] - 1], None
 
     def _lesson(
         self, texts: Conversations, rows: NDArray[np.int64], following: Tensor, teacher: Teacher | None
@@ -142,14 +153,12 @@ class Trainer:
         shares = torch.zeros(wanted.shape, device=wanted.device)
         shares[:, 0] = 1
         begin = 0
-        for row in rows if teacher is not None and teacher.tokens else ():
+        for row in rows if teacher is not None else ():
             assert teacher is not None
             count = min(int(texts.lengths[row]), self.settings.length) - int(texts.answers[row])
-            known = teacher.of(int(row), count)
-            if known is not None:
-                part = slice(begin, begin + count)
-                wanted[part] = known[0].to(wanted)
-                shares[part] = known[1].to(shares) / known[1].to(shares).sum(1, keepdim=True)
+            ids, worth = teacher.of(int(row), count)
+            wanted[begin : begin + count] = ids.to(wanted)
+            shares[begin : begin + count] = worth.to(shares) / worth.to(shares).sum(1, keepdim=True)
             begin += count
         weights = torch.ones(len(following), device=wanted.device)
         if self.first is not None:
