@@ -8,7 +8,7 @@ const BODY = `
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
 <div class="talk" data-id="talk" role="log" aria-label="Conversation" aria-live="off"></div>
 <p class="hero-hint" data-id="hint">Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the dictionaries, so later turns find more to copy.</p>
-<footer class="end"><span data-id="rate"></span><span class="actions"><button type="button" class="quiet" data-id="renew">Measure plain decoding again</button><button type="button" class="quiet" data-id="race" hidden>Race the last turn</button><button type="button" class="quiet" data-id="clear" hidden>New conversation</button></span></footer>
+<footer class="end"><span data-id="rate"></span><span class="actions"><button type="button" class="quiet" data-id="renew">Measure plain decoding again</button><button type="button" class="quiet" data-id="race" hidden>Race the last turn</button><button type="button" class="quiet" data-id="back" hidden>Edit the last message</button><button type="button" class="quiet" data-id="clear" hidden>New conversation</button></span></footer>
 <p class="unseen" role="status" data-id="status"></p>`;
 
 export function mount({ element, props, watch, facts, ask }) {
@@ -27,6 +27,7 @@ class Chat {
     this.legend = new Legend(this.at("legend"), stage, facts.legend, () => {});
     this.at("renew").addEventListener("click", () => (this.say("Measuring plain decoding"), ask("renew")));
     this.at("race").addEventListener("click", () => ask("race"));
+    this.at("back").addEventListener("click", () => this.state !== "running" && ask("back"));
     this.at("clear").addEventListener("click", () => ask("clear"));
     document.getElementById("chat-go").addEventListener("click", () => this.fields.clear());
     this.clear();
@@ -39,7 +40,7 @@ class Chat {
     delete this.stage.dataset.run;
     this.at("talk").replaceChildren();
     this.at("hint").hidden = false;
-    this.at("race").hidden = this.at("clear").hidden = true;
+    for (const id of ["race", "back", "clear"]) this.at(id).hidden = true;
     this.legend.show(null);
   }
 
@@ -47,6 +48,7 @@ class Chat {
     const { kind } = message;
     if (kind === "refused") return this.fields.refuse(message.field, message.text);
     if (kind === "clear") return this.clear();
+    if (kind === "back") return this.back(message.turn);
     if (kind === "waiting") return this.say(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
     if (kind === "left") return this.say("");
     if (kind === "rate") return this.showRate(message);
@@ -82,6 +84,14 @@ class Chat {
     box.scrollIntoView({ block: "nearest" });
   }
 
+  back(turn) {
+    this.drop(turn);
+    if (!turn) this.clear();
+    this.legend.show(turn ? this.given : null);
+    this.at("race").hidden = !this.turns.at(-1)?.readout;
+    document.querySelector("#field-chat-prompt textarea").focus();
+  }
+
   drop(turn) {
     const { box, lane } = this.turns[turn];
     for (const source of lane.steps.flatMap((step) => step.sources)) this.given.set(source, this.given.get(source) - 1);
@@ -102,7 +112,7 @@ class Chat {
     this.stage.dataset.state = this.state = state;
     if (problem) this.fields.refuse(problem.field, problem.text);
     const turn = this.turns.at(-1);
-    this.at("clear").hidden = false;
+    this.at("clear").hidden = this.at("back").hidden = false;
     this.at("race").hidden = !readout;
     if (!readout) return;
     turn.readout = readout;
@@ -110,10 +120,11 @@ class Chat {
     const what = `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s, ${ratio(readout.tau)} a pass`;
     turn.note.replaceChildren(make("b", "estimate", estimate), make("span", "",
       ` estimated: ${what}; plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`));
+    if (readout.kept) turn.note.append(make("span", "kept", `${count(readout.kept)} of ${plural(readout.prompt, "prompt token")} kept from the turn before, the rest read now`));
     this.at("status").textContent = `${turn.name} wrote ${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
   }
 
-  measure({ kind, turn, speedup, differs, problem }) {
+  measure({ kind, turn, speedup, differs, kept, problem }) {
     const at = this.turns[turn];
     if (!at) return;
     at.note.querySelector(".measured")?.remove();
@@ -121,8 +132,9 @@ class Chat {
     const text = problem ?? (speedup ? "" : "The race of this turn was stopped.");
     const note = make("span", "measured", text);
     if (!text) {
+      const start = kept ? `from copies of the same ${plural(kept, "kept token")}` : "from an empty cache";
       const same = differs === null ? "identical output" : `first difference at token ${count(differs + 1)}`;
-      note.append(make("b", "", `${ratio(speedup)}×`), ` measured by racing this turn, prefill included: ${same}`);
+      note.append(make("b", "", `${ratio(speedup)}×`), ` measured by racing this turn, prefill included, both answers ${start}: ${same}`);
     }
     at.note.append(note);
     this.at("status").textContent = note.textContent;

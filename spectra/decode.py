@@ -34,7 +34,7 @@ def decode(
 
     method: a preset name or a `Method` of your own (a fresh one: it learns as it goes). sampling: default greedy.
     limits: default 256 new tokens and the target's end-of-sequence ids. nodes: the most guessed tokens a step.
-    session_options: handed to `target.start` (`processors=`: transformers logits processors).
+    session_options: handed to `target.start` (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
     Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
     """
     sampling = sampling or Sampling()
@@ -65,7 +65,7 @@ def decode(
             path = path[: len(emitted)]
             clock.lap("verify")
 
-            session.keep(path)
+            session.keep(path[: len(emitted) - 1])  # the last token is the next root, even where the answer ends
             tokens += emitted
             outcome = Outcome(tree, path, emitted, scored.read, scored.known, scored.top)
             for drafter in method.drafters:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from spectra.conversations import Conversations
 from spectra.datastore.language import Language
 from spectra.datastore.query import query
 from spectra.datastore.store import Store
@@ -14,7 +16,9 @@ from spectra.errors import SpectraError
 from spectra.methods import METHODS, make_method
 from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
+from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
+from spectra.uploads import Told, Uploads, WithStores
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
@@ -37,6 +41,8 @@ class Engine:
 
     def __init__(self, target: HuggingFaceTarget, lend: Lend | None = None) -> None:
         self._lend = lend
+        self._conversations = Conversations()
+        self._uploads = Uploads()
         self.chosen = target.name
         self.models: list[str] = [target.name]
         self.problems: list[str] = []
@@ -79,6 +85,8 @@ class Engine:
         def run(*arguments: Any, **options: Any) -> Iterator[StepTrace]:
             yield from decode(target, *arguments, **options)
 
+        self._conversations.clear()
+        self._uploads.clear()
         self.target = target
         self.run: Run = self._lend(run) if self._lend else run
         self.model = target.name
@@ -112,10 +120,14 @@ class Engine:
         temperature: float = 0.0,
         top_p: float = 1.0,
         seed: int = 0,
+        visitor: str = "",
     ) -> Recording:
-        """Start an answer; iterate it to decode. Raises SpectraError for bad input."""
-        asked = [{"role": "user", "content": prompt}]
-        return self.chat(asked, method, max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, seed=seed)
+        """Start an answer; iterate it to decode. Raises SpectraError for bad input.
+
+        visitor: whose own datastore, if there is one, is guessed from too.
+        """
+        sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
+        return self._record([{"role": "user", "content": prompt}], method, sampling, max_new_tokens, visitor)
 
     def chat(
         self,
@@ -126,21 +138,52 @@ class Engine:
         temperature: float = 0.0,
         top_p: float = 1.0,
         seed: int = 0,
+        visitor: str = "",
+        copied: int | None = None,
     ) -> Recording:
-        """Start the next turn of a conversation, the whole of it through the chat template. Raises like `answer`."""
+        """Start the next turn of a conversation, the whole of it through the chat template. Raises like `answer`.
+
+        visitor: whose conversation and datastore; the cache stays from turn to turn ("": nothing stays). copied: start
+        from a copy of at most so many of its tokens instead, and leave it as it is. A lent GPU forgets: there nothing
+        stays.
+        """
+        prefix = None
+        if visitor and not self._lend:
+            kept = self._conversations
+            prefix = kept.prefix(visitor) if copied is None else kept.copy(visitor, copied)
         sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
-        return self._record(messages, method, sampling, max_new_tokens)
+        return self._record(messages, method, sampling, max_new_tokens, visitor, prefix)
 
-    def stores(self) -> list[dict[str, Any]]:
-        """Cards of the datastores that the presets guess from, each with its `name`."""
-        return [{**store.card, "name": store.name} for store in self._stores]
+    def start_over(self, visitor: str) -> None:
+        """Let the cache of the visitor's conversation go."""
+        self._conversations.drop(visitor)
 
-    def query(self, store: str, text: str, most: int = 12) -> list[dict[str, Any]]:
+    def forget(self, visitor: str) -> None:
+        """Let go of all that is kept for a visitor."""
+        self.start_over(visitor)
+        self._uploads.drop(visitor)
+
+    def build_store(self, visitor: str, file: Path, keep: int, told: Told) -> dict[str, Any]:
+        """Build a visitor's own datastore from an uploaded file; returns its card. `Uploads.build` has the details."""
+        if self._lend:
+            raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
+        with self.target.held():
+            loaded = (self.target.model, self.target.tokenizer, self.model)
+            return dict(self._uploads.build(visitor, file, keep, loaded, told).card)
+
+    def drop_store(self, visitor: str) -> None:
+        self._uploads.drop(visitor)
+
+    def stores(self, visitor: str = "") -> list[dict[str, Any]]:
+        """Cards of the datastores that the presets guess from, each with its `name`; the visitor's own first."""
+        return [{**store.card, "name": store.name} for store in self._stores(visitor)]
+
+    def query(self, store: str, text: str, most: int = 12, visitor: str = "") -> list[dict[str, Any]]:
         """What a store holds after `text`, likeliest first; `text` is looked up as the end of an answer.
 
         Raises SpectraError for a store that is not there.
         """
-        found = next((each for each in self._stores if each.name == store), None)
+        found = next((each for each in self._stores(visitor) if each.name == store), None)
         if found is None:
             raise SpectraError("store", "that datastore is not there; choose one of the list")
         language = Language(self.target.tokenizer, self.model)
@@ -149,13 +192,26 @@ class Engine:
             for one in query(found, language, text, most)
         ]
 
-    @property
-    def _stores(self) -> list[Store]:
-        return [store for store in self.target.stores if isinstance(store, Store)]
+    def _stores(self, visitor: str) -> list[Store]:
+        own = self._uploads.of(visitor)
+        return [*([own] if own else []), *(store for store in self.target.stores if isinstance(store, Store))]
 
-    def _record(self, messages: Sequence[Message], method: str, sampling: Sampling, tokens: int) -> Recording:
+    def _record(
+        self,
+        messages: Sequence[Message],
+        method: str,
+        sampling: Sampling,
+        tokens: int,
+        visitor: str,
+        prefix: Prefix | None = None,
+    ) -> Recording:
         raw = not getattr(self.target.tokenizer, "chat_template", None)
-        return Recording(self.target, messages, method, sampling=sampling, max_new_tokens=tokens, raw=raw, run=self.run)
+        own = self._uploads.of(visitor)
+        drawn = make_method(method, WithStores(self.target, [own]), sampling=sampling) if own else method
+        return Recording(
+            self.target, messages, drawn, sampling=sampling, max_new_tokens=tokens, raw=raw, run=self.run,
+            prefix=prefix,
+        )  # fmt: skip
 
 
 def _runs(method: str, target: HuggingFaceTarget) -> bool:

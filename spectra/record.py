@@ -7,7 +7,9 @@ from typing import Any
 from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.methods import redraws
+from spectra.preset import Method
 from spectra.settings import Limits, Sampling
+from spectra.target.prefix import Prefix
 from spectra.text import TextStream
 from spectra.trace import StepTrace, Trace
 
@@ -22,6 +24,7 @@ class Recording:
 
     target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
     user's. raw: skip the chat template. run: called like `decode` without its target (default: `decode` on this one).
+    prefix: the cache of the turns before, taken and left again.
     Raises SpectraError for bad input.
     """
 
@@ -29,21 +32,23 @@ class Recording:
         self,
         target: Any,
         prompt: str | Sequence[Message],
-        method: str = "spectra",
+        method: str | Method = "spectra",
         *,
         sampling: Sampling | None = None,
         max_new_tokens: int = 256,
         nodes: int | None = None,
         raw: bool = False,
         run: Callable[..., Iterator[StepTrace]] | None = None,
+        prefix: Prefix | None = None,
     ) -> None:
         sampling = sampling or Sampling()
         limits = Limits(max_new_tokens, target.eos)
         messages = as_messages(prompt)
         ids = encode(target.tokenizer, messages, raw=raw)
+        name = method if isinstance(method, str) else method.name
         self.target = target
         self.trace = Trace(
-            method=method,
+            method=name,
             model=target.name,
             prompt=messages[-1]["content"],
             prompt_tokens=tuple(ids),
@@ -56,14 +61,16 @@ class Recording:
                 "repetition_penalty": sampling.repetition_penalty,
                 "seed": sampling.seed,
                 "nodes": nodes,
-                "drawn": redraws(method, sampling),
+                "drawn": redraws(name, sampling),
                 "raw": raw,
                 "turn": len(messages) // 2 + 1,
             },
             environment=dict(target.facts),
         )
         run = run or partial(decode, target)
-        self._steps = run(ids, method, sampling=sampling, limits=limits, nodes=nodes)
+        more = {} if prefix is None else {"prefix": prefix}
+        self._prefix = prefix
+        self._steps = run(ids, method, sampling=sampling, limits=limits, nodes=nodes, **more)
         self._text = TextStream(partial(target.tokenizer.decode, skip_special_tokens=True))
 
     def __iter__(self) -> Iterator[Step]:
@@ -71,6 +78,8 @@ class Recording:
             pieces = self._text.push(step.tokens)
             if step.finish:
                 pieces += self._text.flush()
+            if self._prefix is not None:
+                self.trace.kept = self._prefix.reused
             self.trace.steps.append(step)
             self.trace.pieces += pieces
             for token in {*step.tree.tokens, *step.picks}:

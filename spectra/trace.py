@@ -113,7 +113,8 @@ class Trace:
     """One whole answer.
 
     settings: sampling, limits and numerics, as given. pieces: the output as text, each with the number of tokens it
-    took (a token may hold part of a character). vocabulary: text of every token id that appears in a tree.
+    took (a token may hold part of a character). vocabulary: text of every token id that appears in a tree. kept: prompt
+    tokens whose cache was there from an earlier turn.
     """
 
     method: str
@@ -125,6 +126,7 @@ class Trace:
     steps: list[StepTrace] = field(default_factory=list)
     pieces: list[tuple[int, str]] = field(default_factory=list)
     vocabulary: dict[int, str] = field(default_factory=dict)
+    kept: int = 0
 
     @property
     def tokens(self) -> list[int]:
@@ -166,6 +168,7 @@ class Trace:
                 steps=[StepTrace.from_dict(step) for step in data["steps"]],
                 pieces=[(int(n), str(text)) for n, text in data["pieces"]],
                 vocabulary={int(k): str(v) for k, v in data["vocabulary"].items()},
+                kept=int(data.get("kept", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error

@@ -160,6 +160,8 @@ class FakeEngine:
     chosen: str = "Fake-135M"
     measured: list[int] = field(default_factory=list)
     conversations: list[list[dict[str, str]]] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
 
     def choose(self, model: str) -> None:
         if model == "Gone-7B":
@@ -171,9 +173,24 @@ class FakeEngine:
         self.plain = (50.0, context)
         return self.plain
 
-    def chat(self, messages: Sequence[dict[str, str]], method: str, **settings: Any) -> FakeAnswer:
+    def chat(
+        self, messages: Sequence[dict[str, str]], method: str, *, copied: int | None = None, **settings: Any
+    ) -> FakeAnswer:
+        """Keeps a token a word, its own way of counting."""
         self.conversations.append(list(messages))
-        return self.answer(messages[-1]["content"], method, **settings)
+        answer = self.answer(messages[-1]["content"], method, **settings)
+        visitor = settings.get("visitor", "")
+        answer.trace.kept = self.kept.get(visitor, 0) if copied is None else copied
+        if copied is None:
+            self.kept[visitor] = sum(len(message["content"].split()) for message in messages)
+        return answer
+
+    def start_over(self, visitor: str) -> None:
+        self.kept.pop(visitor, None)
+
+    def forget(self, visitor: str) -> None:
+        self.start_over(visitor)
+        self.gone.append(visitor)
 
     def stores(self) -> list[dict[str, Any]]:
         return [CARD]
@@ -187,7 +204,15 @@ class FakeEngine:
         return [*rows, {"text": "<b>bold</b>\n", "count": 4, "chance": 0.06, "match": 3}][:most]
 
     def answer(
-        self, prompt: str, method: str, *, max_new_tokens: int, temperature: float, top_p: float, seed: int
+        self,
+        prompt: str,
+        method: str,
+        *,
+        max_new_tokens: int,
+        temperature: float,
+        top_p: float,
+        seed: int,
+        visitor: str = "",
     ) -> FakeAnswer:
         if prompt == "refuse":
             raise SpectraError("prompt", "9000 tokens do not fit; give at most 8192")

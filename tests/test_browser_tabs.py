@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,16 +148,46 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit
     rate = figures.tokens / (figures.seconds - figures.prefill_seconds)
     assert shown.locator(".estimate").inner_text() == f"≈ {rate / engine.plain[0]:.2f}×"
     assert "estimated" in shown.locator(".readout").inner_text()
+    assert trace.kept == 3 and shown.locator(".kept").inner_text().startswith("3 of 3 prompt tokens kept")
+    assert stage.locator(".turn").first.locator(".kept").count() == 0
     stage.locator("[data-id=race]").click()
-    stage.locator(".measured:has-text('identical output')").wait_for()
+    stage.locator(".measured:has-text('from copies of the same 3 kept tokens: identical output')").wait_for()
+    assert [answer.trace.kept for answer in engine.answers[-2:]] == [3, 3]
     plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
     assert shown.locator(".measured b").inner_text() == f"{method.micro / plain.micro:.2f}×"
     stage.locator("[data-id=renew]").click()
     stage.locator("[data-id=rate]:has-text('50 tokens/s')").wait_for()
     assert engine.measured[-1] == max(64, len(trace.prompt_tokens) + len(trace.tokens))
+    stage.locator("[data-id=back]").click()
+    page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value === 'And then?'")
+    assert stage.locator(".turn").count() == 1
+    page.click("#chat-go")
+    stage.locator(".turn").nth(1).wait_for()
+    ended(stage)
+    assert engine.conversations[-1] == engine.conversations[-2]
+    visitor = list(engine.kept)[-1]
     stage.locator("[data-id=clear]").click()
     page.wait_for_function("!document.querySelector('#stage-chat .turn')")
+    assert visitor not in engine.kept
     assert page.problems == [] and page.outside == []
+
+
+def test_what_was_kept_goes_when_the_tab_closes(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "20")
+    page.fill("#field-chat-prompt textarea", "Keep this")
+    page.click("#chat-go")
+    stage.locator(".turn").wait_for()
+    ended(stage)
+    visitor = list(engine.kept)[-1]
+    page.close()
+    deadline = time.monotonic() + 20
+    while visitor not in engine.gone:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert visitor not in engine.kept
 
 
 def test_a_stopped_turn_keeps_what_was_written(fake: Fake, visit: Visit) -> None:

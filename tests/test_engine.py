@@ -130,3 +130,54 @@ def test_bad_input_to_race_is_one_line_before_a_model_is_loaded(arguments, text,
     monkeypatch.chdir(tmp_path)
     assert main(["race", *arguments, "--model", MISSING]) == 2
     assert text in capsys.readouterr().err
+
+
+def said(*contents):
+    """A conversation whose last message is the user's."""
+    roles = ("user", "assistant")
+    return [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
+
+
+def test_a_conversation_keeps_its_cache_from_turn_to_turn(engine):
+    plain, ours = [], []
+    for lane, method in ((plain, "autoregressive"), (ours, "spectra")):
+        contents = [PROMPT]
+        for _ in range(3):
+            trace = write(engine.chat(said(*contents), method, max_new_tokens=10, visitor=method))
+            lane.append(trace)
+            contents += [trace.text, "w9 w8"]
+    assert [trace.tokens for trace in ours] == [trace.tokens for trace in plain]
+    assert [trace.kept for trace in ours] == [trace.kept for trace in plain]
+    assert ours[0].kept == 0 and ours[1].kept >= len(ours[0].prompt_tokens) - 1 and ours[2].kept > ours[1].kept
+
+
+def test_a_kept_cache_is_copied_dropped_and_never_another_visitors(engine):
+    first = write(engine.chat(said(PROMPT), "spectra", max_new_tokens=10, visitor="a"))
+    talk = said(PROMPT, first.text, "w9")
+    assert write(engine.chat(talk, "spectra", max_new_tokens=4, visitor="b")).kept == 0
+    assert write(engine.chat(talk, "spectra", max_new_tokens=4, visitor="")).kept == 0
+    copies = [
+        write(engine.chat(talk, method, max_new_tokens=8, visitor="a", copied=5))
+        for method in ("autoregressive", "spectra")
+    ]
+    assert [copy.kept for copy in copies] == [5, 5] and copies[0].tokens == copies[1].tokens
+    kept = write(engine.chat(talk, "spectra", max_new_tokens=4, visitor="a")).kept
+    assert kept > 5
+    engine.start_over("a")
+    assert write(engine.chat(talk, "spectra", max_new_tokens=4, visitor="a")).kept == 0
+    engine.forget("a")
+    assert write(engine.chat(talk, "spectra", max_new_tokens=4, visitor="a")).kept == 0
+
+
+def test_another_model_starts_from_nothing(folder, tmp_path):
+    other = tmp_path / "other"
+    make("llama", 1, max_position_embeddings=400).save_pretrained(other)
+    tokenizer().save_pretrained(other)
+    engine = Engine.load(folder)
+    engine.models = [folder, str(other)]
+    assert write(engine.chat(said(PROMPT), "spectra", max_new_tokens=4, visitor="a")).kept == 0
+    engine.choose(str(other))
+    assert [write(engine.chat(said(PROMPT), "spectra", max_new_tokens=4, visitor="a")).kept > 0 for _ in "ab"] == [
+        False,
+        True,
+    ]

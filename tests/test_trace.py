@@ -69,7 +69,7 @@ def broken():
     yield "another format", text.replace("spectra-trace", "other")
     yield "another version", text.replace('"version": 1', '"version": 2')
     for key in good:
-        if key not in ("format", "version"):
+        if key not in ("format", "version", "kept"):
             yield f"without {key}", json.dumps({k: v for k, v in good.items() if k != key})
     for key, value in {"steps": 3, "pieces": [[1]], "settings": 3, "vocabulary": [], "prompt_tokens": ["x"]}.items():
         yield f"{key} of another kind", json.dumps(good | {key: value})

@@ -47,6 +47,8 @@ def readout(trace: Trace, plain: Rate) -> dict[str, Any] | None:
         "first": figures.first_token_seconds,
         "rate": rate,
         "tau": figures.tau,
+        "prompt": len(trace.prompt_tokens),
+        "kept": trace.kept,
         "plain": plain[0],
         "context": plain[1],
         "estimate": rate / plain[0] if plain[0] > 0 else None,
@@ -54,11 +56,14 @@ def readout(trace: Trace, plain: Rate) -> dict[str, Any] | None:
 
 
 def measured(race: Race) -> dict[str, Any]:
-    """A raced turn's figures; `speedup` is None unless both lanes were decoded to their end."""
+    """A raced turn's figures; `speedup` is None unless both lanes started alike and were decoded to their end."""
     plain, method = race.traces.get("plain"), race.traces.get("method")
     if not plain or not method or not plain.finish or not method.finish:
         return {"speedup": None}
+    if plain.kept != method.kept:
+        return {"speedup": None, "problem": "The kept cache went away between the two answers; race the turn again."}
     return {
+        "kept": plain.kept,
         "speedup": speedup(summarize(plain.steps), summarize(method.steps)),
         "differs": first_difference(plain.tokens, method.tokens),
     }

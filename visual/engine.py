@@ -70,9 +70,17 @@ class Engine(Protocol):
         ...
 
     def answer(
-        self, prompt: str, method: str, *, max_new_tokens: int, temperature: float, top_p: float, seed: int
+        self,
+        prompt: str,
+        method: str,
+        *,
+        max_new_tokens: int,
+        temperature: float,
+        top_p: float,
+        seed: int,
+        visitor: str = "",
     ) -> Answer:
-        """Raises `SpectraError` naming the field for input it cannot use."""
+        """Raises `SpectraError` naming the field for input it cannot use. visitor: who asks, "" for nobody known."""
         ...
 
     def chat(
@@ -84,8 +92,22 @@ class Engine(Protocol):
         temperature: float,
         top_p: float,
         seed: int,
+        visitor: str = "",
+        copied: int | None = None,
     ) -> Answer:
-        """The next turn of a conversation whose last message is the user's. Raises like `answer`."""
+        """The next turn of a conversation whose last message is the user's. Raises like `answer`.
+
+        The cache of the visitor's conversation stays from turn to turn. copied: start from a copy of at most so many of
+        its tokens instead, and leave it as it is.
+        """
+        ...
+
+    def start_over(self, visitor: str) -> None:
+        """Let the cache of the visitor's conversation go."""
+        ...
+
+    def forget(self, visitor: str) -> None:
+        """The visitor is gone: let go of all that was kept."""
         ...
 
     def stores(self) -> Sequence[Mapping[str, Any]]:

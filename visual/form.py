@@ -16,7 +16,10 @@ SETTINGS = ("max_new_tokens", "temperature", "top_p", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Raises `SpectraError` naming the field that is out of range. earlier: the turns before, in a conversation."""
+    """Raises `SpectraError` naming the field that is out of range. earlier: the turns before, in a conversation.
+
+    visitor: who asks. copied: start from a copy of so many tokens of the visitor's kept cache and leave that as it is.
+    """
 
     prompt: str
     method: str
@@ -26,6 +29,8 @@ class Request:
     top_p: float = 1.0
     earlier: tuple[Message, ...] = ()
     conversation: bool = False
+    visitor: str = ""
+    copied: int | None = None
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
@@ -66,9 +71,10 @@ class Request:
 
     def start(self, engine: Engine, method: str) -> Answer:
         """Begin this answer by some method."""
-        settings = self.settings
+        settings = {**self.settings, "visitor": self.visitor}
         if self.conversation:
-            return engine.chat([*self.earlier, {"role": "user", "content": self.prompt}], method, **settings)
+            messages = [*self.earlier, {"role": "user", "content": self.prompt}]
+            return engine.chat(messages, method, **settings, copied=self.copied)
         return engine.answer(self.prompt, method, **settings)
 
 

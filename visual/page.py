@@ -1,5 +1,6 @@
 """The page: a header and one tab for each way to look at speculative decoding. No measuring."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import gradio as gr
@@ -14,6 +15,7 @@ from visual.tabs.datastore import build_datastore
 from visual.tabs.learn import build_learn
 from visual.tabs.race import build_race
 from visual.tabs.replay import build_replay
+from visual.widgets import visitor_of
 
 HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.</p><ul class="badges"></ul></header>"""
 
@@ -40,4 +42,14 @@ def build_page(engine: Engine, *, races: Path = ASSETS / "races", waiting: int =
             with gr.Tab("Learn", id="learn"):
                 build_learn(engine)
         add_endpoint(engine, line)
+        page.unload(gone(engine))
     return page
+
+
+def gone(engine: Engine) -> Callable[[gr.Request], None]:
+    """What runs when a visitor closes the tab or loads it anew."""
+
+    def forget(request: gr.Request) -> None:
+        engine.forget(visitor_of(request))
+
+    return forget

@@ -49,6 +49,11 @@ def relay(engine: Engine, race: Race, line: Line) -> Iterator[Any]:
         yield refusal(error)
 
 
+def visitor_of(request: gr.Request) -> str:
+    """A name for one open page, drawn by it at random; what is kept for a visitor is kept under it."""
+    return str(request.session_hash or "")
+
+
 def refusal(error: BaseException) -> str:
     return send({"kind": "refused", **explain(error)})
 

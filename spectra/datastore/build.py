@@ -4,7 +4,7 @@ Processes of one launch share the scoring; the first does the rest.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,8 @@ DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "ex
 class Order:
     """What is to be built. base: a store whose texts are merged in. command: for the card.
 
-    model, device, dtype: as for `load_target`. force: a store of this name and unfinished other work may go.
+    model, device, dtype: as for `load_target`. force: a store of this name and unfinished other work may go. loaded:
+    (model, tokenizer, name) that are in memory, instead of `model`. progress: makes the bars, called like `bar`.
     """
 
     corpus: Corpus
@@ -50,14 +51,16 @@ class Order:
     command: str = ""
     base: Path | None = None
     force: bool = False
+    loaded: tuple[Any, Any, str] | None = None
+    progress: Callable[..., Any] = bar
 
 
 def build(order: Order) -> dict[str, Any]:
     """Build the store; returns its card. Raises SpectraError naming what is wrong and what was kept."""
-    tokenizer, name = load_tokenizer(order.model)
+    tokenizer, name = order.loaded[1:] if order.loaded else load_tokenizer(order.model)
     language = Language(tokenizer, name)
     work = Work(order.out, np.dtype(token_type(language.vocabulary)))
-    if order.settings.refine:
+    if order.settings.refine and not order.loaded:
         longest = order.settings.window + len(language.header(order.settings.header))
         context = check_loading(order.model, device=order.device, dtype=order.dtype)
         if longest > context:
@@ -109,7 +112,7 @@ def read(order: Order, work: Work, language: Language) -> None:
     if order.base is not None and not state:
         adopt(order.base, gathering)
     corpus = order.corpus
-    with bar("reading", corpus.size or None, "B") as shown:
+    with order.progress("reading", corpus.size or None, "B") as shown:
         gathering.run(corpus, lambda: shown.update(corpus.position - shown.n))
     if gathering.counts["texts"] == 0 or not gathering.rows:
         seen = gathering.counts
@@ -123,13 +126,13 @@ def score_all(order: Order, work: Work, language: Language, team: Team) -> None:
     rows = work.read_progress()["rows"]
     wanted = to_score(work, rows, order.settings.score_tokens, order.settings.seed)
     if np.isnan(work.read_scores(rows)[wanted]).any():
-        model, _, _ = load_network(order.model, device=order.device or team.device, dtype=order.dtype)
+        model, _, _ = order.loaded or load_network(order.model, device=order.device or team.device, dtype=order.dtype)
         model.eval()
         header = language.header(order.settings.header)
         share = sum(int(one["length"].sum()) for one in batches(work, wanted, order.settings.batch_tokens, len(header)))
         if team.first and team.processes > 1:
             print(f"scoring on {team.processes} processes", file=sys.stderr, flush=True)
-        with bar("scoring", share // team.processes, " tokens", hidden=not team.first) as shown:
+        with order.progress("scoring", share // team.processes, " tokens", hidden=not team.first) as shown:
             score(
                 work, wanted, model, header,
                 budget=order.settings.batch_tokens,

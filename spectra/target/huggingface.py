@@ -6,7 +6,8 @@ and put back when it closes.
 
 import inspect
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from spectra.target.cache import SlabCache
 from spectra.target.lanes import StepPlan
 from spectra.target.packed import Packing
 from spectra.target.plan import Plan
+from spectra.target.prefix import Prefix
 from spectra.target.protocol import Draft, StepCost
 from spectra.target.session import HuggingFaceSession
 
@@ -112,8 +114,12 @@ class HuggingFaceTarget:
         processors: Sequence[Any] | None = None,
         *,
         top: int = 0,
+        prefix: Prefix | None = None,
     ) -> "HuggingFaceSession":
-        """See `Target.start`. processors: transformers logits processors in place of those `sampling` implies."""
+        """See `Target.start`. processors: transformers logits processors in place of those `sampling` implies.
+
+        prefix: start from what it holds of the prompt; the closed session leaves its own cache there.
+        """
         if not prompt:
             raise SpectraError("prompt", "it holds no token; write something")
         vocabulary = self.model.get_input_embeddings().num_embeddings
@@ -128,10 +134,20 @@ class HuggingFaceTarget:
         if not self._lock.acquire(blocking=False):
             raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
         try:
-            return HuggingFaceSession(self, prompt, room, widest, Chooser(sampling, processors, top=top))
+            return HuggingFaceSession(self, prompt, room, widest, Chooser(sampling, processors, top=top), prefix)
         except BaseException:
             self._lock.release()
             raise
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody decodes inside. Raises TargetBusyError while someone does."""
+        if not self._lock.acquire(blocking=False):
+            raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def forward(
         self,

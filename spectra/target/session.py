@@ -1,4 +1,4 @@
-"""One sequence on a Hugging Face target: prefill, score a tree, keep a branch, give the target back."""
+"""One sequence on a Hugging Face target: prefill, score a tree, keep a branch, give the target (and the cache) back."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spectra.target import attention
 from spectra.target.cache import SlabCache
 from spectra.target.lanes import BLOCK
 from spectra.target.packed import swap_out
+from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
 
 if TYPE_CHECKING:
@@ -22,13 +23,20 @@ PREFILL_ROWS = 512
 
 
 class HuggingFaceSession:
-    """`Session` of one sequence. Holds the target until it is closed."""
+    """`Session` of one sequence. Holds the target until it is closed, and takes its cache from and to `prefix`."""
 
     def __init__(
-        self, target: HuggingFaceTarget, prompt: Sequence[int], room: int, widest: int, chooser: Chooser
+        self,
+        target: HuggingFaceTarget,
+        prompt: Sequence[int],
+        room: int,
+        widest: int,
+        chooser: Chooser,
+        prefix: Prefix | None = None,
     ) -> None:
         self.target = target
         self.chooser = chooser
+        self.prefix = prefix
         self._open = True
         self._stock_attention = target.config._attn_implementation
         model = target.model
@@ -39,21 +47,34 @@ class HuggingFaceSession:
         self._unpacked = target.packing.swap_in(model) if target.packing else {}
         try:
             widest = target.plan.fit(widest) if target.plan.exact else widest
-            layers = int(target.config.num_hidden_layers)
-            exact = target.plan.exact
-            self.cache = SlabCache(
-                layers,
-                len(prompt) + room + widest,
-                one_device=not target.spread,
-                block=BLOCK if exact else 1,
-                store=torch.float32 if exact and target.device.type == "cpu" and target.dtype.itemsize < 4 else None,
-            )
             began = time.perf_counter()
-            self._prefill(prompt[:-1])
+            self.cache = self._room(prompt, len(prompt) + room + widest)
+            self._committed = list(prompt[: self.cache.length])
+            self._prefill(prompt[self.cache.length : -1])
             self.prefill_seconds = time.perf_counter() - began
         except BaseException:
             self._restore()
             raise
+
+    def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
+        """A cache with what the prefix holds of the prompt in its first slots."""
+        target, (block, store) = self.target, self._layout
+        if self.prefix is not None:
+            length, cache = self.prefix.take(prompt, (target, self._layout))
+            if cache is not None:
+                cache = cache.copy(length, capacity) if cache.capacity < capacity else cache
+                cache.length = length
+                return cache
+        layers = int(target.config.num_hidden_layers)
+        return SlabCache(layers, capacity, one_device=not target.spread, block=block, store=store)
+
+    @property
+    def _layout(self) -> tuple[int, torch.dtype | None]:
+        """(slots of a block, dtype to store), see `SlabCache`."""
+        if not self.target.plan.exact:
+            return 1, None
+        narrow = self.target.device.type == "cpu" and self.target.dtype.itemsize < 4
+        return BLOCK, torch.float32 if narrow else None
 
     def _prefill(self, tokens: Sequence[int]) -> None:
         with torch.inference_mode():
@@ -61,9 +82,11 @@ class HuggingFaceSession:
                 run = tokens[at : at + PREFILL_ROWS]
                 self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
                 self.cache.length += len(run)
+                self._committed += run
         synchronize(self.target.device)
 
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
+        self._tree = tree
         chains = [[ROOT]]
         for parent in tree.parents[1:]:
             chains.append([*chains[parent], len(chains)])
@@ -77,10 +100,13 @@ class HuggingFaceSession:
     def keep(self, path: Sequence[int]) -> None:
         with torch.inference_mode():
             self.cache.keep([ROOT, *path])
+        self._committed += [self._tree.tokens[node] for node in (ROOT, *path)]
 
     def close(self) -> None:
         if self._open:
             self._restore()
+            if self.prefix is not None:
+                self.prefix.leave(self._committed, self.cache, (self.target, self._layout))
             self.target._lock.release()
 
     def _restore(self) -> None:

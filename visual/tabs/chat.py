@@ -1,6 +1,7 @@
 """The Chat tab: a conversation whose answers are coloured by source, each with what it gained."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -14,7 +15,7 @@ from visual.form import Request
 from visual.line import Line
 from visual.names import short
 from visual.race import Race, explain, stream
-from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, wire
+from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, visitor_of, wire
 
 Update = tuple[Any, ...]
 LEAST_CONTEXT = 64
@@ -23,10 +24,11 @@ LEAST_CONTEXT = 64
 def build_chat(engine: Engine, line: Line) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    def say(talk: Conversation | None, *fields: Any) -> Iterator[Update]:
+    def say(visit: gr.Request, talk: Conversation | None, *fields: Any) -> Iterator[Update]:
         talk = talk or Conversation()
         try:
-            request = Request.of(*fields, earlier=talk.messages, conversation=True)
+            who = visitor_of(visit)
+            request = Request.of(*fields, earlier=talk.messages, conversation=True, visitor=who)
             race = talk.running = Race(request, {"method": request.method})
             yield gr.skip(), talk, "", *buttons(running=True)
             for message in stream(engine, race, line):
@@ -60,7 +62,7 @@ def build_chat(engine: Engine, line: Line) -> None:
         if talk is None or not talk.turns:
             return
         try:
-            race = talk.running = Race.against_plain(talk.turns[-1].request)
+            race = talk.running = again(talk.turns[-1])
             yield send({"kind": "measuring", "turn": len(talk.turns) - 1}), *buttons(running=True)
             for message in stream(engine, race, line):
                 waits = bool(message) and message is not None and message["kind"] == "waiting"
@@ -82,10 +84,18 @@ def build_chat(engine: Engine, line: Line) -> None:
             if not isinstance(error, SpectraError):
                 raise
 
-    def clear(talk: Conversation | None) -> Update:
+    def clear(visit: gr.Request, talk: Conversation | None) -> Update:
         if talk is not None and talk.running is not None:
             talk.running.halt()
+        engine.start_over(visitor_of(visit))
         return send({"kind": "clear"}), None, *buttons(running=False)
+
+    def take_back(talk: Conversation | None) -> Update:
+        """The last turn goes and its message returns to the box, to be changed or sent once more."""
+        if talk is None or not talk.turns or (talk.running is not None and talk.running.running):
+            return gr.skip(), gr.skip(), gr.skip()
+        turn = talk.turns.pop()
+        return send({"kind": "back", "turn": len(talk.turns)}), talk, turn.request.prompt
 
     memory = gr.State()
     facts = {
@@ -95,7 +105,7 @@ def build_chat(engine: Engine, line: Line) -> None:
         "plain": engine.plain[0],
         "context": engine.plain[1],
     }
-    stage = wire("chat", facts, ("resync", "race", "renew", "clear"))
+    stage = wire("chat", facts, ("resync", "race", "renew", "back", "clear"))
     with gr.Column(elem_id="chat-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             prompt = gr.Textbox(
@@ -124,4 +134,11 @@ def build_chat(engine: Engine, line: Line) -> None:
     renewed = stage.renew(renew, memory, stage, **RUN)
     halt.click(stop, memory, [stage, go, halt], cancels=[said, raced], queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
+    stage.back(take_back, memory, [stage, memory, prompt], queue=False, **PRIVATE)
     stage.clear(clear, memory, [stage, memory, go, halt], cancels=[said, raced, renewed], queue=False, **PRIVATE)
+
+
+def again(turn: Race) -> Race:
+    """The turn once more by both methods, each from a copy of the cache that it began with."""
+    kept = turn.traces["method"].kept if "method" in turn.traces else 0
+    return Race.against_plain(replace(turn.request, copied=kept))

@@ -1,0 +1,56 @@
+"""What a closed sequence leaves to the next one that begins with the same tokens: their ids and their KV cache.
+
+The caller holds it and hands it to `start` again and again. It serves one open session at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spectra.target.cache import SlabCache
+
+
+class Prefix:
+    """tokens: committed ids, prompt and answer, in the first slots of the cache. reused: how many the last start used.
+
+    Their keys are as they were written: by a prefill, or by steps. With exact numerics a speculative step writes the
+    bits of a plain one, so whatever method wrote the last turn, the next one is the same.
+    """
+
+    def __init__(self, tokens: Sequence[int] = (), cache: SlabCache | None = None, owner: object = None) -> None:
+        self.reused = 0
+        self.leave(tokens, cache, owner)
+
+    def take(self, prompt: Sequence[int], owner: object) -> tuple[int, SlabCache | None]:
+        """(tokens that `prompt` begins with, all but its last at most; their cache). Nothing is held afterwards.
+
+        owner: the target that asks and the layout it wants; what was written for another is let go.
+        """
+        tokens, cache = self.tokens, self._cache
+        same = cache is not None and owner == self._owner
+        self.reused = sum(1 for _ in takewhile(_equal, zip(tokens, prompt[:-1], strict=False))) if same else 0
+        self.leave((), None, None)
+        return self.reused, cache if same else None
+
+    def leave(self, tokens: Sequence[int], cache: SlabCache | None, owner: object) -> None:
+        """Hold what was written for `owner`, in the place of what was held."""
+        self.tokens, self._cache, self._owner = tuple(tokens), cache, owner
+
+    def copy(self, most: int) -> Prefix:
+        """The first `most` tokens with slots of their own. Raises SpectraError where memory is short."""
+        tokens = self.tokens[:most]
+        if self._cache is None or not tokens:
+            return Prefix()
+        return Prefix(tokens, self._cache.copy(len(tokens), len(tokens)), self._owner)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the cache."""
+        return 0 if self._cache is None else sum(slab.nbytes for slab in self._cache.slabs)
+
+
+def _equal(pair: tuple[int, int]) -> bool:
+    return pair[0] == pair[1]
