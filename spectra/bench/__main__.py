@@ -1,11 +1,13 @@
 """`python -m spectra.bench`: `run` times methods, `report` merges runs, `sweep` varies a setting, `exactness` counts
-outputs that equal plain decoding's, `latency` and `profile` look into a step, `record` and `replay` do without a model,
-`serve` and `soak` measure vLLM servers, `prompts` prints the hashes of all prompts."""
+outputs that equal plain decoding's, `acceptance` judges draft models by rule, `latency` and `profile` look into a step,
+`record` and `replay` do without a model, `serve` and `soak` measure vLLM servers, `prompts` prints the prompts' hashes.
+"""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from spectra.bench.acceptance import add_acceptance_arguments, run_acceptance
 from spectra.bench.exactness import run_exactness
 from spectra.bench.hashes import run_prompts
 from spectra.bench.latency import add_arguments as latency_arguments
@@ -42,6 +44,9 @@ def build_parser() -> Parser:
     exact.set_defaults(go=run_exactness)
     exact.add_argument("--methods", type=names, default=["spectra-core"])
     exact.add_argument("--temperatures", type=names, default=["0", "0.8"])
+    accepted = commands.add_parser("acceptance", help="how often draft models' tokens would be accepted, by rule")
+    accepted.set_defaults(go=run_acceptance)
+    add_acceptance_arguments(accepted)
     record = commands.add_parser("record", help="write down plain answers for `replay`")
     record.set_defaults(go=run_record)
     profile = commands.add_parser("profile", help="share of a step by part")
@@ -51,11 +56,11 @@ def build_parser() -> Parser:
         one.add_argument("--temperature", type=number(float), default=0.0, help="0 is greedy (default)")
         one.add_argument("--top-p", type=number(float), default=1.0)
         one.add_argument("--nodes", type=number(int), help="the most guessed tokens a step")
-    for one in (profile, record, run, sweep, exact):
+    for one in (profile, record, run, sweep, exact, accepted):
         add_model_arguments(one)
         one.add_argument("--max-new-tokens", type=number(int), default=256)
         one.add_argument("--seed", type=number(int), default=0)
-    for one in (record, run, sweep, exact):
+    for one in (record, run, sweep, exact, accepted):
         one.add_argument("--tasks", type=names, help="default: every task whose files are there")
         one.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
         one.add_argument("--limit", type=number(int), help="prompts a task")
