@@ -45,7 +45,7 @@ export class Board {
     }
   }
 
-  final({ plain, method, speedup, whole, same, differs }, state, recorded) {
+  final({ plain, method, speedup, whole, same, differs, drawn }, state, recorded) {
     const word = { stopped: "Stopped. ", failed: "Ended early. " }[state] ?? "";
     if (!plain || !method) {
       this.at("verdict").textContent = `${word}Nothing to compare: ${plain ? this.name : "plain decoding"} had not begun.`;
@@ -57,9 +57,9 @@ export class Board {
     this.at("speedup").textContent = ratio(speedup) + "×";
     this.at("verdict").textContent = `${word}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
     const equal = differs === null;
-    this.at("badge").className = `badge ${equal ? "same" : "differs"}`;
+    this.at("badge").className = `badge ${equal ? "same" : drawn ? "" : "differs"}`;
     this.at("badge").textContent = !equal
-      ? `First difference at token ${count(differs + 1)}`
+      ? drawn ? "Another draw of the same distribution" : `First difference at token ${count(differs + 1)}`
       : whole ? "Identical output" : `Identical for ${plural(same, "token")}`;
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
     this.at("more").replaceChildren(equal && whole ? `, all ${plural(same, "token")}. ` : ". ", tau, ".");

@@ -124,7 +124,7 @@ class Chat {
     this.at("status").textContent = `${turn.name} wrote ${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
   }
 
-  measure({ kind, turn, speedup, differs, kept, problem }) {
+  measure({ kind, turn, speedup, differs, drawn, kept, problem }) {
     const at = this.turns[turn];
     if (!at) return;
     at.note.querySelector(".measured")?.remove();
@@ -133,7 +133,7 @@ class Chat {
     const note = make("span", "measured", text);
     if (!text) {
       const start = kept ? `from copies of the same ${plural(kept, "kept token")}` : "from an empty cache";
-      const same = differs === null ? "identical output" : `first difference at token ${count(differs + 1)}`;
+      const same = differs === null ? "identical output" : drawn ? "another draw of the same distribution" : `first difference at token ${count(differs + 1)}`;
       note.append(make("b", "", `${ratio(speedup)}×`), ` measured by racing this turn, prefill included, both answers ${start}: ${same}`);
     }
     at.note.append(note);

@@ -12,7 +12,7 @@ const COLUMNS = [
   ["Tokens a pass (τ)", (row) => ratio(row.tau)],
   ["Passes", (row) => count(row.passes)],
   ["Guesses accepted", (row) => (row.acceptance === null || row.acceptance === undefined ? "–" : percent(row.acceptance))],
-  ["Output", (row) => (!row.ended ? "…" : row.differs === null ? "identical" : `differs at ${count(row.differs + 1)}`)],
+  ["Output", (row) => (!row.ended ? "…" : row.differs === null ? "identical" : row.drawn ? "another draw" : `differs at ${count(row.differs + 1)}`)],
 ];
 const BODY = `
 <section class="card table" data-id="table-card" hidden><div class="wide" tabindex="0" role="region" aria-label="Figures of every method"><table><thead></thead><tbody></tbody></table></div>
@@ -125,7 +125,7 @@ class Compare {
         const cell = make(i ? "td" : "th", "", i && !row.passes ? "" : text(row));
         if (!i) cell.scope = "row";
         if (i === 2 && this.rows.length > 1 && row.speedup === best) cell.className = "best";
-        if (i === 6 && row.ended) cell.className = row.differs === null ? "same" : "differs";
+        if (i === 6 && row.ended) cell.className = row.differs === null ? "same" : row.drawn ? "" : "differs";
         line.append(cell);
       });
       return line;
@@ -161,7 +161,7 @@ class Compare {
   }
 
   csv() {
-    const names = ["method", "tokens", "seconds", "rate", "speedup", "tau", "passes", "acceptance", "differs"];
+    const names = ["method", "tokens", "seconds", "rate", "speedup", "tau", "passes", "acceptance", "differs", "drawn"];
     const cell = (value) => (value === null || value === undefined ? "" : String(value));
     return [names.join(","), ...this.rows.map((row) => names.map((name) => cell(row[name])).join(","))].join("\n") + "\n";
   }

@@ -105,7 +105,7 @@ export class Show {
     this.stage.dataset.state = this.state = state;
     if (problem) this.refuse(problem);
     this.board.final(figures, state, this.recorded);
-    if (typeof figures.differs === "number") for (const lane of [plain, method]) lane.flag(figures.differs);
+    if (typeof figures.differs === "number" && !figures.drawn) for (const lane of [plain, method]) lane.flag(figures.differs);
     this.legend.show(this.given, figures.method);
     this.drawCharts();
     this.at("download").hidden = !plain.steps.length || Boolean(this.recorded);

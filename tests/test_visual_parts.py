@@ -66,6 +66,15 @@ def test_figures_find_the_first_differing_token() -> None:
     assert figures(a.trace, b.trace)["differs"] == before
 
 
+def test_a_method_that_draws_its_own_text_is_not_held_to_plain_decodings() -> None:
+    engine = FakeEngine(pace=0)
+    a, b = (engine.answer("x", "spectra", max_new_tokens=30, temperature=1, top_p=1, seed=0) for _ in range(2))
+    list(a), list(b)
+    assert not figures(a.trace, b.trace)["drawn"]
+    b.trace.settings["drawn"] = True
+    assert figures(a.trace, b.trace)["drawn"]
+
+
 def test_nothing_decoded_gives_no_comparison() -> None:
     assert figures(None, None) == {"plain": None, "method": None}
 

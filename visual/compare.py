@@ -17,6 +17,7 @@ def rows(race: Race) -> list[dict[str, Any]]:
 
     rate: tokens/s, prefill included. acceptance: accepted / offered over all sources, None where nothing was offered.
     differs: the first token that is not plain decoding's, None where all agree or either answer was cut short.
+    drawn: the method draws a text of its own, of plain decoding's distribution.
     """
     ended = {lane: trace for lane, trace in race.traces.items() if trace.finish}
     return [_row(lane, trace, ended.get(PLAIN)) for lane, trace in ended.items()]
@@ -37,6 +38,7 @@ def _row(method: str, trace: Trace, plain: Trace | None) -> dict[str, Any]:
         "passes": figures.passes,
         "acceptance": round(accepted / offered, 4) if offered else None,
         "differs": first_difference(plain.tokens, trace.tokens) if plain else None,
+        "drawn": bool(trace.settings.get("drawn")),
     }
 
 

@@ -66,4 +66,5 @@ def measured(race: Race) -> dict[str, Any]:
         "kept": plain.kept,
         "speedup": speedup(summarize(plain.steps), summarize(method.steps)),
         "differs": first_difference(plain.tokens, method.tokens),
+        "drawn": bool(method.settings.get("drawn")),
     }

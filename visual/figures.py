@@ -10,7 +10,8 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
     """Each lane's figures, and the comparison once both lanes have written something.
 
     same: tokens that agree from the start. differs: index of the first token that does not, None while they agree.
-    speedup: all tokens / all time where both answers are whole, else time to the shorter one's length.
+    drawn: the method draws a text of its own, of plain decoding's distribution. speedup: all tokens / all time where
+    both answers are whole, else time to the shorter one's length.
     """
     shown: dict[str, Any] = {
         "plain": _shown(summarize(plain.steps)) if plain and plain.steps else None,
@@ -23,6 +24,7 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
         shortest = min(len(a), len(b))
         differs = first_difference(a, b) if whole else first_difference(a[:shortest], b[:shortest])
         shown["whole"] = whole
+        shown["drawn"] = bool(method.settings.get("drawn"))
         shown["differs"] = differs
         shown["same"] = shortest if differs is None else differs
         if whole:

@@ -20,6 +20,11 @@ NAMES = {
     "rest": "Baseline: REST",
     "lookahead-rest": "Baseline: Lookahead + REST",
     "lookahead-7b": "Baseline: Lookahead, 7B sizes",
+    "specinfer": "Baseline: SpecInfer",
+    "specinfer-naive": "Baseline: SpecInfer, naive",
+    "spechub": "Baseline: SpecHub",
+    "rrs": "Baseline: RRS",
+    "rrsw": "Baseline: RRSw",
 }
 
 
