@@ -92,6 +92,12 @@ WEIGHTS: dict[Feature, float] = {
         (-1.4, -1.4, -0.2, 0.5, 1.0, 0.9, 0.9, 1.5, 2.7),
         (0.3, 0.3, 0.7, 0.5, 1.2, 1.2, 1.4, 1.8, 2.9),
     ),
+    **_grades(
+        Source.RECYCLED,
+        (-1.1, -2.4, -3.0, -3.5, -3.6, -3.7, -3.9, -4.0),
+        (-1.2, -2.5, -2.9, -3.2, -3.4, -3.6, -3.8, -3.9),
+    ),
+    ("and", Source.RECYCLED): 0.5,
     ("and", Source.AUTOMATON): 0.4,
     ("and", Source.FORWARD): 0.2,
     ("and", Source.RETRIEVAL): 1.4,

@@ -8,6 +8,7 @@ from spectra.budget import FixedBudget
 from spectra.drafted import DRAFTED
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.errors import SpectraError
+from spectra.guess import Source
 from spectra.preset import Build, Method, Preset
 from spectra.settings import Sampling, check_number
 from spectra.stored import STORED, improved
@@ -70,15 +71,24 @@ def literal(settings: CoreSettings) -> Build:
     return build
 
 
-def _core(target: Target, nodes: int | None, sampling: Sampling) -> Method:
+def core(target: Target, nodes: int | None, sampling: Sampling) -> Method:
+    """The improved CORE, without datastores."""
     most = min(nodes or MOST_NODES, target.widest - 1)
     return improved(target, most, _rows(target, most), sampling.seed)
 
 
-def _spectra(target: Target, nodes: int | None, sampling: Sampling) -> Method:
-    most = min(nodes or MOST_NODES, target.widest - 1)
-    stores = [store for store in target.stores if store.refined]
-    return improved(target, most, _rows(target, most), sampling.seed, stores=stores)
+def spectra(*, without: Source | None = None, text: bool = True) -> Build:
+    """The improved CORE and the datastores that fit. without, text: what an ablation leaves out."""
+
+    def build(target: Target, nodes: int | None, sampling: Sampling) -> Method:
+        most = min(nodes or MOST_NODES, target.widest - 1)
+        stores = [store for store in target.stores if store.refined]
+        left_out = () if without is None else (without,)
+        settings = replace(IMPROVED, text=text)
+        rows = _rows(target, most)
+        return improved(target, most, rows, sampling.seed, stores=stores, without=left_out, core=settings)
+
+    return build
 
 
 def _rows(target: Target, most: int) -> int:
@@ -89,8 +99,11 @@ def _rows(target: Target, most: int) -> int:
 PAPER = CoreSettings()
 METHODS: dict[str, Preset] = {
     "autoregressive": Preset("plain decoding, one token a forward pass: what the others are measured against", _plain),
-    "spectra": Preset("both dictionaries and the datastores that fit the model (without one: spectra-core)", _spectra),
-    "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", _core),
+    "spectra": Preset("both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()),
+    "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", core),
+    "spectra-no-automaton": Preset("ablation: without copies of long repeats", spectra(without=Source.AUTOMATON)),
+    "spectra-no-recycled": Preset("ablation: without recycled successors", spectra(without=Source.RECYCLED)),
+    "spectra-no-text": Preset("ablation: without n-grams of the prompt and of accepted text", spectra(text=False)),
     "spectra-paper-core": Preset("SPECTRA-CORE as printed: N=5, W=15, G=15, refine 0.1", literal(PAPER)),
     "spectra-paper-core-no-forward": Preset(
         "ablation: without the forward dictionary", literal(replace(PAPER, forward=False))

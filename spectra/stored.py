@@ -1,6 +1,6 @@
 """Presets that need a datastore: SPECTRA whole, RETRIEVAL alone, their literal forms, and REST."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from spectra.baselines import lookahead
@@ -9,8 +9,10 @@ from spectra.datastore.continuations import Counted
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.protocol import Drafter
+from spectra.drafters.recycling import Recycling
 from spectra.drafters.retrieval import PaperRetrieval, Retrieval
 from spectra.errors import SpectraError
+from spectra.guess import Source
 from spectra.preset import Build, Method, Preset
 from spectra.settings import Sampling
 from spectra.target.protocol import Target
@@ -19,6 +21,11 @@ BUILD = "python -m spectra.datastore build --corpus FILES --out datastores/NAME"
 REST_NODES = 64
 RETRIEVAL_NODES = 64
 LOOKAHEAD_NODES = 119
+RECYCLED_NODES = 40
+RECYCLE_BELOW = 1.5
+"""What a step of RECYCLED_NODES guesses may cost, in plain steps, for successors to be guessed beside a store's."""
+RANKS = 8
+"""How many successors of a token are kept."""
 
 
 def need_stores(target: Target, *, refined: bool = True) -> Sequence[Counted]:
@@ -75,13 +82,30 @@ def lookahead_rest(target: Target, nodes: int | None, sampling: Sampling) -> Met
 
 
 def improved(
-    target: Target, most: int, rows: int, seed: int, *, stores: Sequence[Counted] = (), core: CoreSettings = IMPROVED
+    target: Target,
+    most: int,
+    rows: int,
+    seed: int,
+    *,
+    stores: Sequence[Counted] = (),
+    without: Collection[Source] = (),
+    core: CoreSettings = IMPROVED,
 ) -> Method:
-    """Internal guesses first, then what the stores add and copies of long repeats; the budget weighs them all."""
+    """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
+
+    The budget weighs them all. without: sources to leave out. Successors are always at hand, so beside stores they only
+    pay where a wide step costs little more than a narrow one (RECYCLE_BELOW).
+    """
     drafters: list[Drafter] = [SpectraCore(replace(core, rows=rows), banned=target.eos, seed=seed)]
     if stores:
-        drafters += [SuffixAutomaton(depth=12, banned=target.eos), Retrieval(stores, banned=target.eos)]
-    return Method("", drafters, AdaptiveBudget(target.cost, most), most)
+        if Source.AUTOMATON not in without:
+            drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
+        drafters.append(Retrieval(stores, banned=target.eos))
+    cheap = target.cost.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * target.cost.seconds(1)
+    recycles = Source.RECYCLED not in without and (cheap or not stores)
+    if recycles:
+        drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=RANKS, depth=4, banned=target.eos))
+    return Method("", drafters, AdaptiveBudget(target.cost, most), most, top=RANKS if recycles else 0)
 
 
 STORED: dict[str, Preset] = {

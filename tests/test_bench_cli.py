@@ -1,5 +1,7 @@
 """`python -m spectra.bench`: every subcommand on a tiny model, and one line naming the field for every bad input."""
 
+import json
+
 import pytest
 from tiny import make
 from words import tokenizer
@@ -36,6 +38,21 @@ class TestCommands:
         assert (tmp_path / "acceptance.html").exists()
         assert main(["run", *tiny, *out, "--methods", "anpd", "--top-p", "0.8"]) == 2
         assert capsys.readouterr().err.startswith("spectra.bench: out: ")
+
+    def test_a_run_may_plan_as_if_on_another_device(self, tiny, tmp_path, capsys):
+        widths = {}
+        for name, table in (("flat", [[1, 1.0], [64, 1.0]]), ("steep", [[1, 1.0], [2, 50.0], [64, 5000.0]])):
+            (tmp_path / name).write_text(json.dumps(table))
+            given = ["--cost", str(tmp_path / name), "--out", str(tmp_path / f"out-{name}"), "--tasks", "mt-bench"]
+            assert main(["run", *tiny, *given, "--methods", "spectra-core", "--max-new-tokens", "30"]) == 0
+            rows = {r["method"]: r for r in read_rows(tmp_path / f"out-{name}" / ROWS)}
+            assert rows["spectra-core"]["identical"]
+            assert rows["spectra-core"]["cost"] == table
+            widths[name] = rows["spectra-core"]["queries"]
+        assert widths["steep"] == 1 < 5 < widths["flat"]
+        capsys.readouterr()
+        assert main(["run", *tiny, "--out", str(tmp_path / "x"), "--cost", str(tmp_path / "none")]) == 2
+        assert capsys.readouterr().err.startswith("spectra.bench: cost: ")
 
     @pytest.mark.parametrize(
         ("method", "vary", "values"),

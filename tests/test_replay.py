@@ -8,7 +8,8 @@ from tiny import COST
 
 from spectra.bench import latency, profile, recordings
 from spectra.bench.__main__ import main
-from spectra.bench.recordings import read_cost, read_recording
+from spectra.bench.costs import read_cost
+from spectra.bench.recordings import read_recording
 from spectra.bench.replay import Recorded, ReplayTarget
 from spectra.decode import decode
 from spectra.errors import SpectraError

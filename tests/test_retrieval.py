@@ -11,6 +11,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
 from spectra.methods import make_method
 from spectra.target.load import wrap_model
+from spectra.target.protocol import StepCost
 from spectra.tree import TokenTree
 
 
@@ -133,3 +134,28 @@ class TestPresets:
 
     def test_a_model_in_memory_has_none(self):
         assert wrap_model(make("llama")).stores == ()
+
+
+def sources_of(name, cost, stores):
+    method = make_method(name, ReplayTarget(cost, stores=stores))
+    return [type(drafter).__name__ for drafter in method.drafters], method.top
+
+
+class TestFreeSources:
+    """What `spectra` adds to the dictionaries and the store, and its ablations."""
+
+    STEEP = StepCost(((1, 1.0), (8, 1.2), (64, 4.0)))
+
+    def test_successors_are_recycled_where_they_pay(self):
+        assert sources_of("spectra-core", self.STEEP, []) == (["SpectraCore", "Recycling"], 8)
+        assert sources_of("spectra", self.STEEP, [STORE]) == (["SpectraCore", "SuffixAutomaton", "Retrieval"], 0)
+        assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
+
+    def test_each_can_be_left_out(self):
+        assert "Recycling" not in sources_of("spectra-no-recycled", FREE, [STORE])[0]
+        assert "SuffixAutomaton" not in sources_of("spectra-no-automaton", FREE, [STORE])[0]
+        with_text, without = (
+            make_method(n, ReplayTarget(FREE, stores=[STORE])) for n in ("spectra", "spectra-no-text")
+        )
+        assert with_text.drafters[0].settings.text
+        assert not without.drafters[0].settings.text

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectra.bench.acceptance import add_acceptance_arguments, run_acceptance
+from spectra.bench.costs import add_cost_argument
 from spectra.bench.exactness import run_exactness
 from spectra.bench.hashes import run_prompts
 from spectra.bench.latency import add_arguments as latency_arguments
@@ -35,6 +36,7 @@ def build_parser() -> Parser:
     run.add_argument("--methods", type=names, default=["spectra-core", "hf-generate", "hf-prompt-lookup"])
     run.add_argument("--repeats", type=number(int), default=1)
     run.add_argument("--assistant", metavar="PATH", help="the draft model of hf-assisted")
+    add_cost_argument(run)
     sweep = commands.add_parser("sweep", help="vary one setting of a method")
     sweep.set_defaults(go=run_sweep)
     sweep.add_argument("--method", default="spectra-paper-core")

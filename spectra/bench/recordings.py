@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spectra.bench.answer import turn_ids
+from spectra.bench.costs import add_cost_argument, read_cost
 from spectra.bench.progress import Progress
 from spectra.bench.replay import Recorded, ReplayTarget
 from spectra.bench.tasks import load_prompts
@@ -131,20 +132,10 @@ def read_recording(path: Path) -> tuple[dict[str, Any], list[Recorded]]:
     return header, answers
 
 
-def read_cost(path: Path) -> StepCost:
-    """A JSON list of [queries, seconds]."""
-    try:
-        return StepCost(tuple((int(q), float(s)) for q, s in json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, TypeError) as error:
-        raise SpectraError("cost", f"{path} is not a JSON list of [queries, seconds] in rising order") from error
-
-
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `replay`."""
     parser.add_argument("recording", type=Path, metavar="FILE", help="what `record` wrote")
     parser.add_argument("--methods", type=names, default=["spectra", "spectra-core"])
-    parser.add_argument(
-        "--cost", type=Path, metavar="FILE", help="another device's T(q): JSON, [[queries, seconds], ...]"
-    )
+    add_cost_argument(parser)
     parser.add_argument("--datastore", action="append", default=[], metavar="PATH")
     parser.add_argument("--nodes", type=int, help="the most guessed tokens a step")

@@ -1,10 +1,12 @@
 """`python -m spectra.bench run`: time methods and stock transformers on the same prompts, in turn."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spectra.bench.charts import run_figures, write_figures
+from spectra.bench.costs import read_cost
 from spectra.bench.figures import Row
 from spectra.bench.peers import ASSISTED, PEERS, check_assistant
 from spectra.bench.report import markdown
@@ -27,11 +29,14 @@ def run_timing(chosen: argparse.Namespace) -> int:
     check_number("repeats", chosen.repeats, 1, 1000, whole=True)
     sampling = check_settings(chosen)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
+    cost = read_cost(chosen.cost) if chosen.cost else None
     target = quiet_target(chosen)
+    if cost:
+        target.plan = replace(target.plan, cost=cost)
     for method in METHODS.keys() & set(chosen.methods):
         make_method(method, target, nodes=chosen.nodes)  # one that lacks its datastore or draft model says so now
     drafted = bool(DRAFTED.keys() & set(chosen.methods))
-    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, _assistant(chosen, target), drafted=drafted)
+    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, _assistant(chosen, target), drafted=drafted, cost=cost)
     rows = run_methods(target, prompts, chosen.methods, chosen.out, job, repeats=chosen.repeats)
     write_report(chosen.out, f"{describe(target, job)}\n\n{markdown(rows)}", rows)
     return 0

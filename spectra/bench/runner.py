@@ -18,6 +18,7 @@ from spectra.errors import SpectraError
 from spectra.methods import redraws
 from spectra.preset import Method
 from spectra.settings import Limits, Sampling
+from spectra.target.protocol import StepCost
 from spectra.trace import StepTrace
 
 PLAIN = "autoregressive"
@@ -29,6 +30,7 @@ class Job:
     """What all rows of a folder share. assistant: the draft model of the peer that needs one, already loaded.
 
     variants: methods that are no presets, by the name their rows get. drafted: some method drafts with a model.
+    cost: the T(q) that budgets plan by, where it is not this device's own.
     """
 
     sampling: Sampling
@@ -37,6 +39,7 @@ class Job:
     assistant: Any = None
     variants: Mapping[str, Callable[[], Method]] | None = None
     drafted: bool = False
+    cost: StepCost | None = None
 
     def settings(self, target: Any) -> dict[str, Any]:
         """As every row and the folder record them."""
@@ -49,6 +52,7 @@ class Job:
             "assistant": getattr(self.assistant, "name_or_path", None),
             "datastores": sorted(store.name for store in target.stores),
             **({"drafts": [draft.name for draft in target.drafts]} if self.drafted else {}),
+            **({"cost": self.cost.table} if self.cost else {}),
         }  # fmt: skip
 
 
