@@ -13,6 +13,7 @@ from spectra.target import kernels, preflight
 from spectra.target.fused import FusedLayer, fusible, in_pairs
 from spectra.target.load import wrap_model
 from spectra.target.packed import PackedLinear, Packing, packable, swap_out
+from spectra.target.plan import Plan
 
 needs_kernels = pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no bf16 kernels"
@@ -143,3 +144,16 @@ def test_a_copy_of_the_model_is_fused_on_its_own():
     assert len(other) == 8
     steps.close()
     assert first.packing is not second.packing
+
+
+def test_fast_steps_are_filled_up_where_that_is_faster():
+    plan = Plan("fast", (4, 6))
+    assert [plan.fit(rows) for rows in (1, 4, 5, 7, 400)] == [4, 4, 6, 7, 400]
+    target = wrap_model(make("llama"), numerics="fast")
+
+    def answer(method, buckets):
+        target.plan = Plan("fast", buckets)
+        return [t for step in decode(target, [5, 9, 33], method, limits=Limits(40)) for t in step.tokens]
+
+    first, *others = (answer(m, b) for m in ("autoregressive", "spectra-core") for b in ((), (4, 6)))
+    assert others == [first] * 3

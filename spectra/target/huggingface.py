@@ -160,12 +160,11 @@ class HuggingFaceTarget:
     ) -> torch.Tensor:
         """One pass. tokens [q]; chains: ancestors of each row, itself last; rows: which logits. -> [rows, vocabulary].
 
-        Nothing is committed. With exact numerics, query and logits rows are filled up to a safe count with copies of
-        the last one.
+        Nothing is committed. Query and logits rows are filled up to a count of the plan's with copies of the last one.
         """
         exact = self.plan.exact
         count, asked = len(tokens), len(rows)
-        if exact and not prefill:
+        if not prefill:
             extra = self.plan.fit(count) - count
             tokens = [*tokens, *[tokens[-1]] * extra]
             chains = [*chains, *[chains[-1]] * extra]

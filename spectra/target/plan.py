@@ -13,7 +13,8 @@ PLACEHOLDER_COST = StepCost(((1, 1.0), (8, 1.2), (32, 2.0), (128, 5.0)))
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """numerics: "exact" or "fast". buckets: row counts whose bits agree (exact only; rows are filled up to one).
+    """numerics: "exact" or "fast". buckets: row counts that steps are filled up to: exact, counts whose bits
+    agree; fast, small counts that are not slower than a larger one (more rows than the last stay as they are).
 
     trees: the model can score trees, not only chains. wide: exact attention sums in float64 instead of aligned blocks,
     whichever was faster here. note: one line on why exact numerics could not be had, or "".
@@ -31,13 +32,15 @@ class Plan:
         return self.numerics == "exact"
 
     def fit(self, rows: int) -> int:
-        """The smallest safe row count that holds `rows`."""
+        """The smallest of the buckets that holds `rows`."""
         at = bisect_left(self.buckets, rows)
-        if at == len(self.buckets):
-            raise SpectraError(
-                "nodes", f"{rows} query tokens a step, at most {self.buckets[-1]} are exact here; ask for fewer"
-            )
-        return self.buckets[at]
+        if at < len(self.buckets):
+            return self.buckets[at]
+        if not self.exact:
+            return rows
+        raise SpectraError(
+            "nodes", f"{rows} query tokens a step, at most {self.buckets[-1]} are exact here; ask for fewer"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

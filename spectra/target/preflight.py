@@ -47,6 +47,8 @@ def measure_plan(target: HuggingFaceTarget, numerics: str) -> Plan:
                 raise SpectraError("numerics", f"exact cannot be had: {why}; use auto or fast")
             target.plan = Plan(trees=trees, note=f"numerics: fast, because exact cannot be had: {why}")
     target.plan = dataclasses.replace(target.plan, trees=trees)
+    if target.packing and not target.plan.exact:
+        target.plan = dataclasses.replace(target.plan, buckets=worthwhile(target, range(1, SMALL + 1)))
     return dataclasses.replace(target.plan, cost=measure_cost(target))
 
 
@@ -164,7 +166,7 @@ def time_sizes(
     round improves none of them by 3 %, at most `most` rounds.
     """
     prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
-    fit = target.plan.fit if target.plan.exact else int
+    fit = target.plan.fit
     best = dict.fromkeys(map(fit, sizes), float("inf"))
     star = probe_tokens(target, max(best))
     with Probe(target, prefix, max(best)) as session, torch.inference_mode():

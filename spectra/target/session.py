@@ -46,7 +46,7 @@ class HuggingFaceSession:
         model.eval()
         self._unpacked = target.packing.swap_in(model) if target.packing else {}
         try:
-            widest = target.plan.fit(widest) if target.plan.exact else widest
+            widest = target.plan.fit(widest)
             began = time.perf_counter()
             self.cache = self._room(prompt, len(prompt) + room + widest)
             self._committed = list(prompt[: self.cache.length])
