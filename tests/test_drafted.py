@@ -1,6 +1,6 @@
 """Presets with draft models: plain decoding's text when greedy, its distribution when sampled, and their sizes.
 
-`pytest tests/test_drafted.py --cases 25000` decodes 100,000 outputs with each preset, by default it is 2,000.
+`pytest tests/test_drafted.py --cases 50000` decodes 100,000 outputs with each preset, by default it is 1,000.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from spectra.rules.spechub import SpecHub
 from spectra.sampling import processors_of
 from spectra.target.plan import Plan
 
-OUTPUTS, UNLIKELY = 4, 1e-4
+OUTPUTS, UNLIKELY = 2, 1e-4
 TARGET = Tables(1, 3, 3)
 NEAR, OTHER = Tables(2, 3, 3, TARGET), Tables(3, 3, 3, TARGET)
 DRAWN = [name for name, preset in DRAFTED.items() if preset.drawn]
@@ -81,7 +81,7 @@ def test_processors_of_the_answer_shape_what_is_written(build, sampling):
     for first, chance in enumerate(row(prompt)):
         law[first] = chance * row([*prompt, first])
     counts = np.zeros((size, size))
-    for seed in range(250):
+    for seed in range(150):
         this = _seeded(sampling, seed)
         steps = decode(target, prompt, build(target, None, this), sampling=this, limits=Limits(2))
         counts[tuple(tokens_of(steps))] += 1
@@ -98,7 +98,9 @@ def _seeded(sampling, seed):
 
 @pytest.mark.parametrize("name", DRAFTED)
 def test_greedy_output_is_plain_decodings(name):
-    for family, other in zip(FAMILIES, (*FAMILIES[1:], "llama"), strict=True):
+    """Two families each; `test_exactness.py` has the rest."""
+    at = list(DRAFTED).index(name)
+    for family, other in ((FAMILIES[at], FAMILIES[at - 1]), (FAMILIES[at - 2], FAMILIES[at - 2])):
         target = drafted_target(family, other, "llama")
         both = [tokens_of(decode(target, [5, 9, 5], m, limits=Limits(14))) for m in ("autoregressive", name)]
         assert both[0] == both[1], family
