@@ -25,7 +25,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.made = 0
-        self.inner = drafters_of([], frozenset())
+        self.inner = drafters_of(None, frozenset())
 
     def __call__(self):
         self.made += 1
@@ -33,7 +33,7 @@ class Counting:
 
 
 def batch(make=None, *, most=64, tokens=100_000, context=4096, longest=256):
-    make = make or drafters_of([], frozenset())
+    make = make or drafters_of(None, frozenset())
     return Batch(Requests(make, most=most, tokens=tokens, context=context), most=6, longest=longest)
 
 

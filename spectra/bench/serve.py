@@ -1,7 +1,7 @@
 """`python -m spectra.bench serve`: concurrent clients against vLLM, plain, with its own drafters and with SPECTRA's.
 
-All servers are up at once and take turns, so that drift hits all alike; an idle one waits. First turns only. A run that
-was stopped goes on with the next method.
+One server at a time, since an idle one takes a core too; `--repeats` starts them all again, so that drift shows. First
+turns only. A run that was stopped goes on where it was.
 """
 
 import argparse
@@ -9,7 +9,6 @@ import asyncio
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ WARM_UP = 24
 def run_serve(chosen: argparse.Namespace) -> int:
     """The subcommand `serve`. A method whose server does not start is named and left out."""
     for method in chosen.methods:
-        if method not in METHODS:
+        if method.partition(":")[0] not in METHODS:
             raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join(METHODS)}")
     clients = [_whole("concurrency", text) for text in chosen.concurrency]
     check_number("repeats", chosen.repeats, 1, 1000, whole=True)
@@ -52,42 +51,41 @@ def run_serve(chosen: argparse.Namespace) -> int:
     rows = Rows(chosen.out)
     methods = [PLAIN, *[method for method in dict.fromkeys(chosen.methods) if method != PLAIN]]
     done = {(row["method"], row["clients"], row["repeat"]) for row in rows.all}
-    wanted = [(m, n, r) for r in range(chosen.repeats) for n in clients for m in methods if (m, n, r) not in done]
-    with ExitStack() as running:
-        servers = _start({method for method, _, _ in wanted}, methods, chosen, running)
-        for method, count, repeat in wanted:
-            if method in servers:
-                row = asyncio.run(measure(servers[method], prompts, count, chosen.max_new_tokens))
-                rows.add({"method": method, "clients": count, "repeat": repeat, **row})
-                print(f"{method}, {count} at once: {row['tokens'] / row['seconds']:.1f} tokens/s", flush=True)
+    for repeat in range(chosen.repeats):
+        for method in methods:
+            wanted = [count for count in clients if (method, count, repeat) not in done]
+            if wanted:
+                _measure_all(chosen, rows, prompts, method, wanted, repeat)
     text = markdown(rows.all, [method for method in methods if any(row["method"] == method for row in rows.all)])
     write_text(chosen.out / "report.md", text + "\n", "out")
     print(text)
     return 0
 
 
-def _start(wanted: set[str], methods: list[str], chosen: argparse.Namespace, running: ExitStack) -> dict[str, Server]:
-    """A warm server of each method that is wanted."""
-    servers: dict[str, Server] = {}
-    for place, method in enumerate(methods):
-        if method not in wanted:
-            continue
-        flags = server_flags(chosen, "--method", method)
-        log = chosen.out / f"{method}.log"
-        try:
-            servers[method] = running.enter_context(Running(chosen.python, chosen.port + place, flags, log))
-        except SpectraError as error:
-            if method == PLAIN:
-                raise
-            print(f"{method} is not measured: {error}", flush=True)
-    return servers
+def _measure_all(
+    chosen: argparse.Namespace, rows: Rows, prompts: list[Prompt], method: str, wanted: list[int], repeat: int
+) -> None:
+    """A server of this method, asked by each number of clients in turn."""
+    name, _, own = method.partition(":")
+    flags = server_flags(chosen, "--method", name, k=own or str(chosen.k))
+    running = Running(chosen.python, chosen.port, flags, chosen.out / f"{name}{own}.log")
+    try:
+        with running as server:
+            for count in wanted:
+                row = asyncio.run(measure(server, prompts, count, chosen.max_new_tokens))
+                rows.add({"method": method, "clients": count, "repeat": repeat, **row})
+                print(f"{method}, {count} at once: {row['tokens'] / row['seconds']:.1f} tokens/s", flush=True)
+    except SpectraError as error:
+        if method == PLAIN:
+            raise
+        print(f"{method} is not measured: {error}", flush=True)
 
 
-def server_flags(chosen: argparse.Namespace, *more: str) -> list[str]:
+def server_flags(chosen: argparse.Namespace, *more: str, k: str) -> list[str]:
     """What `python -m spectra.serving` is called with."""
     ours = [flag for place in chosen.datastore for flag in ("--datastore", str(Path(place).resolve()))]
     model = ["--model", chosen.model] if chosen.model else []
-    return [*more, "--k", str(chosen.k), *model, *ours, *shlex.split(chosen.flags)]
+    return [*more, "--k", k, *model, *ours, *shlex.split(chosen.flags)]
 
 
 async def measure(server: Server, prompts: list[Prompt], clients: int, tokens: int) -> dict[str, Any]:
@@ -139,7 +137,10 @@ def _whole(field: str, text: str) -> int:
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `serve` besides those of its servers."""
-    parser.add_argument("--methods", type=names, default=list(METHODS))
+    parser.add_argument(
+        "--methods", type=names, default=["plain", "ngram:5", "suffix", "spectra"], metavar="METHOD[:K],...",
+        help="K: the most guessed tokens of this one, in the place of --k",
+    )  # fmt: skip
     parser.add_argument("--concurrency", type=names, default=["1", "4", "16"], help="clients, with commas between")
     parser.add_argument("--repeats", type=number(int), default=1)
     parser.add_argument("--tasks", type=names, default=["mt-bench", "gsm8k", "humaneval", "mbpp"])
@@ -152,7 +153,7 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """How servers are started."""
     parser.add_argument("--python", default=default_python(), metavar="PATH", help="the interpreter that has vLLM")
-    parser.add_argument("--port", type=number(int), default=8100, help="of the first server")
+    parser.add_argument("--port", type=number(int), default=8100, help="of the server")
     parser.add_argument("--model", help="a hub id or a folder (default: the embedded SmolLM2-135M-Instruct)")
     parser.add_argument("--k", type=number(int), default=8, help="the most guessed tokens a request and step")
     parser.add_argument("--datastore", action="append", default=[], metavar="PATH")

@@ -28,7 +28,7 @@ def run_soak(chosen: argparse.Namespace) -> int:
     prompts = load_prompts(None, chosen.data, chosen.limit)
     dice = random.Random(chosen.seed)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    running = Running(chosen.python, chosen.port, server_flags(chosen), chosen.out / "soak.log")
+    running = Running(chosen.python, chosen.port, server_flags(chosen, k=str(chosen.k)), chosen.out / "soak.log")
     print("| requests | answered | left early | preemptions | accepted | memory, MB |\n|---:|---:|---:|---:|---:|---:|")
     held = []
     with running as server:

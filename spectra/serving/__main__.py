@@ -49,8 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.print:
         print(shlex.join(command))
         return 0
-    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return os.execve(sys.executable, command, os.environ | {"PYTHONPATH": os.pathsep.join(path)})
+    return os.execve(sys.executable, command, environment())
+
+
+def environment() -> dict[str, str]:
+    """Ours, with the project on vLLM's path and, where vLLM for CPUs brought it, the OpenMP that it asks for."""
+    found = dict(os.environ)
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
+    openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
+    if openmp.exists():
+        found.setdefault("LD_PRELOAD", str(openmp))
+    return found
 
 
 if __name__ == "__main__":

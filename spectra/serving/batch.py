@@ -6,19 +6,34 @@ Knows no vLLM. How long the guesses are is settled between all requests by what 
 import time
 from collections.abc import Callable, Sequence
 
+from spectra.drafters.retrieval import Retrieval
 from spectra.serving.chains import Chain, share
 from spectra.serving.pace import Pace
 from spectra.serving.request import Request
 from spectra.serving.requests import Requests, Row
 
+NODES = 16
+"""Continuations looked up in the datastores in a step, all requests together: the dearest part of drafting."""
+FEWEST, ENOUGH = 2, 8
+"""For one request."""
+
 
 class Batch:
-    """most: guessed tokens a request and step. longest: tokens that a request may have at all. clock: in seconds."""
+    """most: guessed tokens a request and step. longest: tokens that a request may have at all. retrieval: what the
+    requests' drafters share, if anything. clock: in seconds.
+    """
 
     def __init__(
-        self, requests: Requests, *, most: int, longest: int, clock: Callable[[], float] = time.perf_counter
+        self,
+        requests: Requests,
+        *,
+        most: int,
+        longest: int,
+        retrieval: Retrieval | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.requests = requests
+        self.retrieval = retrieval
         self.most, self.longest = most, longest
         self.pace = Pace()
         self._clock = clock
@@ -36,6 +51,8 @@ class Batch:
         self.requests.begin_call()
         present = [self._meet(rows[i], int(lengths[i]), new) for i, new in enumerate(sampled)]
         self._learn_pace(present, began)
+        if self.retrieval is not None:
+            self.retrieval.most = min(ENOUGH, max(FEWEST, NODES // max(1, len(present))))
         chains = [
             Chain() if request is None else request.chain(min(self.most, self.longest - int(lengths[i]) - 1))
             for i, request in enumerate(present)

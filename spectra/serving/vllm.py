@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from spectra.datastore.card import check_tokenizer
-from spectra.datastore.continuations import Counted
 from spectra.datastore.store import Store
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import IMPROVED, SpectraCore
@@ -22,8 +21,6 @@ from spectra.serving.settings import ServingSettings
 
 CHAINED = replace(IMPROVED, rows=0, capacity=4)
 """CORE where only a chain is verified: no pool, which rides along in trees, and few of the weaker forward guesses."""
-NODES = 12
-"""Continuations looked up in the stores for a chain."""
 
 log = logging.getLogger("vllm.spectra")
 
@@ -36,11 +33,11 @@ class Proposer:
         settings = ServingSettings.of(vllm_config.additional_config)
         stores = open_stores(settings)
         eos = end_tokens(vllm_config.model_config)
-        requests = Requests(
-            drafters_of(stores, eos), most=settings.requests, tokens=settings.tokens, context=settings.context
-        )
+        retrieval = Retrieval(stores, banned=eos) if stores else None
+        make = drafters_of(retrieval, eos)
         self.batch = Batch(
-            requests,
+            Requests(make, most=settings.requests, tokens=settings.tokens, context=settings.context),
+            retrieval=retrieval,
             most=vllm_config.speculative_config.num_speculative_tokens,
             longest=vllm_config.model_config.max_model_len,
         )
@@ -72,12 +69,12 @@ class Proposer:
             return [[] for _ in sampled_token_ids]
 
 
-def drafters_of(stores: Sequence[Counted], eos: frozenset[int]) -> Callable[[], list[Drafter]]:
-    """What makes the drafters of a request: the engine's own."""
+def drafters_of(retrieval: Retrieval | None, eos: frozenset[int]) -> Callable[[], list[Drafter]]:
+    """What makes the drafters of a request: the engine's own. Retrieval remembers no text, so all share it."""
 
     def make() -> list[Drafter]:
         drafters: list[Drafter] = [SpectraCore(CHAINED, banned=eos), SuffixAutomaton(depth=12, banned=eos)]
-        return [*drafters, Retrieval(stores, most=NODES, banned=eos)] if stores else drafters
+        return drafters if retrieval is None else [*drafters, retrieval]
 
     return make
 
