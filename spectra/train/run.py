@@ -24,14 +24,11 @@ from spectra.train.conversations import Conversations, read_conversations
 from spectra.train.finish import clear, parameters, publish, write_model
 from spectra.train.measure import agreement
 from spectra.train.scoring import sample
-from spectra.train.settings import TrainSettings
+from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.start import factorised, new_model
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
 from spectra.train.workplace import workplace
-
-SHARED = ("steps", "teacher_tokens", "decay", "finish", "general", "matrix_rate", "vector_rate", "solved", "batch")
-"""Settings that may differ when a stopped run goes on."""
 
 
 @dataclass
@@ -59,7 +56,7 @@ class Run:
         if self.first is not None and not (self.first / "config.json").is_file():
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
         self.files = {"data": self._facts(self.data), "general": self._facts(self.general)}
-        fixed = {key: value for key, value in self.settings.to_dict().items() if key not in SHARED}
+        fixed = {key: value for key, value in self.settings.to_dict().items() if key not in MAY_CHANGE}
         first = file_sha256(self.first / "model.safetensors") if self.first else None
         with workplace(
             self.out, {"files": self.files, "settings": fixed, "first": first, "exclude": list_sha256(self.exclude)}
@@ -177,6 +174,7 @@ class Run:
                 "processor": processor_name(),
             },
             "held_back": seen,
+            "plans": facts["plans"],
             "looks": facts["looks"],
         }
 

@@ -7,6 +7,9 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.settings import check_number
 
+MAY_CHANGE = ("steps", "teacher_tokens", "decay", "finish", "general", "matrix_rate", "vector_rate", "solved", "batch")
+"""Settings that may be others when a stopped run goes on; the card tells from which step."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:

@@ -23,7 +23,7 @@ from spectra.train.conversations import Conversations
 from spectra.train.losses import Lesson, candidate_loss, draw_candidates, full_loss
 from spectra.train.measure import quick_look
 from spectra.train.scoring import answer_states
-from spectra.train.settings import TrainSettings
+from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher
 
 PAUSE = 60.0
@@ -84,6 +84,10 @@ class Trainer:
         """Train to the last step, from the checkpoint if there is one."""
         if self.state.exists():
             self.facts = load_state(self.state, self.model, self._optimizers)
+        plan = {key: value for key, value in self.settings.to_dict().items() if key in MAY_CHANGE}
+        plans = self.facts.setdefault("plans", [])
+        if not plans or plans[-1]["plan"] != plan:
+            plans.append({"from_step": self.facts["step"], "plan": plan})
         steps, saved = self.settings.steps, time.monotonic()
         with bar("training", steps, " steps") as shown:
             shown.update(self.facts["step"])
