@@ -1,6 +1,7 @@
 """`python -m spectra.bench`: `run` times methods, `report` merges runs, `sweep` varies a setting, `exactness` counts
-outputs that equal plain decoding's, `acceptance` judges draft models by rule, `latency` and `profile` look into a step,
-`record` and `replay` do without a model, `serve` and `soak` measure vLLM servers, `prompts` prints the prompts' hashes.
+outputs that equal plain decoding's, `halves` those that half precision changes, `rouge` scores sampled summaries,
+`acceptance` judges draft models by rule, `latency` and `profile` look into a step, `record` and `replay` do without a
+model, `serve` and `soak` measure vLLM servers, `prompts` prints the prompts' hashes.
 """
 
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from spectra.bench.acceptance import add_acceptance_arguments, run_acceptance
 from spectra.bench.costs import add_cost_argument
 from spectra.bench.exactness import run_exactness
+from spectra.bench.halves import run_halves
 from spectra.bench.hashes import run_prompts
 from spectra.bench.latency import add_arguments as latency_arguments
 from spectra.bench.latency import run_latency
@@ -18,6 +20,7 @@ from spectra.bench.profile import add_arguments as profile_arguments
 from spectra.bench.profile import run_profile
 from spectra.bench.recordings import add_replay_arguments as replay_arguments
 from spectra.bench.recordings import run_record, run_replay
+from spectra.bench.rouge import run_rouge
 from spectra.bench.run import run_timing
 from spectra.bench.serve import add_serve_arguments, add_server_arguments, run_serve
 from spectra.bench.soak import add_soak_arguments, run_soak
@@ -49,6 +52,13 @@ def build_parser() -> Parser:
     accepted = commands.add_parser("acceptance", help="how often draft models' tokens would be accepted, by rule")
     accepted.set_defaults(go=run_acceptance)
     add_acceptance_arguments(accepted)
+    rouge = commands.add_parser("rouge", help="score summaries of methods against the published ones")
+    rouge.set_defaults(go=run_rouge)
+    rouge.add_argument("--methods", type=names, default=["spectra"])
+    rouge.add_argument("--temperatures", type=names, default=["0", "1"])
+    rouge.add_argument("--top-p", type=number(float), default=1.0)
+    halves = commands.add_parser("halves", help="count answers that half precision changes")
+    halves.add_argument("--method", default="spectra", help="a preset (default: spectra)")
     record = commands.add_parser("record", help="write down plain answers for `replay`")
     record.set_defaults(go=run_record)
     profile = commands.add_parser("profile", help="share of a step by part")
@@ -58,13 +68,16 @@ def build_parser() -> Parser:
         one.add_argument("--temperature", type=number(float), default=0.0, help="0 is greedy (default)")
         one.add_argument("--top-p", type=number(float), default=1.0)
         one.add_argument("--nodes", type=number(int), help="the most guessed tokens a step")
-    for one in (profile, record, run, sweep, exact, accepted):
+    for one in (profile, record, run, sweep, exact, accepted, rouge, halves):
         add_model_arguments(one)
         one.add_argument("--max-new-tokens", type=number(int), default=256)
         one.add_argument("--seed", type=number(int), default=0)
-    for one in (record, run, sweep, exact, accepted):
+    halves.set_defaults(go=run_halves, dtype="bf16")
+    for one in (record, run, sweep, exact, accepted, rouge, halves):
         one.add_argument("--tasks", type=names, help="default: every task whose files are there")
-        one.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
+        one.add_argument(
+            "--data", type=Path, required=True, metavar="DIR", help="folder with the published task files, or hub"
+        )
         one.add_argument("--limit", type=number(int), help="prompts a task")
         one.add_argument("--out", type=Path, required=True, metavar="FILE" if one is record else "DIR")
     replay = commands.add_parser("replay", help="run drafters on recorded answers and predict the speedup")

@@ -13,14 +13,16 @@ class Format:
     """files: a pattern; JSON lines (.gz too), or one JSON list in a file that ends in .json.
 
     read: row -> (the user's turns, category). Raises KeyError, TypeError, IndexError or AttributeError for another row.
+    reference: fields of which one holds what a good answer is, where the task has that.
     """
 
     files: str
     read: Callable[[Row], tuple[list[str], str]]
+    reference: tuple[str, ...] = ()
 
 
 def _turns(row: Row) -> tuple[list[str], str]:
-    turns = row["turns"]
+    turns = row.get("turns") or row["prompt"]
     if not isinstance(turns, list) or not turns:
         raise TypeError("turns is not a list of texts")
     return turns, row.get("category", "")
@@ -63,6 +65,6 @@ TASKS: dict[str, Format] = {
     "mbpp": Format("mbpp_test*.jsonl", _mbpp),
     "classeval": Format("ClassEval_data.json", _classeval),
     "spec-bench": Format("spec_bench_question.jsonl", _spec_bench),
-    "cnndm": Format("cnndm*.jsonl", _summary("a few sentences")),
-    "xsum": Format("xsum*.jsonl", _summary("one sentence")),
+    "cnndm": Format("cnndm*.jsonl", _summary("a few sentences"), ("highlights", "summary")),
+    "xsum": Format("xsum*.jsonl", _summary("one sentence"), ("summary", "highlights")),
 }

@@ -1,4 +1,4 @@
-"""Benchmark prompts from local files in their published formats. Nothing is downloaded, no prompt ships with us."""
+"""Benchmark prompts from local files in their published formats, or from the hub. No prompt ships with us."""
 
 import gzip
 import hashlib
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spectra.bench.formats import TASKS
+from spectra.bench.hub import HUB, PLACES, task_rows
 from spectra.errors import SpectraError
 
 
@@ -16,12 +17,13 @@ from spectra.errors import SpectraError
 class Prompt:
     """One benchmark prompt. turns: what the user says, one after the other; the answers between are decoded.
 
-    id: the first 12 hex digits of the sha256 of all turns.
+    id: the first 12 hex digits of the sha256 of all turns. reference: a good answer, where the task has one.
     """
 
     task: str
     turns: tuple[str, ...]
     category: str = ""
+    reference: str = ""
 
     @property
     def text(self) -> str:
@@ -36,37 +38,47 @@ class Prompt:
 def load_prompts(tasks: list[str] | None, folder: Path, limit: int | None = None) -> list[Prompt]:
     """Prompts of `tasks` (None: all whose files are there), at most `limit` each, spread evenly over categories.
 
-    All matching files in name order, equal prompts once. Raises SpectraError naming the task, or the file and line that
-    is malformed.
+    folder: "hub", where no folder has that name, is the Hugging Face hub. All matching files in name order, equal
+    prompts once. Raises SpectraError naming the task, or the file and line that is malformed.
     """
     if limit is not None and limit < 1:
         raise SpectraError("limit", f"{limit} is out of range; give 1 or more")
+    hub = folder == Path(HUB) and not folder.is_dir()
+    if tasks is None and hub:
+        tasks = list(PLACES)
     if tasks is None:
         tasks = [task for task, layout in TASKS.items() if any(folder.glob(layout.files))]
         if not tasks:
             names = ", ".join(layout.files for layout in TASKS.values())
             raise SpectraError("data", f"no task's file in {folder}; put some of {names} there")
-    return [prompt for task in dict.fromkeys(tasks) for prompt in _spread(_load(task, folder), limit)]
+    return [prompt for task in dict.fromkeys(tasks) for prompt in _spread(_load(task, None if hub else folder), limit)]
 
 
-def _load(task: str, folder: Path) -> list[Prompt]:
+def _load(task: str, folder: Path | None) -> list[Prompt]:
     if task not in TASKS:
         raise SpectraError("tasks", f"{task!r} is unknown; choose from {', '.join(TASKS)}")
     layout = TASKS[task]
-    files = sorted(folder.glob(layout.files))
-    if not files:
-        raise SpectraError("data", f"no {layout.files} in {folder}; put the published file there")
     unique: dict[str, Prompt] = {}
-    for where, row in (line for file in files for line in _rows(file)):
+    for where, row in task_rows(task) if folder is None else _folder_rows(layout.files, folder):
         try:
             turns, category = layout.read(row)
-            prompt = Prompt(task, tuple(turn.strip() for turn in turns), str(category))
+            reference = next((row[name] for name in layout.reference if row.get(name)), "")
+            prompt = Prompt(task, tuple(turn.strip() for turn in turns), str(category), str(reference))
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise SpectraError("data", f"{where} is not a {task} row ({error!r}); use the published file") from error
         if not all(prompt.turns):
             raise SpectraError("data", f"{where} holds a blank prompt; use the published file")
         unique.setdefault(prompt.id, prompt)
     return list(unique.values())
+
+
+def _folder_rows(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """(where it stands, row) of all matching files in name order."""
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise SpectraError("data", f"no {pattern} in {folder}; put the published file there")
+    for file in files:
+        yield from _rows(file)
 
 
 def _rows(file: Path) -> Iterator[tuple[str, Any]]:
