@@ -5,9 +5,10 @@ import { Lane } from "./lane.js";
 import { Legend } from "./legend.js";
 
 const BODY = `
+<p class="key" data-id="key" hidden>Tinted words were guessed ahead, and the model confirmed them before they were written; the colour says who guessed. What has no tint the model wrote itself.</p>
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
 <div class="talk" data-id="talk" role="log" aria-label="Conversation" aria-live="off"></div>
-<p class="hero-hint" data-id="hint">Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the dictionaries, so later turns find more to copy.</p>
+<p class="hero-hint" data-id="hint">Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.</p>
 <footer class="end"><span data-id="rate"></span><span class="actions"><button type="button" class="quiet" data-id="renew">Measure plain decoding again</button><button type="button" class="quiet" data-id="race" hidden>Race the last turn</button><button type="button" class="quiet" data-id="back" hidden>Edit the last message</button><button type="button" class="quiet" data-id="clear" hidden>New conversation</button></span></footer>
 <p class="unseen" role="status" data-id="status"></p>`;
 
@@ -40,7 +41,10 @@ class Chat {
     delete this.stage.dataset.run;
     this.at("talk").replaceChildren();
     this.at("hint").hidden = false;
+    this.at("key").hidden = true;
     for (const id of ["race", "back", "clear"]) this.at(id).hidden = true;
+    this.at("renew").hidden = this.at("legend").hidden = Boolean(this.facts.note);
+    if (this.facts.note) this.at("hint").textContent = this.facts.note;
     this.legend.show(null);
   }
 
@@ -80,6 +84,7 @@ class Chat {
     this.at("talk").append(box);
     this.turns[turn] = { box, note, lane: new Lane(text, true), name: this.facts.names[link.method] ?? link.method };
     this.at("hint").hidden = true;
+    this.at("key").hidden = false;
     this.say("");
     box.scrollIntoView({ block: "nearest" });
   }
@@ -88,7 +93,7 @@ class Chat {
     this.drop(turn);
     if (!turn) this.clear();
     this.legend.show(turn ? this.given : null);
-    this.at("race").hidden = !this.turns.at(-1)?.readout;
+    this.at("race").hidden = !this.turns.at(-1)?.readout?.plain;
     document.querySelector("#field-chat-prompt textarea").focus();
   }
 
@@ -113,15 +118,17 @@ class Chat {
     if (problem) this.fields.refuse(problem.field, problem.text);
     const turn = this.turns.at(-1);
     this.at("clear").hidden = this.at("back").hidden = false;
-    this.at("race").hidden = !readout;
+    this.at("race").hidden = !readout?.plain;
     if (!readout) return;
     turn.readout = readout;
+    this.at("status").textContent = `${turn.name} wrote ${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
+    if (this.facts.note)
+      return turn.note.replaceChildren(make("b", "", `${speed(readout.rate)} tokens/s`), ` for ${plural(readout.tokens, "token")}, the first after ${seconds(readout.first)}`);
     const estimate = readout.estimate ? `≈ ${ratio(readout.estimate)}×` : "";
     const what = `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s, ${ratio(readout.tau)} a pass`;
     turn.note.replaceChildren(make("b", "estimate", estimate), make("span", "",
       ` estimated: ${what}; plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`));
     if (readout.kept) turn.note.append(make("span", "kept", `${count(readout.kept)} of ${plural(readout.prompt, "prompt token")} kept from the turn before, the rest read now`));
-    this.at("status").textContent = `${turn.name} wrote ${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
   }
 
   measure({ kind, turn, speedup, differs, drawn, kept, problem }) {
@@ -143,7 +150,7 @@ class Chat {
   showRate({ plain, context }) {
     this.say(plain
       ? `Estimates compare with plain decoding as measured here: ${speed(plain)} tokens/s after ${plural(context, "token")} of context.`
-      : "Plain decoding was not measured yet.");
+      : this.facts.note || "Plain decoding was not measured yet.");
     this.rate = this.at("rate").textContent;
   }
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.settings import check_number
-from visual.engine import Answer, Engine, Message
+from visual.engine import Answer, Message
+from visual.talker import Talker
 
 MOST_TOKENS = 2048
 MOST_CHARACTERS = 20_000
@@ -69,7 +70,7 @@ class Request:
         """What an engine is asked besides prompt and method."""
         return {key: getattr(self, key) for key in SETTINGS}
 
-    def start(self, engine: Engine, method: str) -> Answer:
+    def start(self, engine: Talker, method: str) -> Answer:
         """Begin this answer by some method."""
         settings = {**self.settings, "visitor": self.visitor}
         if self.conversation:

@@ -6,6 +6,7 @@ from visual.engine import PLAIN
 
 NAMES = {
     PLAIN: "Plain decoding",
+    "served": "As served",
     "spectra": "SPECTRA",
     "spectra-core": "SPECTRA-CORE",
     "spectra-retrieval": "SPECTRA-RETRIEVAL",

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.trace import StepTrace, Trace
-from visual.engine import PLAIN, Engine, Pieces
+from visual.engine import PLAIN, Pieces
 from visual.events import Event, brief_event, delta, step_event
 from visual.figures import figures
 from visual.form import Request
 from visual.line import Line
+from visual.talker import Talker
 
 TICK = 0.1
 IDLE = 0.5
@@ -128,7 +129,7 @@ def explain(error: BaseException) -> dict[str, str]:
     return {"field": "", "text": f"The run ended early ({type(error).__name__}). The server's log has the details."}
 
 
-def decode_lanes(engine: Engine, race: Race) -> None:
+def decode_lanes(engine: Talker, race: Race) -> None:
     """Fill the race's inbox; `None` or an error comes last."""
     try:
         for lane, method in race.lanes.items():
@@ -142,7 +143,7 @@ def decode_lanes(engine: Engine, race: Race) -> None:
         raise
 
 
-def _decode(engine: Engine, race: Race, lane: str, method: str) -> None:
+def _decode(engine: Talker, race: Race, lane: str, method: str) -> None:
     answer = race.request.start(engine, method)
     race.traces[lane] = answer.trace
     try:
@@ -154,7 +155,7 @@ def _decode(engine: Engine, race: Race, lane: str, method: str) -> None:
         answer.close()
 
 
-def stream(engine: Engine, race: Race, line: Line, longest: float = LONGEST) -> Iterator[Event | None]:
+def stream(engine: Talker, race: Race, line: Line, longest: float = LONGEST) -> Iterator[Event | None]:
     """Messages for the browser, ten a second at most; None keeps a silent run cancellable. Closing it stops the run.
 
     longest: seconds after which a run is stopped, since others wait. Raises SpectraError when the line is full. The

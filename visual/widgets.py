@@ -13,6 +13,7 @@ from visual.examples import EXAMPLES
 from visual.line import Line
 from visual.names import choices
 from visual.race import Race, explain, stream
+from visual.talker import Talker
 
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """For every handler: none of them is an endpoint."""
@@ -74,7 +75,7 @@ def stop_button(name: str) -> gr.Button:
     return gr.Button("Stop", elem_id=name, elem_classes="halt", interactive=False, scale=0, min_width=84)
 
 
-def method_field(engine: Engine, scope: str = "") -> gr.Dropdown:
+def method_field(engine: Talker, scope: str = "") -> gr.Dropdown:
     """Presets by their short names, plain decoding left out."""
     named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]
     return gr.Dropdown(

@@ -9,20 +9,20 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual import palette
 from visual.conversation import Conversation, measured, readout
-from visual.engine import Engine
 from visual.events import Event, send
 from visual.form import Request
 from visual.line import Line
 from visual.names import short
 from visual.race import Race, explain, stream
+from visual.talker import Talker
 from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, visitor_of, wire
 
 Update = tuple[Any, ...]
 LEAST_CONTEXT = 64
 
 
-def build_chat(engine: Engine, line: Line) -> None:
-    """Lay the tab out inside the current one and connect it."""
+def build_chat(engine: Talker, line: Line, note: str = "") -> None:
+    """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
 
     def say(visit: gr.Request, talk: Conversation | None, *fields: Any) -> Iterator[Update]:
         talk = talk or Conversation()
@@ -104,6 +104,7 @@ def build_chat(engine: Engine, line: Line) -> None:
         "legend": palette.legend(),
         "plain": engine.plain[0],
         "context": engine.plain[1],
+        "note": note,
     }
     stage = wire("chat", facts, ("resync", "race", "renew", "back", "clear"))
     with gr.Column(elem_id="chat-ask", elem_classes="card ask"):

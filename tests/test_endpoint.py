@@ -1,0 +1,115 @@
+"""The Chat tab on a server: an OpenAI-compatible one of a few lines, asked through the real HTTP client."""
+
+import json
+
+import gradio as gr
+import httpx
+import pytest
+
+from spectra.errors import SpectraError
+from spectra.guess import Source
+from visual.conversation import Conversation, readout
+from visual.endpoint import SERVED, Endpoint
+from visual.form import Request
+from visual.line import Line
+from visual.race import Race, stream
+from visual.tabs.chat import build_chat
+
+SETTINGS = {"max_new_tokens": 9, "temperature": 0.5, "top_p": 1.0, "seed": 3}
+
+
+def event(text="", finish=None, usage=None):
+    choices = [{"delta": {"content": text}, "finish_reason": finish}] if text or finish else []
+    return f"data: {json.dumps({'choices': choices, 'usage': usage})}\n\n"
+
+
+def serve(reply, asked, status=200):
+    """A client of a server that streams `reply` and notes the requests."""
+
+    def handle(request):
+        asked.append(request)
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(status, text=reply)
+
+    return httpx.Client(transport=httpx.MockTransport(handle))
+
+
+GOOD = (
+    event("Red") + event(", blue") + event(finish="stop") + event(usage={"completion_tokens": 5}) + "data: [DONE]\n\n"
+)
+
+
+def test_an_answer_is_text_with_the_servers_own_count():
+    asked = []
+    endpoint = Endpoint("http://there:8000/v1/", key="secret", client=serve(GOOD, asked))
+    assert endpoint.model == "Served-1B" and "colours" in endpoint.note and "http://there:8000" in endpoint.note
+    messages = [{"role": "user", "content": "Colours?"}]
+    answer = endpoint.chat(messages, SERVED, **SETTINGS, visitor="someone", copied=4)
+    steps = list(answer)
+    assert answer.trace.text == "Red, blue"
+    assert len(answer.trace.tokens) == 5
+    assert {source for step, _ in steps for source in step.sources} == {Source.MODEL}
+    assert [pieces for _, pieces in steps] == [[(1, "Red")], [(1, ", blue")], []]
+    assert answer.trace.finish == "eos"
+    body = json.loads(asked[-1].content)
+    assert body["messages"] == messages and body["max_tokens"] == 9 and body["seed"] == 3 and body["stream"]
+    assert asked[-1].headers["authorization"] == "Bearer secret"
+    shown = readout(answer.trace, endpoint.plain)
+    assert shown is None or (shown["tokens"], shown["plain"], shown["estimate"]) == (5, 0.0, None)
+
+
+def test_a_server_that_counts_nothing_is_counted_by_pieces():
+    endpoint = Endpoint("http://there", client=serve(event("a") + event("b", "length") + "data: [DONE]\n\n", []))
+    answer = endpoint.answer("Say", SERVED, **SETTINGS)
+    assert sum(len(step.tokens) for step, _ in answer) == 2
+    assert answer.trace.finish == "length"
+
+
+def test_closing_ends_an_answer():
+    answer = Endpoint("http://there", client=serve(GOOD, [])).answer("Say", SERVED, **SETTINGS)
+    running = iter(answer)
+    next(running)
+    answer.close()
+    assert list(running) == []
+    assert answer.trace.text == "Red"
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "said"),
+    [("too long\nby far", 400, "400 (too long by far)"), ("data: {nonsense\n\n", 200, "broke off")],
+)
+def test_a_refusal_is_one_line(reply, status, said):
+    answer = Endpoint("http://there", client=serve(reply, [], status)).answer("Say", SERVED, **SETTINGS)
+    with pytest.raises(SpectraError, match="endpoint: ") as error:
+        list(answer)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nonsense", "http://["])
+def test_what_is_not_there_is_named_at_the_start(url):
+    with pytest.raises(SpectraError, match="start a server there"):
+        Endpoint(url)
+
+
+def test_turns_of_a_conversation_reach_the_server():
+    asked = []
+    endpoint, line = Endpoint("http://there", client=serve(GOOD, asked)), Line()
+    talk = Conversation()
+    for said in ("Colours?", "More?"):
+        request = Request.of(said, SERVED, 9, 0, 7, earlier=talk.messages, conversation=True, visitor="a")
+        race = Race(request, {"method": SERVED})
+        messages = [message for message in stream(endpoint, race, line) if message]
+        talk.turns.append(race)
+        assert messages[-1]["kind"] == "end" and messages[-1]["state"] == "done"
+    roles = [message["role"] for message in json.loads(asked[-1].content)["messages"]]
+    assert roles == ["user", "assistant", "user"]
+
+
+def test_the_tab_says_why_nothing_is_coloured():
+    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+    with gr.Blocks() as page:
+        build_chat(endpoint, Line(), endpoint.note)
+    stage = next(block for block in page.blocks.values() if getattr(block, "elem_id", "") == "stage-chat")
+    facts = json.loads(stage.value)
+    assert facts["note"] == endpoint.note and facts["methods"] == {SERVED: "Served-1B at http://there"}

@@ -1,0 +1,141 @@
+"""Any OpenAI-compatible server in the place of the own engine, for the Chat tab: what it writes and how fast.
+
+It tells neither token ids nor where a token came from, so every token is the model's and no text is coloured.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from spectra.errors import SpectraError
+from spectra.guess import Source
+from spectra.trace import StepTrace, Trace, TreeTrace
+from spectra.tree import TokenTree
+from visual.engine import Message, Pieces, Rate
+
+UNKNOWN = -1
+"""The id of every token: the server tells none."""
+PATIENCE = httpx.Timeout(60.0, connect=10.0)
+SERVED = "served"
+NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
+
+
+class Endpoint:
+    """A `Talker`. url: with or without /v1. key: sent as a bearer token. Raises SpectraError when no model answers."""
+
+    def __init__(self, url: str, key: str = "", client: httpx.Client | None = None) -> None:
+        self.url = url.rstrip("/").removesuffix("/v1")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = client or httpx.Client(timeout=PATIENCE)
+        self._client.headers.update(headers)
+        try:
+            listed = self._client.get(f"{self.url}/v1/models").raise_for_status().json()
+            self.model = str(listed["data"][0]["id"])
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
+            raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
+        self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
+        self.plain: Rate = (0.0, 0)
+
+    @property
+    def note(self) -> str:
+        """Why nothing is coloured, in a sentence."""
+        return NOTE.format(model=self.model, url=self.url)
+
+    def measure(self, context: int) -> Rate:
+        """Raises SpectraError: a server decodes its own way."""
+        raise SpectraError("endpoint", "a server's plain decoding is not measured from here")
+
+    def answer(self, prompt: str, method: str, **settings: Any) -> "ServedAnswer":
+        return self.chat([{"role": "user", "content": prompt}], method, **settings)
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        method: str,
+        *,
+        max_new_tokens: int,
+        temperature: float,
+        top_p: float,
+        seed: int,
+        visitor: str = "",
+        copied: int | None = None,
+    ) -> "ServedAnswer":
+        """The next turn. visitor, copied: of no use here, the server keeps what it keeps."""
+        settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+        body = {"model": self.model, "messages": list(messages), "stream": True, **settings}
+        body["stream_options"] = {"include_usage": True}
+        trace = Trace(method, self.model, messages[-1]["content"], (), settings=settings)
+        return ServedAnswer(self._client, f"{self.url}/v1/chat/completions", body, trace)
+
+    def start_over(self, visitor: str) -> None:
+        """Nothing is kept here."""
+
+
+class ServedAnswer:
+    """One streamed answer. A piece of text is a step of one token until the server tells how many they were."""
+
+    def __init__(self, client: httpx.Client, url: str, body: dict[str, Any], trace: Trace) -> None:
+        self.trace = trace
+        self._client, self._url, self._body = client, url, body
+        self._closed = False
+        self._last = 0.0
+
+    def __iter__(self) -> Iterator[tuple[StepTrace, Pieces]]:
+        began = self._last = time.perf_counter()
+        finish, total = "length", 0
+        for event in self._events():
+            total = (event.get("usage") or {}).get("completion_tokens", total)
+            for choice in event.get("choices", ()):
+                finish = choice.get("finish_reason") or finish
+                text = choice.get("delta", {}).get("content")
+                if text:
+                    first = 0.0 if self.trace.steps else time.perf_counter() - began
+                    yield self._step(1, [(1, text)], prefill=first)
+            if self._closed:
+                return
+        told = max(0, total - len(self.trace.steps))
+        yield self._step(told, [], finish="eos" if finish == "stop" else finish)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _step(self, tokens: int, pieces: Pieces, *, prefill: float = 0.0, finish: str = "") -> tuple[StepTrace, Pieces]:
+        now = time.perf_counter()
+        step = StepTrace(
+            index=len(self.trace.steps),
+            tokens=(UNKNOWN,) * tokens,
+            sources=(Source.MODEL,) * tokens,
+            path=(),
+            picks=(UNKNOWN,) * tokens,
+            tree=TreeTrace.of(TokenTree(UNKNOWN)),
+            seconds=0.0 if prefill else now - self._last,
+            prefill_seconds=prefill,
+            finish=finish,
+        )
+        self._last = now
+        self.trace.steps.append(step)
+        self.trace.pieces += pieces
+        return step, pieces
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        """What the server sends, up to its end. Raises SpectraError for a refusal and for a line that breaks."""
+        try:
+            with self._client.stream("POST", self._url, json=self._body) as response:
+                if response.status_code != httpx.codes.OK:
+                    said = " ".join(response.read().decode(errors="replace").split())
+                    raise SpectraError("endpoint", f"it refused with {response.status_code} ({said[:200]})")
+                for line in response.iter_lines():
+                    data = line.removeprefix("data:").strip()
+                    if data == "[DONE]":
+                        return
+                    if line.startswith("data:"):
+                        yield json.loads(data)
+        except (httpx.HTTPError, ValueError) as error:
+            if isinstance(error, SpectraError):
+                raise
+            raise SpectraError(
+                "endpoint", f"{self._url} broke off ({error or type(error).__name__}); ask again"
+            ) from error
