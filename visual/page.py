@@ -6,6 +6,7 @@ from pathlib import Path
 import gradio as gr
 
 from visual.api import add_endpoint
+from visual.endpoint import Endpoint
 from visual.engine import Engine
 from visual.line import Line
 from visual.serve import ASSETS
@@ -20,10 +21,13 @@ from visual.widgets import visitor_of
 HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.</p><ul class="badges"></ul></header>"""
 
 
-def build_page(engine: Engine, *, races: Path = ASSETS / "races", waiting: int = 16) -> gr.Blocks:
+def build_page(
+    engine: Engine, endpoint: Endpoint | None = None, *, races: Path = ASSETS / "races", waiting: int = 16
+) -> gr.Blocks:
     """The demo for one engine. `visual.serve.launch_options` has what its `launch` needs.
 
-    races: folder of recorded races; the first one greets a visitor. waiting: visitors in line, one being served.
+    endpoint: a server for the Chat tab to talk to in the engine's place. races: folder of recorded races; the first one
+    greets a visitor. waiting: visitors in line, one being served.
     """
     line = Line(waiting)
     with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False) as page:
@@ -32,7 +36,10 @@ def build_page(engine: Engine, *, races: Path = ASSETS / "races", waiting: int =
             with gr.Tab("Race", id="race"):
                 build_race(page, engine, line, races)
             with gr.Tab("Chat", id="chat"):
-                build_chat(engine, line)
+                if endpoint is None:
+                    build_chat(engine, line)
+                else:
+                    build_chat(endpoint, Line(waiting), endpoint.note)
             with gr.Tab("Compare", id="compare"):
                 build_compare(engine, line)
             with gr.Tab("Datastore", id="datastore"):
