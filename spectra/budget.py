@@ -47,6 +47,10 @@ class AdaptiveBudget:
         self.estimates = Estimates()
         self._seconds = [cost.seconds(1 + n) + overhead for n in range(most + 1)]
 
+    def inherit(self, other: "AdaptiveBudget") -> None:
+        """Go on with the estimates of another one."""
+        self.estimates = other.estimates
+
     def choose(self, tree: TokenTree) -> TokenTree:
         chance = self.estimates.path_probabilities(tree)
         tree.probability = [None, *chance[1:]]

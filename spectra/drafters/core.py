@@ -84,6 +84,10 @@ class SpectraCore:
         if self.settings.text:
             self._learn_text(prompt, len(prompt))
 
+    def inherit(self, other: "SpectraCore") -> None:
+        """Go on with the dictionaries of another one, of the same settings."""
+        self.forward, self.backward = other.forward, other.backward
+
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         """Algorithm 1, lines 3-9: pool rows, then guesses from the two dictionaries."""
         self.pool.grow(tree, self._refine(), self.forward.lists.keys())

@@ -27,6 +27,10 @@ class Recycling:
     def begin(self, prompt: Sequence[int]) -> None:
         """The prompt's successors are not known: the prefill reads no logits."""
 
+    def inherit(self, other: "Recycling") -> None:
+        """Go on with the successors that another one knows."""
+        self.successors = other.successors
+
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         """Fill the static tree as far as the successors are known."""
         nodes: list[int | None] = [ROOT]
