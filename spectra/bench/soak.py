@@ -9,6 +9,7 @@ from spectra.bench.client import Server
 from spectra.bench.serve import server_flags
 from spectra.bench.server import Running
 from spectra.bench.tasks import Prompt, load_prompts
+from spectra.bench.values import names
 from spectra.cli import number
 from spectra.errors import SpectraError
 from spectra.settings import check_number
@@ -25,7 +26,7 @@ def run_soak(chosen: argparse.Namespace) -> int:
     """The subcommand `soak`: a line every few requests; 1 when the memory kept growing."""
     check_number("requests", chosen.requests, 4 * LOT, 1_000_000, whole=True)
     check_number("clients", chosen.clients, 1, 1024, whole=True)
-    prompts = load_prompts(None, chosen.data, chosen.limit)
+    prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     dice = random.Random(chosen.seed)
     chosen.out.mkdir(parents=True, exist_ok=True)
     running = Running(chosen.python, chosen.port, server_flags(chosen, k=str(chosen.k)), chosen.out / "soak.log")
@@ -70,6 +71,7 @@ async def lot(server: Server, prompts: list[Prompt], dice: random.Random, client
 
 def add_soak_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `soak` besides those of its server."""
+    parser.add_argument("--tasks", type=names, default=["mt-bench", "gsm8k", "humaneval", "mbpp"])
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
     parser.add_argument("--limit", type=number(int), help="prompts a task")
     parser.add_argument("--requests", type=number(int), default=200)
