@@ -4,27 +4,82 @@ import { count, make, percent, plural, visible } from "./format.js";
 
 const NONE = `No datastore fits this model. Build one with “python -m spectra.datastore build”; its folder under datastores/ is found at the next start.`;
 
-export function mount({ element, props, watch, facts }) {
-  const view = new Datastore(element.querySelector(".stage"), facts.stores);
+const WHAT = "A datastore remembers what followed what in other texts, so SPECTRA can guess words that your prompt never had. Write a few words above and look up what it would guess.";
+const STEPS = {
+  reading: "Reading your text and leaving out what repeats",
+  scoring: "The model reads each text once, to see which surprise it least",
+  opening: "Putting the index in place",
+};
+
+export function mount({ element, props, watch, facts, ask }) {
+  const view = new Datastore(element.querySelector(".stage"), facts.stores, ask);
   watch("value", () => view.take(JSON.parse(props.value)));
 }
 
 class Datastore {
-  constructor(stage, stores) {
-    this.stage = stage;
+  constructor(stage, stores, ask) {
+    Object.assign(this, { stage, ask });
     stage.dataset.state = stores.length ? "done" : "empty";
-    if (!stores.length) return void stage.append(make("p", "hero-hint", NONE));
+    this.own = make("section", "own-store");
+    this.owned = new Fields(document.getElementById("own-ask"), "own-");
+    document.querySelector("#own-ask input[type=file]")?.setAttribute("aria-label", "Text file to build a datastore from");
     this.fields = new Fields(document.getElementById("store-ask"), "store-");
     this.answers = make("section", "card answers");
     this.answers.hidden = true;
     this.status = make("p", "unseen");
     this.status.setAttribute("role", "status");
-    stage.append(this.answers, ...stores.map(card), this.status);
+    const none = stores.length ? [] : [make("p", "hero-hint", NONE)];
+    stage.append(make("p", "lead", WHAT), this.answers, this.own, ...none, ...stores.map(card), this.status);
   }
 
   take(message) {
-    if (message.kind === "refused") return this.fields.refuse(message.field, message.text);
+    if (message.kind === "refused") return this.refused(message);
     this.fields.clear();
+    this.owned.clear();
+    if (message.kind === "answers") this.answer(message);
+    else this.build(message);
+  }
+
+  refused({ field, text }) {
+    if (["file", "keep", "go", ""].includes(field)) {
+      this.own.querySelector(".progress")?.remove();
+      return this.owned.refuse(field, text);
+    }
+    this.fields.refuse(field, text);
+  }
+
+  // One's own store: how far its build is, then its card, then nothing again.
+  build({ kind, ahead, what, done, total, card: facts }) {
+    this.stage.dataset.building = kind;
+    if (kind === "removed" || kind === "halted") {
+      if (kind === "removed") this.own.replaceChildren();
+      this.own.querySelector(".progress")?.remove();
+      return void (this.status.textContent = kind === "removed" ? "Your datastore is deleted" : "Stopped; nothing was built");
+    }
+    if (kind === "built") {
+      const box = card(facts);
+      const remove = make("button", "quiet", "Delete it");
+      remove.type = "button";
+      remove.addEventListener("click", () => this.ask("remove"));
+      const note = make("p", "yours", "Yours alone. Race, Chat and Compare guess from it too. ");
+      note.append(remove);
+      box.firstElementChild.append(note);
+      this.own.replaceChildren(box);
+      return void (this.status.textContent = `${facts.name} is built: ${plural(facts.kept.texts, "text")}`);
+    }
+    let bar = this.own.querySelector(".progress");
+    if (!bar) {
+      bar = make("p", "card progress");
+      bar.append(make("span"), make("progress"));
+      bar.lastElementChild.setAttribute("aria-label", "How far the build is");
+      this.own.prepend(bar);
+    }
+    const text = kind === "queued" ? `Waiting for the model: ${plural(ahead, "visitor")} before you` : STEPS[what] ?? what;
+    if (bar.firstElementChild.textContent !== text) this.status.textContent = bar.firstElementChild.textContent = text;
+    if (kind === "building" && total) Object.assign(bar.lastElementChild, { max: total, value: Math.min(done, total) });
+  }
+
+  answer(message) {
     const { rows, store } = message;
     const head = make("h2", "", `What ${store} knows to follow`);
     const said = rows.length

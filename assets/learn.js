@@ -24,9 +24,9 @@ class Learn {
     const ready = race && race.state !== "empty" && race.state !== "running" && race.lanes.method.steps.length > 0;
     if (ready && race.run === this.run) return;
     this.run = ready ? race.run : null;
-    const head = make("p", "lead", ready
-      ? `Six short chapters. The examples are from ${race.recorded ? "the recorded race" : "your last race"} in the Race tab.`
-      : "Run a race in the Race tab first: the chapters take their examples from it.");
+    const head = make("p", "lead", "A language model writes tokens, words or parts of words, and reads all of itself for each one. SPECTRA guesses several tokens ahead and has them checked in one go. " + (ready
+      ? `Six short chapters tell how; the examples are from ${race.recorded ? "the recorded race" : "your last race"} in the Race tab.`
+      : "Run a race in the Race tab first: the chapters take their examples from it."));
     const list = make("ol", "chapters");
     for (const chapter of chapters(this.facts, ready ? race : null)) list.append(this.chapter(chapter, ready));
     this.stage.replaceChildren(head, list);

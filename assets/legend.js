@@ -35,7 +35,8 @@ export class Legend {
       const [, , total, share] = chip.children;
       const rate = figures?.acceptance[source];
       total.textContent = tokens ? count(tokens.get(source) ?? 0) : "";
-      share.textContent = rate === undefined ? "" : `${percent(rate)} accepted`;
+      const echo = rate > 0 && tokens && !tokens.get(source); // others had the same guesses before it
+      share.textContent = rate === undefined ? "" : echo ? "agreed with others" : `${percent(rate)} accepted`;
       if (rate !== undefined) share.title = `of the ${count(figures.offered[source])} guesses that the model got to judge`;
       chip.hidden = !tokens?.get(source) && !figures?.offered[source];
     }

@@ -114,7 +114,10 @@ export class Show {
     this.links.open(words);
     if (state === "done" && !this.recorded) this.clock.play(method.seconds, this.span);
     else this.board.clock(this.lanes, Infinity, this.span);
-    if (this.recorded) this.showPlay();
+    if (this.recorded) {
+      this.showPlay();
+      for (const lane of [plain, method]) lane.box.scrollTop = 0;
+    }
     this.announce(true);
   }
 

@@ -18,7 +18,7 @@ from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
-from spectra.uploads import Told, Uploads, WithStores
+from spectra.uploads import WINDOW, Told, Uploads, WithStores
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
@@ -169,7 +169,8 @@ class Engine:
             raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
         with self.target.held():
             loaded = (self.target.model, self.target.tokenizer, self.model)
-            return dict(self._uploads.build(visitor, file, keep, loaded, told).card)
+            window = min(WINDOW, self.target.context // 2)
+            return dict(self._uploads.build(visitor, file, keep, loaded, told, window=window).card)
 
     def drop_store(self, visitor: str) -> None:
         self._uploads.drop(visitor)

@@ -45,15 +45,18 @@ class Uploads:
                 self._folders.move_to_end(visitor)
             return self._stores.get(visitor)
 
-    def build(self, visitor: str, file: Path, keep: int, loaded: tuple[Any, Any, str], told: Told) -> Store:
+    def build(
+        self, visitor: str, file: Path, keep: int, loaded: tuple[Any, Any, str], told: Told, *, window: int = WINDOW
+    ) -> Store:
         """Build a store in the place of the visitor's last one.
 
         file: UTF-8, .txt (texts between blank lines) or .jsonl. keep: texts of lowest perplexity. loaded: (model,
-        tokenizer, name). Raises SpectraError for the field "file" or "keep"; then the last one stays.
+        tokenizer, name). window: tokens a text is cut to. Raises SpectraError for the field "file" or "keep"; then the
+        last one stays.
         """
         from spectra.datastore.build import Order, build
 
-        settings = BuildSettings(keep=keep, window=WINDOW, batch_tokens=1024, skip_bad=True)
+        settings = BuildSettings(keep=keep, window=window, batch_tokens=1024, skip_bad=True)
         folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
         try:
             corpus = Corpus([str(_copy(file, Path(folder.name)))], skip_bad=True)

@@ -167,9 +167,12 @@ def contrast(page: Any, selector: str) -> float:
     )
 
 
-def busy_ms(trace: bytes) -> list[float]:
-    """Processor time of each task of the page's main thread, in ms: what it costs however busy the machine is."""
+def busy_ms(trace: bytes, clock: str = "tdur") -> list[float]:
+    """Processor time of each task of the page's main thread, in ms: what it costs however busy the machine is.
+
+    clock: "dur" for the time on the wall.
+    """
     events = json.loads(trace)["traceEvents"]
     threads = {(e["pid"], e["tid"]) for e in events if e.get("args", {}).get("name") == "CrRendererMain"}
     tasks = [e for e in events if e["name"] == "ThreadControllerImpl::RunTask" and (e["pid"], e["tid"]) in threads]
-    return sorted(e.get("tdur", 0) / 1000 for e in tasks)
+    return sorted(e.get(clock, 0) / 1000 for e in tasks)

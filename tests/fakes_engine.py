@@ -3,8 +3,9 @@
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError
@@ -162,6 +163,9 @@ class FakeEngine:
     conversations: list[list[dict[str, str]]] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
+    own: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    uploads: list[Path] = field(default_factory=list)
+    visitors: list[str] = field(default_factory=list)
 
     def choose(self, model: str) -> None:
         if model == "Gone-7B":
@@ -190,13 +194,30 @@ class FakeEngine:
 
     def forget(self, visitor: str) -> None:
         self.start_over(visitor)
+        self.drop_store(visitor)
         self.gone.append(visitor)
 
-    def stores(self) -> list[dict[str, Any]]:
-        return [CARD]
+    def stores(self, visitor: str = "") -> list[dict[str, Any]]:
+        return [*self.own.get(visitor, []), CARD]
 
-    def query(self, store: str, text: str, most: int) -> list[dict[str, Any]]:
-        if store != CARD["name"]:
+    def build_store(self, visitor: str, file: Path, keep: int, told: Callable[[str, int, int], None]) -> dict[str, Any]:
+        """Takes a line at a time, `pace` seconds each."""
+        self.uploads.append(file)
+        if file.suffix != ".txt":
+            raise SpectraError("file", f"{file.suffix} is not read here; give .txt or .jsonl")
+        lines = file.read_text().splitlines()
+        for number, _ in enumerate(lines):
+            told("scoring", number, len(lines))
+            time.sleep(self.pace)
+        card = {**CARD, "name": f"my-{file.stem}", "kept": {"texts": min(keep, len(lines)), "tokens": 99}}
+        self.own[visitor] = [card]
+        return card
+
+    def drop_store(self, visitor: str) -> None:
+        self.own.pop(visitor, None)
+
+    def query(self, store: str, text: str, most: int, visitor: str = "") -> list[dict[str, Any]]:
+        if store not in [card["name"] for card in self.stores(visitor)]:
             raise SpectraError("store", "that datastore is not there; choose one of the list")
         if text == "unknown":
             return []
@@ -214,6 +235,7 @@ class FakeEngine:
         seed: int,
         visitor: str = "",
     ) -> FakeAnswer:
+        self.visitors.append(visitor)
         if prompt == "refuse":
             raise SpectraError("prompt", "9000 tokens do not fit; give at most 8192")
         if prompt == "break":

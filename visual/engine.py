@@ -1,6 +1,7 @@
 """What the page asks of whatever decodes. The page gets an engine handed in and never loads a model itself."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from spectra.trace import StepTrace, Trace
@@ -110,10 +111,24 @@ class Engine(Protocol):
         """The visitor is gone: let go of all that was kept."""
         ...
 
-    def stores(self) -> Sequence[Mapping[str, Any]]:
-        """The card of every datastore the engine guesses from, each with its `name`."""
+    def stores(self, visitor: str = "") -> Sequence[Mapping[str, Any]]:
+        """The card of every datastore the engine guesses from, each with its `name`; the visitor's own first."""
         ...
 
-    def query(self, store: str, text: str, most: int) -> Sequence[Mapping[str, Any]]:
+    def build_store(
+        self, visitor: str, file: Path, keep: int, told: Callable[[str, int, int], None]
+    ) -> Mapping[str, Any]:
+        """Build a datastore from a file, in the place of the visitor's last one; returns its card.
+
+        keep: texts, at most. told: hears (what is done, how far, of how much); what it raises ends the build. Raises
+        `SpectraError` for the field "file".
+        """
+        ...
+
+    def drop_store(self, visitor: str) -> None:
+        """Let the visitor's own datastore go."""
+        ...
+
+    def query(self, store: str, text: str, most: int, visitor: str = "") -> Sequence[Mapping[str, Any]]:
         """What a store holds after `text`, likeliest first: text, count, chance, match (tokens that matched)."""
         ...

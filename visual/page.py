@@ -43,7 +43,7 @@ def build_page(
             with gr.Tab("Compare", id="compare"):
                 build_compare(engine, line)
             with gr.Tab("Datastore", id="datastore"):
-                build_datastore(engine)
+                build_datastore(engine, line)
             with gr.Tab("Replay", id="replay"):
                 build_replay(engine, races)
             with gr.Tab("Learn", id="learn"):

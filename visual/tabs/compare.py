@@ -13,7 +13,7 @@ from visual.form import Request
 from visual.line import Line
 from visual.names import choices, short
 from visual.race import Race, stream
-from visual.widgets import PRIVATE, RUN, buttons, number_fields, prompt_box, refusal, stop_button, wire
+from visual.widgets import PRIVATE, RUN, buttons, number_fields, prompt_box, refusal, stop_button, visitor_of, wire
 
 CHOSEN = 4
 Update = tuple[Any, ...]
@@ -22,12 +22,13 @@ Update = tuple[Any, ...]
 def build_compare(engine: Engine, line: Line) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    def start(prompt: str, methods: Sequence[str], *numbers: Any) -> Iterator[Update]:
+    def start(visit: gr.Request, prompt: str, methods: Sequence[str], *numbers: Any) -> Iterator[Update]:
         try:
             chosen = [method for method in methods or [] if method in engine.methods]
             if not chosen:
                 raise SpectraError("methods", "none is chosen; tick at least one")
-            race = Race(Request.of(prompt, chosen[0], *numbers), {each: each for each in [PLAIN, *chosen]}, brief=True)
+            request = Request.of(prompt, chosen[0], *numbers, visitor=visitor_of(visit))
+            race = Race(request, {each: each for each in [PLAIN, *chosen]}, brief=True)
             yield gr.skip(), race, *buttons(running=True)
             for message in stream(engine, race, line):
                 yield send(with_rows(message, race)) if message else gr.skip(), gr.skip(), gr.skip(), gr.skip()

@@ -1,39 +1,71 @@
-"""The Datastore tab: what the engine's stores hold, how their texts were chosen, and what follows a few words."""
+"""The Datastore tab: what the stores hold, what follows a few words, and a store of the visitor's own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from spectra.errors import SpectraError
+from spectra.settings import check_number
+from visual.building import Building, discard, stream
 from visual.engine import Engine
 from visual.events import send
-from visual.widgets import PRIVATE, refusal, wire
+from visual.form import number
+from visual.line import Line
+from visual.widgets import PRIVATE, RUN, refusal, stop_button, visitor_of, wire
 
 MOST = 12
 MOST_CHARACTERS = 2000
+MOST_KEPT = 10_000
 FACTS = ("name", "model", "refined", "licence", "bytes", "kept", "seen", "dropped", "index", "perplexity", "corpus")
 START = "def get_balance(self):\n        return"
+Update = tuple[Any, ...]
 
 
-def build_datastore(engine: Engine) -> None:
+def build_datastore(engine: Engine, line: Line) -> None:
     """Lay the tab out inside the current one and connect it."""
     cards = list(engine.stores())
 
-    def ask(store: str | None, text: str | None) -> str:
+    def ask(visit: gr.Request, store: str | None, text: str | None) -> str:
         try:
             if not (text or "").strip():
                 raise SpectraError("text", "it is empty; write the words that come before")
             if len(text or "") > MOST_CHARACTERS:
                 raise SpectraError("text", f"{len(text or '')} characters; give at most {MOST_CHARACTERS}")
-            rows = [dict(row) for row in engine.query(store or "", text or "", MOST)]
+            rows = [dict(row) for row in engine.query(store or "", text or "", MOST, visitor_of(visit))]
         except SpectraError as error:
             return refusal(error)
         return send({"kind": "answers", "store": store, "text": text, "rows": rows})
 
-    if not cards:
-        wire("datastore", {"stores": []})
-        return
+    def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[Update]:
+        """An upload becomes a store; the uploaded file itself is deleted in any case."""
+        path = Path(str(file))
+        idle = (gr.update(interactive=True), gr.update(interactive=False))
+        try:
+            keep = number("keep", keep)
+            check_number("keep", keep, 1, MOST_KEPT, whole=True)
+            building = Building(visitor_of(visit), path, keep)
+            yield gr.skip(), building, gr.skip(), gr.update(interactive=False), gr.update(interactive=True)
+            for message in stream(engine, building, line):
+                card = message.get("card")
+                shown = {**message, "card": brief(card)} if card else message
+                yield send(shown), gr.skip(), choices(visit, card["name"]) if card else gr.skip(), gr.skip(), gr.skip()
+            yield gr.skip(), None, gr.skip(), *idle
+        except SpectraError as error:
+            yield refusal(error), None, gr.skip(), *idle
+        finally:
+            discard(path)
+
+    def choices(visit: gr.Request, chosen: str | None = None) -> Any:
+        names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
+        return gr.update(choices=names, value=chosen or (names[0] if names else None))
+
+    def remove(visit: gr.Request) -> Update:
+        engine.drop_store(visitor_of(visit))
+        return send({"kind": "removed"}), choices(visit)
+
+    memory = gr.State()
     with gr.Column(elem_id="store-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             text = gr.Textbox(
@@ -49,9 +81,27 @@ def build_datastore(engine: Engine) -> None:
         with gr.Row(elem_classes="ask-settings"):
             names = [str(card["name"]) for card in cards]
             look: dict[str, Any] = {"elem_id": "field-store-store", "elem_classes": "preset", "filterable": False}
-            store = gr.Dropdown(names, value=names[0], label="Datastore", **look)
-    stage = wire("datastore", {"stores": [brief(card) for card in cards]})
+            store = gr.Dropdown(names, value=names[0] if names else None, label="Datastore", **look)
+    with gr.Column(elem_id="own-ask", elem_classes="card ask"), gr.Row(elem_classes="ask-settings own"):
+        with gr.Column(elem_id="field-own-file", scale=0, min_width=150):
+            upload = gr.UploadButton("Build one from your own text", elem_classes="quiet", size="sm")
+        keep = gr.Number(1000, label="Keep at most (texts)", elem_id="field-own-keep")
+        halt = stop_button("own-stop")
+        gr.HTML(
+            "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. Race "
+            "and Chat then guess from it too, for you alone; it is deleted when you leave.</p>",
+            apply_default_css=False,
+        )
+    stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
     gr.on([go.click, text.submit], ask, [store, text], stage, **PRIVATE)
+    upload.upload(build, [upload, keep], [stage, memory, store, upload, halt], **RUN)
+    halt.click(stop, memory, None, queue=False, **PRIVATE)
+    stage.remove(remove, None, [stage, store], queue=False, **PRIVATE)
+
+
+def stop(building: Building | None) -> None:
+    if building is not None:
+        building.stop.set()
 
 
 def brief(card: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from visual.widgets import (
     refusal,
     relay,
     stop_button,
+    visitor_of,
     wire,
 )
 
@@ -43,9 +44,9 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
             yield message, gr.skip(), gr.skip(), gr.skip()
         yield gr.skip(), gr.skip(), *buttons(running=False)
 
-    def start(*fields: Any) -> Iterator[Update]:
+    def start(visit: gr.Request, *fields: Any) -> Iterator[Update]:
         try:
-            race = Race.against_plain(Request.of(*fields))
+            race = Race.against_plain(Request.of(*fields, visitor=visitor_of(visit)))
         except SpectraError as error:
             yield refusal(error), gr.skip(), *buttons(running=False)
             return

@@ -1,0 +1,144 @@
+"""`PYTHONPATH=. python tests/uicost.py`: what the page costs a race, and how it feels, as a table and one JSON line.
+
+Not a test: run it on a machine that has nothing else to do. A race of the embedded model (--model: another one, "fake":
+the scripted one of the tests) is decoded by the engine alone and through the page with a gradio_client in a process of
+its own, in turns; cost is how much longer its steps took behind the page. Then headless Chromium: how long until the
+opening race is to be seen, and the longest task of the page's main thread while 1,024 tokens stream in.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from statistics import median
+from typing import Any
+
+from browsing import ARGS, CHROMIUM, busy_ms, fill, finish, serve, start
+from fakes_engine import FakeEngine
+from playwright.sync_api import sync_playwright
+
+from visual.engine import Engine
+from visual.examples import EXAMPLES
+from visual.form import Request
+
+OPENED = "#stage-race .stage:is([data-state=done], [data-state=empty])"
+STREAM = 1024
+SIZE = {"width": 1300, "height": 900}
+LANES = {"plain": "autoregressive", "method": "spectra"}
+
+
+def alone(engine: Engine, prompt: str, tokens: int) -> dict[str, float]:
+    """Seconds of each lane's steps, prefill included, with no page around."""
+    request = Request(prompt, "spectra", tokens, 0, 7)
+    seconds = {}
+    for lane, method in LANES.items():
+        answer = request.start(engine, method)
+        for _ in answer:
+            pass
+        answer.close()
+        seconds[lane] = sum(step.seconds + step.prefill_seconds for step in answer.trace.steps)
+    return seconds
+
+
+def behind(url: str, prompt: str, tokens: int) -> dict[str, float]:
+    """The same through the page's endpoint, asked by another process."""
+    command = [sys.executable, __file__, "--consume", url, "--prompt", prompt, "--tokens", str(tokens)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return dict(json.loads(output.splitlines()[-1]))
+
+
+def consume(url: str, prompt: str, tokens: int) -> dict[str, float]:
+    from gradio_client import Client
+
+    last = {}
+    for event in Client(url, verbose=False).submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare"):
+        last[event["lane"]] = event
+    assert all(event["done"] for event in last.values()) and len(last) == len(LANES)
+    return {lane: event["tokens"] / event["tokens_per_second"] for lane, event in last.items()}
+
+
+def cost(engine: Engine, url: str, prompt: str, tokens: int, rounds: int) -> dict[str, Any]:
+    """Percent by which a race's steps take longer behind the page, medians over the rounds; one round warms up."""
+    found: dict[str, list[float]] = {}
+    for number in range(rounds + 1):
+        for name, seconds in (("alone", alone(engine, prompt, tokens)), ("behind", behind(url, prompt, tokens))):
+            if number:
+                for lane, value in (*seconds.items(), ("race", sum(seconds.values()))):
+                    found.setdefault(f"{lane}_{name}", []).append(value)
+    middle = {name: median(values) for name, values in found.items()}
+    percent = {lane: 100 * (middle[f"{lane}_behind"] / middle[f"{lane}_alone"] - 1) for lane in (*LANES, "race")}
+    return {"seconds": middle, "percent": percent, "spread": {n: max(v) / min(v) - 1 for n, v in found.items()}}
+
+
+def opening(chromium: Any, url: str, rounds: int) -> list[float]:
+    """Seconds from asking for the page to the finished opening race on the screen, each visit with an empty cache."""
+    seconds = []
+    for _ in range(rounds):
+        context = chromium.new_context(viewport=SIZE)
+        page = context.new_page()
+        begun = time.monotonic()
+        page.goto(url, wait_until="commit")
+        page.locator(OPENED).wait_for()
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        seconds.append(time.monotonic() - begun)
+        context.close()
+    return seconds
+
+
+def longest_tasks(chromium: Any, url: str, prompt: str) -> dict[str, float]:
+    """ms of the main thread while a race of `STREAM` tokens runs and is played: longest task on the wall and of
+    processor time, and all tasks together."""
+    page = chromium.new_context(viewport=SIZE).new_page()
+    page.set_default_timeout(600_000)
+    page.goto(url)
+    page.wait_for_function("window.Plotly")
+    fill(page, seed=7)
+    chromium.start_tracing(page=page, categories=["toplevel", "__metadata"])
+    start(page, prompt=prompt, max_new_tokens=STREAM)
+    finish(page)
+    trace = chromium.stop_tracing()
+    wall, busy = busy_ms(trace, "dur"), busy_ms(trace)
+    page.context.close()
+    return {"longest_wall_ms": wall[-1], "longest_busy_ms": busy[-1], "all_busy_ms": sum(busy), "tasks": len(busy)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--prompt", default=EXAMPLES[0].prompt)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--consume", metavar="URL", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.consume:
+        print(json.dumps(consume(chosen.consume, chosen.prompt, chosen.tokens)))
+        return
+    engine: Any = FakeEngine() if chosen.model == "fake" else load(chosen.model)
+    served, url = serve(engine)
+    result: dict[str, Any] = {"model": engine.model, "tokens": chosen.tokens, "rounds": chosen.rounds}
+    result["cost"] = cost(engine, url, chosen.prompt, chosen.tokens, chosen.rounds)
+    with sync_playwright() as player:
+        chromium = player.chromium.launch(executable_path=str(CHROMIUM), args=ARGS.split())
+        result["opening_seconds"] = opening(chromium, url, chosen.rounds)
+        result["stream"] = longest_tasks(chromium, url, chosen.prompt)
+        chromium.close()
+    served.close()
+    for lane, percent in result["cost"]["percent"].items():
+        seconds = result["cost"]["seconds"]
+        print(f"{lane}: {seconds[f'{lane}_alone']:.3f} s alone, {seconds[f'{lane}_behind']:.3f} s behind the page, "
+              f"{percent:+.1f} %")  # fmt: skip
+    seen = result["opening_seconds"]
+    print(f"opening race on the screen after {median(seen):.2f} s ({min(seen):.2f} to {max(seen):.2f})")
+    print("{longest_wall_ms:.0f} ms longest task ({longest_busy_ms:.0f} ms of it busy)".format(**result["stream"]))
+    print(json.dumps(result))
+
+
+def load(model: str) -> Engine:
+    from spectra.engine import Engine as RealEngine
+
+    return RealEngine.load(model)
+
+
+if __name__ == "__main__":
+    main()
