@@ -70,6 +70,27 @@ class TestCommands:
         }
         assert (tmp_path / "sweep.json").exists()
 
+    @pytest.mark.parametrize(("method", "vary", "values"), [("draft-model", "K", "1,3"), ("spechub", "depth", "1,2")])
+    def test_sweep_of_methods_with_a_draft_model(self, tiny, tmp_path, method, vary, values):
+        make("llama", 3).save_pretrained(tmp_path / "small")
+        common = [
+            "--out",
+            str(tmp_path / "out"),
+            "--tasks",
+            "gsm8k",
+            "--limit",
+            "1",
+            "--draft",
+            str(tmp_path / "small"),
+        ]
+        arguments = ["sweep", *tiny, *common, "--method", method, "--vary", vary, "--values", values]
+        assert main([*arguments, "--temperature", "1"]) == 0
+        rows = read_rows(tmp_path / "out" / ROWS)
+        assert [(row["method"], row["identical"]) for row in rows[1:]] == [
+            (f"{method} {vary}={value}", None) for value in values.split(",")
+        ]
+        assert rows[0]["drafts"] == ["small"]
+
     def test_sweep_of_temperatures(self, tiny, tmp_path):
         common = ["--out", str(tmp_path), "--tasks", "gsm8k", "--method", "anpd", "--limit", "1"]
         assert main(["sweep", *tiny, *common, "--vary", "temperature", "--values", "0,0.7"]) == 0
@@ -91,6 +112,7 @@ class TestCommands:
             (["run", "--limit", "0"], "limit: 0 is out of range"),
             (["run", "--tasks", "xsum"], "data: no xsum*.jsonl in"),
             (["exactness", "--methods", "hf-generate"], "methods: 'hf-generate' is unknown"),
+            (["exactness", "--methods", "rrs"], "methods: rrs draws a text of its own above temperature 0"),
             (["exactness", "--temperatures", "-1"], "temperature: -1.0 is out of range"),
             (["exactness", "--temperatures", "hot"], "temperatures: 'hot' is not a number"),
             (["sweep", "--vary", "K", "--values", "1"], "vary: spectra-paper-core has no K; give N, W, G, refine"),
