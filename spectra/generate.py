@@ -6,6 +6,8 @@ else raises and names the argument. torch loads on the first call.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectra.decode import decode
@@ -27,13 +29,15 @@ def generate(
     nodes: int | None = None,
     numerics: str = "auto",
     seed: int | None = None,
+    drafts: Sequence[str | os.PathLike[str]] = (),
     streamer: Any = None,
     **model_kwargs: Any,
 ) -> torch.Tensor:
     """Returns [1, prompt + new] token ids, as `generate` does.
 
     method, nodes, numerics: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws one
-    from torch's generator. streamer: transformers drops one given to generate(), bind it here with functools.partial.
+    from torch's generator. drafts: folders of draft models, for methods that take one; loaded once for a model.
+    streamer: transformers drops one given to generate(), bind it here with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
     Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
     """
@@ -53,7 +57,7 @@ def generate(
         return bool(stopping_criteria(ids, None).all())
 
     steps = decode(
-        wrap_model(model, numerics=numerics),
+        wrap_model(model, numerics=numerics, drafts=drafts),
         prompt,
         method,
         sampling=Sampling(temperature=1.0 if sampled else 0.0, seed=seed),

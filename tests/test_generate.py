@@ -16,6 +16,7 @@ from transformers.generation.streamers import BaseStreamer
 from words import letters
 
 import spectra
+from spectra import draft_model
 from spectra.errors import SpectraError
 
 PROMPT = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
@@ -38,6 +39,21 @@ def test_greedy_equals_stock(family):
     assert torch.equal(ours(model), truth)
     for method in ("spectra-paper-core", "autoregressive"):
         assert torch.equal(ours(model, method=method, nodes=20), truth)
+
+
+def test_methods_with_a_draft_model(tmp_path, monkeypatch):
+    model = make("llama").double()
+    make("llama", 3).save_pretrained(tmp_path)
+    truth = stock(model)
+    loads = []
+    monkeypatch.setattr("spectra.draft_model.load_like", counting(draft_model.load_like, loads))
+    for method in ("draft-model", "specinfer"):
+        assert torch.equal(ours(model, method=method, drafts=[tmp_path]), truth)
+    assert len(loads) == 1
+    options = {"do_sample": True, "top_k": 1, "temperature": 0.5}
+    assert torch.equal(ours(model, method="rrsw", drafts=[tmp_path], seed=3, **options), truth)
+    with pytest.raises(SpectraError, match="draft: no draft model fits"):
+        ours(model, method="draft-model")
 
 
 def test_it_takes_fewer_passes(monkeypatch):

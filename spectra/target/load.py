@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.packed import Packing, pays
 from spectra.target.plan import Plan
 from spectra.target.preflight import measure_plan, refresh_cost
+from spectra.target.protocol import Draft
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 NUMERICS = ("auto", "exact", "fast")
@@ -28,10 +29,11 @@ NUMERICS = ("auto", "exact", "fast")
 
 @dataclass(slots=True)
 class Learned:
-    """What is known of a model handed to `wrap_model`, so that the drop-in `generate` measures and packs once."""
+    """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once."""
 
     plans: dict[Path, Plan] = field(default_factory=dict)
     packing: Packing | None = None
+    drafts: dict[tuple[str, ...], Sequence[Draft]] = field(default_factory=dict)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
@@ -63,11 +65,7 @@ def load_target(
     """
     check_choice("numerics", numerics, NUMERICS)
     network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
-    target = wrap_model(network, tokenizer, numerics=numerics, name=name)
-    if named := list(drafts):
-        from spectra.draft_model import load_drafts
-
-        target.drafts = load_drafts(named, target)
+    target = wrap_model(network, tokenizer, numerics=numerics, name=name, drafts=drafts)
     if datastores is not None:
         target.stores = fitting_stores(tokenizer, datastores, model=name)
         if not target.stores:
@@ -129,8 +127,18 @@ def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[tuple[str, 
         ) from error
 
 
-def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", name: str = "") -> HuggingFaceTarget:
-    """A target over a model in memory. What has to be measured is measured once and remembered on disk."""
+def wrap_model(
+    model: Any,
+    tokenizer: Any = None,
+    *,
+    numerics: str = "auto",
+    name: str = "",
+    drafts: Iterable[str | os.PathLike[str]] = (),
+) -> HuggingFaceTarget:
+    """A target over a model in memory. What has to be measured is measured once and remembered on disk.
+
+    drafts: see `load_target`; loaded once for a model.
+    """
     check_choice("numerics", numerics, NUMERICS)
     attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
@@ -158,6 +166,12 @@ def wrap_model(model: Any, tokenizer: Any = None, *, numerics: str = "auto", nam
         if target.plan.note:
             log.warning(target.plan.note)
     target.plan = known[path]
+    if named := tuple(os.fspath(path) for path in drafts):
+        from spectra.draft_model import load_drafts
+
+        if named not in learned.drafts:
+            learned.drafts[named] = load_drafts(named, target)
+        target.drafts = learned.drafts[named]
     return target
 
 
