@@ -128,6 +128,7 @@ class Chat {
     const what = `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s, ${ratio(readout.tau)} a pass`;
     turn.note.replaceChildren(make("b", "estimate", estimate), make("span", "",
       ` estimated: ${what}; plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`));
+    if (readout.warm != null) turn.note.append(make("span", "kept", readout.warm ? `warm: guesses from what ${plural(readout.warm, "answer")} before taught` : "warm from the next answer on: nothing was learned yet"));
     if (readout.kept) turn.note.append(make("span", "kept", `${count(readout.kept)} of ${plural(readout.prompt, "prompt token")} kept from the turn before, the rest read now`));
   }
 

@@ -14,11 +14,13 @@ from spectra.datastore.store import Store
 from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.methods import METHODS, make_method
+from spectra.preset import Method
 from spectra.record import Message, Recording
 from spectra.settings import Limits, Sampling
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
 from spectra.uploads import WINDOW, Told, Uploads, WithStores
+from spectra.warm import Visits, Warm
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
@@ -43,6 +45,7 @@ class Engine:
         self._lend = lend
         self._conversations = Conversations()
         self._uploads = Uploads()
+        self._warm = Visits()
         self.chosen = target.name
         self.models: list[str] = [target.name]
         self.problems: list[str] = []
@@ -87,6 +90,7 @@ class Engine:
 
         self._conversations.clear()
         self._uploads.clear()
+        self._warm.clear()
         self.target = target
         self.run: Run = self._lend(run) if self._lend else run
         self.model = target.name
@@ -140,19 +144,22 @@ class Engine:
         seed: int = 0,
         visitor: str = "",
         copied: int | None = None,
+        warm: bool = False,
     ) -> Recording:
         """Start the next turn of a conversation, the whole of it through the chat template. Raises like `answer`.
 
         visitor: whose conversation and datastore; the cache stays from turn to turn ("": nothing stays). copied: start
-        from a copy of at most so many of its tokens instead, and leave it as it is. A lent GPU forgets: there nothing
-        stays.
+        from a copy of at most so many of its tokens instead, and leave it as it is. warm: guess by what the visitor's
+        warm answers taught, see `Warm`; the trace's settings tell how many those were. A lent GPU forgets: there
+        nothing stays.
         """
         prefix = None
         if visitor and not self._lend:
             kept = self._conversations
             prefix = kept.prefix(visitor) if copied is None else kept.copy(visitor, copied)
         sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
-        return self._record(messages, method, sampling, max_new_tokens, visitor, prefix)
+        learned = self._warm.of(visitor) if warm and visitor and not self._lend else None
+        return self._record(messages, method, sampling, max_new_tokens, visitor, prefix, learned)
 
     def start_over(self, visitor: str) -> None:
         """Let the cache of the visitor's conversation go."""
@@ -162,6 +169,7 @@ class Engine:
         """Let go of all that is kept for a visitor."""
         self.start_over(visitor)
         self._uploads.drop(visitor)
+        self._warm.drop(visitor)
 
     def build_store(self, visitor: str, file: Path, keep: int, told: Told) -> dict[str, Any]:
         """Build a visitor's own datastore from an uploaded file; returns its card. `Uploads.build` has the details."""
@@ -205,14 +213,21 @@ class Engine:
         tokens: int,
         visitor: str,
         prefix: Prefix | None = None,
+        warm: Warm | None = None,
     ) -> Recording:
         raw = not getattr(self.target.tokenizer, "chat_template", None)
         own = self._uploads.of(visitor)
-        drawn = make_method(method, WithStores(self.target, [own]), sampling=sampling) if own else method
-        return Recording(
-            self.target, messages, drawn, sampling=sampling, max_new_tokens=tokens, raw=raw, run=self.run,
+        made: str | Method = method
+        if own or warm is not None:
+            target = WithStores(self.target, [own]) if own else self.target
+            made = make_method(method, target, sampling=sampling)
+        recording = Recording(
+            self.target, messages, made, sampling=sampling, max_new_tokens=tokens, raw=raw, run=self.run,
             prefix=prefix,
         )  # fmt: skip
+        if warm is not None and isinstance(made, Method):
+            recording.trace.settings["warm"] = warm.heat(made)
+        return recording
 
 
 def _runs(method: str, target: HuggingFaceTarget) -> bool:

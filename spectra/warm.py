@@ -3,6 +3,8 @@
 Guesses come sooner, the text stays the same. Not for measuring: benchmarks start cold.
 """
 
+import threading
+from collections import OrderedDict
 from typing import Any, Protocol, Self, runtime_checkable
 
 from spectra.preset import Method
@@ -18,7 +20,7 @@ class Learner(Protocol):
 
 
 class Warm:
-    """One visitor's, or one process's: knows the last method of each preset. Answers come one after the other."""
+    """One visitor's: knows the last method of each preset. Answers come one after the other."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[Method, int]] = {}
@@ -31,6 +33,32 @@ class Warm:
                 _hand_on(its, mine)
         self._last[method.name] = method, answers + 1
         return answers
+
+
+class Visits:
+    """What each visitor's answers taught: of those who asked last, `most` at most."""
+
+    def __init__(self, most: int = 8) -> None:
+        self.most = most
+        self._kept: OrderedDict[str, Warm] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, visitor: str) -> Warm:
+        """This visitor's, empty for a new one."""
+        with self._lock:
+            mine = self._kept.setdefault(visitor, Warm())
+            self._kept.move_to_end(visitor)
+            if len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+            return mine
+
+    def drop(self, visitor: str) -> None:
+        with self._lock:
+            self._kept.pop(visitor, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
 
 
 def _hand_on(its: Any, mine: Any) -> None:

@@ -178,12 +178,20 @@ class FakeEngine:
         return self.plain
 
     def chat(
-        self, messages: Sequence[dict[str, str]], method: str, *, copied: int | None = None, **settings: Any
+        self,
+        messages: Sequence[dict[str, str]],
+        method: str,
+        *,
+        copied: int | None = None,
+        warm: bool = False,
+        **settings: Any,
     ) -> FakeAnswer:
         """Keeps a token a word, its own way of counting."""
         self.conversations.append(list(messages))
         answer = self.answer(messages[-1]["content"], method, **settings)
         visitor = settings.get("visitor", "")
+        if warm:
+            answer.trace.settings["warm"] = len(messages) // 2
         answer.trace.kept = self.kept.get(visitor, 0) if copied is None else copied
         if copied is None:
             self.kept[visitor] = sum(len(message["content"].split()) for message in messages)

@@ -169,6 +169,21 @@ def test_a_kept_cache_is_copied_dropped_and_never_another_visitors(engine):
     assert write(engine.chat(talk, "spectra", max_new_tokens=4, visitor="a")).kept == 0
 
 
+def test_a_warm_answer_says_what_it_learned_from_and_reads_the_same(engine):
+    def turn(visitor, **more):
+        return write(engine.chat(said(PROMPT), "spectra", max_new_tokens=20, visitor=visitor, **more))
+
+    cold = turn("")
+    assert "warm" not in cold.settings
+    first, second = turn("a", warm=True), turn("a", warm=True)
+    assert [trace.settings["warm"] for trace in (first, second)] == [0, 1]
+    assert turn("b", warm=True).settings["warm"] == 0
+    assert second.tokens == first.tokens == cold.tokens
+    assert len(second.steps) < len(first.steps) == len(cold.steps)
+    engine.forget("a")
+    assert turn("a", warm=True).settings["warm"] == 0
+
+
 def test_another_model_starts_from_nothing(folder, tmp_path):
     other = tmp_path / "other"
     make("llama", 1, max_position_embeddings=400).save_pretrained(other)

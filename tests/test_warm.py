@@ -6,7 +6,7 @@ from tiny import COST, model_of, target_of
 from spectra import Limits, Sampling, decode
 from spectra.methods import make_method
 from spectra.target.plan import Plan
-from spectra.warm import Warm
+from spectra.warm import Visits, Warm
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
 
@@ -48,3 +48,15 @@ def test_presets_do_not_share(target):
     warm = Warm()
     run(target, "spectra-core", warm)
     assert run(target, "spectra-paper-core", warm)[1:] == (run(target, "spectra-paper-core")[1], 0)
+
+
+def test_visits_are_apart_bounded_and_forgotten():
+    visits = Visits(most=2)
+    first = visits.of("a")
+    assert visits.of("b") is not first
+    assert visits.of("a") is first
+    visits.of("c")
+    assert visits.of("a") is first
+    visits.of("b")
+    visits.drop("a")
+    assert visits.of("a") is not first

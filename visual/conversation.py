@@ -49,6 +49,7 @@ def readout(trace: Trace, plain: Rate) -> dict[str, Any] | None:
         "tau": figures.tau,
         "prompt": len(trace.prompt_tokens),
         "kept": trace.kept,
+        "warm": trace.settings.get("warm"),
         "plain": plain[0],
         "context": plain[1],
         "estimate": rate / plain[0] if plain[0] > 0 else None,

@@ -62,8 +62,9 @@ class Endpoint:
         seed: int,
         visitor: str = "",
         copied: int | None = None,
+        warm: bool = False,
     ) -> "ServedAnswer":
-        """The next turn. visitor, copied: of no use here, the server keeps what it keeps."""
+        """The next turn. visitor, copied, warm: of no use here, the server keeps what it keeps."""
         settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
         body = {"model": self.model, "messages": list(messages), "stream": True, **settings}
         body["stream_options"] = {"include_usage": True}

@@ -95,11 +95,13 @@ class Engine(Protocol):
         seed: int,
         visitor: str = "",
         copied: int | None = None,
+        warm: bool = False,
     ) -> Answer:
         """The next turn of a conversation whose last message is the user's. Raises like `answer`.
 
         The cache of the visitor's conversation stays from turn to turn. copied: start from a copy of at most so many of
-        its tokens instead, and leave it as it is.
+        its tokens instead, and leave it as it is. warm: guess from the start by what the visitor's earlier warm
+        answers taught (the trace's settings tell how many those were).
         """
         ...
 

@@ -20,6 +20,7 @@ class Request:
     """Raises `SpectraError` naming the field that is out of range. earlier: the turns before, in a conversation.
 
     visitor: who asks. copied: start from a copy of so many tokens of the visitor's kept cache and leave that as it is.
+    warm: guess by what earlier answers taught.
     """
 
     prompt: str
@@ -32,6 +33,7 @@ class Request:
     conversation: bool = False
     visitor: str = ""
     copied: int | None = None
+    warm: bool = False
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
@@ -75,7 +77,7 @@ class Request:
         settings = {**self.settings, "visitor": self.visitor}
         if self.conversation:
             messages = [*self.earlier, {"role": "user", "content": self.prompt}]
-            return engine.chat(messages, method, **settings, copied=self.copied)
+            return engine.chat(messages, method, **settings, copied=self.copied, warm=self.warm)
         return engine.answer(self.prompt, method, **settings)
 
 

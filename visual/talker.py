@@ -40,6 +40,7 @@ class Talker(Protocol):
         seed: int,
         visitor: str = "",
         copied: int | None = None,
+        warm: bool = False,
     ) -> Answer: ...
 
     def start_over(self, visitor: str) -> None: ...

@@ -24,11 +24,11 @@ LEAST_CONTEXT = 64
 def build_chat(engine: Talker, line: Line, note: str = "") -> None:
     """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
 
-    def say(visit: gr.Request, talk: Conversation | None, *fields: Any) -> Iterator[Update]:
+    def say(visit: gr.Request, talk: Conversation | None, warm: bool, *fields: Any) -> Iterator[Update]:
         talk = talk or Conversation()
         try:
             who = visitor_of(visit)
-            request = Request.of(*fields, earlier=talk.messages, conversation=True, visitor=who)
+            request = Request.of(*fields, earlier=talk.messages, conversation=True, visitor=who, warm=bool(warm))
             race = talk.running = Race(request, {"method": request.method})
             yield gr.skip(), talk, "", *buttons(running=True)
             for message in stream(engine, race, line):
@@ -123,11 +123,18 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
         with gr.Row(elem_classes="ask-settings"):
             method = method_field(engine, "chat-")
             numbers = number_fields("chat-")
+            warm = gr.Checkbox(
+                False,
+                label="Warm",
+                info="Start from what this visit's answers taught",
+                elem_id="field-chat-warm",
+                visible=not note,
+            )
 
     said = gr.on(
         [go.click, prompt.submit],
         say,
-        [memory, prompt, method, *numbers],
+        [memory, warm, prompt, method, *numbers],
         [stage, memory, prompt, go, halt],
         **RUN,
     )
@@ -140,6 +147,6 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
 
 
 def again(turn: Race) -> Race:
-    """The turn once more by both methods, each from a copy of the cache that it began with."""
+    """The turn once more by both methods, each from a copy of the cache that it began with, and cold."""
     kept = turn.traces["method"].kept if "method" in turn.traces else 0
-    return Race.against_plain(replace(turn.request, copied=kept))
+    return Race.against_plain(replace(turn.request, copied=kept, warm=False))
