@@ -5,7 +5,7 @@ import { Lane } from "./lane.js";
 import { Legend } from "./legend.js";
 
 const BODY = `
-<p class="key" data-id="key" hidden>Tinted words were guessed ahead, and the model confirmed them before they were written; the colour says who guessed. What has no tint the model wrote itself.</p>
+<p class="key" data-id="key" hidden>Tinted words were guessed ahead and confirmed by the model; the colour says who guessed. Untinted ones the model wrote itself.</p>
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
 <div class="talk" data-id="talk" role="log" aria-label="Conversation" aria-live="off"></div>
 <p class="hero-hint" data-id="hint">Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.</p>
@@ -128,7 +128,7 @@ class Chat {
     const what = `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s, ${ratio(readout.tau)} a pass`;
     turn.note.replaceChildren(make("b", "estimate", estimate), make("span", "",
       ` estimated: ${what}; plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`));
-    if (readout.warm != null) turn.note.append(make("span", "kept", readout.warm ? `warm: guesses from what ${plural(readout.warm, "answer")} before taught` : "warm from the next answer on: nothing was learned yet"));
+    if (readout.warm != null) turn.note.append(make("span", "kept warm", readout.warm ? `warm: guesses from what ${plural(readout.warm, "answer")} before taught` : "warm from the next answer on: nothing was learned yet"));
     if (readout.kept) turn.note.append(make("span", "kept", `${count(readout.kept)} of ${plural(readout.prompt, "prompt token")} kept from the turn before, the rest read now`));
   }
 

@@ -10,7 +10,7 @@ export const STAGE = `
       <button type="button" class="quiet" data-id="play" hidden>Play both</button></p>
   </div>
 </section>
-<p class="key">Tinted words were guessed ahead, and the model confirmed them before they were written; the colour says who guessed. What has no tint the model wrote itself.</p>
+<p class="key">Tinted words were guessed ahead and confirmed by the model; the colour says who guessed. Untinted ones the model wrote itself.</p>
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
 <section class="lanes">
   <article class="card lane"><h2>Plain decoding <span data-id="note-plain"></span></h2>
