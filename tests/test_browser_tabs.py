@@ -172,6 +172,27 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit
     assert page.problems == [] and page.outside == []
 
 
+def test_a_warm_turn_is_labelled(fake: Fake, visit: Visit) -> None:
+    _, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "20")
+    page.check("#field-chat-warm input")
+    for said, label in (("One", "warm from the next answer on"), ("Two", "what 1 answer before taught")):
+        page.fill("#field-chat-prompt textarea", said)
+        page.click("#chat-go")
+        stage.locator(f".turn .user:has-text('{said}')").wait_for()
+        ended(stage)
+        assert label in stage.locator(".turn").last.locator(".warm").inner_text()
+    page.uncheck("#field-chat-warm input")
+    page.fill("#field-chat-prompt textarea", "Three")
+    page.click("#chat-go")
+    stage.locator(".turn .user:has-text('Three')").wait_for()
+    ended(stage)
+    assert stage.locator(".turn").last.locator(".warm").count() == 0
+    assert page.problems == [] and page.outside == []
+
+
 def test_what_was_kept_goes_when_the_tab_closes(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

@@ -125,8 +125,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
             numbers = number_fields("chat-")
             warm = gr.Checkbox(
                 False,
-                label="Warm",
-                info="Start from what this visit's answers taught",
+                label="Warm: go on from what earlier answers taught",
                 elem_id="field-chat-warm",
                 visible=not note,
             )
