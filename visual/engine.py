@@ -33,38 +33,17 @@ class Answer(Protocol):
     def close(self) -> None: ...
 
 
-class Engine(Protocol):
-    """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
-    numerics. methods: preset name -> one line about it.
+class Talker(Protocol):
+    """Whatever answers: the own engine, or a server somewhere.
 
-    cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: what plain decoding was last
-    measured at.
+    methods: preset name -> one line about it. plain: what plain decoding was last measured at.
     """
-
-    @property
-    def models(self) -> Sequence[str]: ...
-
-    @property
-    def chosen(self) -> str: ...
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def badges(self) -> Sequence[str]: ...
 
     @property
     def methods(self) -> Mapping[str, str]: ...
 
     @property
-    def cost(self) -> Sequence[tuple[int, float]]: ...
-
-    @property
     def plain(self) -> Rate: ...
-
-    def choose(self, model: str) -> None:
-        """Use another of `models` from now on. Raises `SpectraError`, and keeps the old one, if it cannot."""
-        ...
 
     def measure(self, context: int) -> Rate:
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""
@@ -107,6 +86,31 @@ class Engine(Protocol):
 
     def start_over(self, visitor: str) -> None:
         """Let the cache of the visitor's conversation go."""
+        ...
+
+
+class Engine(Talker, Protocol):
+    """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
+    numerics. cost: T(q), rows of (query tokens, measured seconds of one forward pass).
+    """
+
+    @property
+    def models(self) -> Sequence[str]: ...
+
+    @property
+    def chosen(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def badges(self) -> Sequence[str]: ...
+
+    @property
+    def cost(self) -> Sequence[tuple[int, float]]: ...
+
+    def choose(self, model: str) -> None:
+        """Use another of `models` from now on. Raises `SpectraError`, and keeps the old one, if it cannot."""
         ...
 
     def forget(self, visitor: str) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.settings import check_number
-from visual.engine import Answer, Message
-from visual.talker import Talker
+from visual.engine import Answer, Message, Talker
 
 MOST_TOKENS = 2048
 MOST_CHARACTERS = 20_000

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.trace import StepTrace, Trace
-from visual.engine import PLAIN, Pieces
+from visual.engine import PLAIN, Pieces, Talker
 from visual.events import Event, brief_event, delta, step_event
 from visual.figures import figures
 from visual.form import Request
 from visual.line import Line
-from visual.talker import Talker
 
 TICK = 0.1
 IDLE = 0.5

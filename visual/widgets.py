@@ -7,13 +7,12 @@ from typing import Any
 import gradio as gr
 
 from spectra.errors import SpectraError
-from visual.engine import PLAIN, Engine
+from visual.engine import PLAIN, Engine, Talker
 from visual.events import Event, harmless, send
 from visual.examples import EXAMPLES
 from visual.line import Line
 from visual.names import choices
 from visual.race import Race, explain, stream
-from visual.talker import Talker
 
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """For every handler: none of them is an endpoint."""

@@ -9,12 +9,12 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual import palette
 from visual.conversation import Conversation, measured, readout
+from visual.engine import Talker
 from visual.events import Event, send
 from visual.form import Request
 from visual.line import Line
 from visual.names import short
 from visual.race import Race, explain, stream
-from visual.talker import Talker
 from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, visitor_of, wire
 
 Update = tuple[Any, ...]
