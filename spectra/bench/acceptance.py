@@ -48,13 +48,23 @@ def run_acceptance(chosen: argparse.Namespace) -> int:
         raise SpectraError("max_new_tokens", "no prompt and answer fit the model's context; ask for fewer")
     found = summarise(rows)
     facts = [*target.facts.items(), ("drafts", ", ".join(draft.name for draft in need_drafts(target, len(SOURCES))))]
-    note = f"{len(prompts)} prompts, at most {chosen.max_new_tokens} tokens each, top-k {chosen.top_k}, top-p "
-    note += f"{chosen.top_p:g}, seed {chosen.seed}. " + ", ".join(f"{name} {value}" for name, value in facts) + "."
+    note = (
+        f"{_command(chosen)}\n\n{len(prompts)} prompts. " + ", ".join(f"{name} {value}" for name, value in facts) + "."
+    )
     write_text(chosen.out / "acceptance.json", json.dumps(found, indent=1) + "\n", "out")
     text = markdown(found, note)
     write_text(chosen.out / "acceptance.md", text, "out")
     print(text, end="")
     return 0
+
+
+def _command(chosen: argparse.Namespace) -> str:
+    """What to type for the same report, as Markdown shows code."""
+    limit = [] if chosen.limit is None else [f"--limit {chosen.limit}"]
+    tasks = [] if chosen.tasks is None else [f"--tasks {','.join(chosen.tasks)}"]
+    sampled = f"--temperatures {','.join(chosen.temperatures)} --top-k {chosen.top_k} --top-p {chosen.top_p:g}"
+    what = ["--data DIR", *tasks, *limit, f"--max-new-tokens {chosen.max_new_tokens}", sampled, f"--seed {chosen.seed}"]
+    return f"    python -m spectra.bench acceptance {' '.join(what)} --out DIR"
 
 
 def record(
