@@ -3,7 +3,7 @@
 Not a test: run it on a machine that has nothing else to do. A race of the embedded model (--model: another one, "fake":
 the scripted one of the tests) is decoded by the engine alone and through the page with a gradio_client in a process of
 its own, in turns; cost is how much longer its steps took behind the page. Then headless Chromium: how long until the
-opening race is to be seen, and the longest task of the page's main thread while 1,024 tokens stream in.
+opening race is to be seen, and the longest task of the page's main thread while --stream tokens come in.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from visual.examples import EXAMPLES
 from visual.form import Request
 
 OPENED = "#stage-race .stage:is([data-state=done], [data-state=empty])"
-STREAM = 1024
+PATIENCE = 600_000
 SIZE = {"width": 1300, "height": 900}
 LANES = {"plain": "autoregressive", "method": "spectra"}
 
@@ -77,6 +77,7 @@ def opening(chromium: Any, url: str, rounds: int) -> list[float]:
     for _ in range(rounds):
         context = chromium.new_context(viewport=SIZE)
         page = context.new_page()
+        page.set_default_timeout(PATIENCE)
         begun = time.monotonic()
         page.goto(url, wait_until="commit")
         page.locator(OPENED).wait_for()
@@ -86,16 +87,17 @@ def opening(chromium: Any, url: str, rounds: int) -> list[float]:
     return seconds
 
 
-def longest_tasks(chromium: Any, url: str, prompt: str) -> dict[str, float]:
-    """ms of the main thread while a race of `STREAM` tokens runs and is played: longest task on the wall and of
-    processor time, and all tasks together."""
+def longest_tasks(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]:
+    """ms of the main thread while a race runs and is played: longest task on the wall and of processor time, and all
+    tasks together.
+    """
     page = chromium.new_context(viewport=SIZE).new_page()
-    page.set_default_timeout(600_000)
+    page.set_default_timeout(PATIENCE)
     page.goto(url)
     page.wait_for_function("window.Plotly")
     fill(page, seed=7)
     chromium.start_tracing(page=page, categories=["toplevel", "__metadata"])
-    start(page, prompt=prompt, max_new_tokens=STREAM)
+    start(page, prompt=prompt, max_new_tokens=tokens)
     finish(page)
     trace = chromium.stop_tracing()
     wall, busy = busy_ms(trace, "dur"), busy_ms(trace)
@@ -108,6 +110,7 @@ def main() -> None:
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--prompt", default=EXAMPLES[0].prompt)
     parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--stream", type=int, default=1024, help="tokens of the race whose tasks are measured")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--consume", metavar="URL", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -121,7 +124,7 @@ def main() -> None:
     with sync_playwright() as player:
         chromium = player.chromium.launch(executable_path=str(CHROMIUM), args=ARGS.split())
         result["opening_seconds"] = opening(chromium, url, chosen.rounds)
-        result["stream"] = longest_tasks(chromium, url, chosen.prompt)
+        result["stream"] = longest_tasks(chromium, url, chosen.prompt, chosen.stream)
         chromium.close()
     served.close()
     for lane, percent in result["cost"]["percent"].items():
