@@ -8,14 +8,14 @@ Row = dict[str, Any]
 PLAIN, NGRAM = "plain", "ngram"
 HEADER = (
     "| clients | method | tokens/s | of plain | of ngram | first token, ms (median, 99th) "
-    "| a token, ms (median, 99th) | guesses a draft | accepted | tokens a step | identical |"
+    "| a token, ms (median, 99th) | guesses a draft | accepted | tokens a drafted step | identical |"
 )
 
 
 def markdown(rows: Sequence[Row], methods: Sequence[str]) -> str:
     """A Markdown table: one line a number of clients and method.
 
-    of ngram: of the faster one where it ran with several numbers of guesses. tokens a step: of a request that had
+    of ngram: of the faster one where it ran with several numbers of guesses. tokens a drafted step: of a request that had
     guesses. identical: answers whose text is plain vLLM's with the fewest clients.
     """
     lines = [HEADER, "|" + "---:|---|" + "---:|" * 9]
