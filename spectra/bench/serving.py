@@ -15,8 +15,8 @@ HEADER = (
 def markdown(rows: Sequence[Row], methods: Sequence[str]) -> str:
     """A Markdown table: one line a number of clients and method.
 
-    of ngram: of the faster one where it ran with several numbers of guesses. tokens a drafted step: of a request that had
-    guesses. identical: answers whose text is plain vLLM's with the fewest clients.
+    of ngram: of the faster one where it ran with several numbers of guesses. tokens a drafted step: of a request that
+    had guesses. identical: answers whose text is plain vLLM's with the fewest clients.
     """
     lines = [HEADER, "|" + "---:|---|" + "---:|" * 9]
     counts = sorted({row["clients"] for row in rows})
