@@ -1,6 +1,6 @@
 """The Chat tab on a server, in headless Chromium: text and tokens a second, no colours, and a sentence why."""
 
-from browsing import browser, races, serve, visit  # noqa: F401
+from browsing import serve
 from fakes_engine import FakeEngine
 from test_endpoint import GOOD
 from test_endpoint import serve as client
@@ -8,7 +8,7 @@ from test_endpoint import serve as client
 from visual.endpoint import Endpoint
 
 
-def test_a_conversation_with_a_server(visit, races):  # noqa: F811
+def test_a_conversation_with_a_server(visit, races):
     asked = []
     page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(GOOD, asked)), races=races)
     try:

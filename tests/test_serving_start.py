@@ -5,6 +5,7 @@ import json
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,12 @@ async def chatter(path, body):
     yield b"data: [DONE]\n\n"
 
 
+def apart(function, *arguments):
+    """In a thread of its own: the browser that other tests keep open has an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
 def with_server(answer, work):
     async def run():
         handle, answered = serve(answer)
@@ -158,7 +165,7 @@ def with_server(answer, work):
             port = server.sockets[0].getsockname()[1]
             return await work(Server(port, "m")), answered
 
-    return asyncio.run(run())
+    return apart(asyncio.run, run())
 
 
 def test_a_run_counts_tokens_times_and_the_servers_own_figures():
@@ -204,7 +211,7 @@ def test_no_more_than_the_clients_are_under_way():
         return 2 * item
 
     most: list[int] = []
-    assert asyncio.run(each(list(range(9)), 3, work)) == [2 * item for item in range(9)]
+    assert apart(asyncio.run, each(list(range(9)), 3, work)) == [2 * item for item in range(9)]
     assert max(most) == 3
 
 
@@ -245,5 +252,5 @@ def test_a_bad_benchmark_is_refused_before_a_server_starts(tmp_path, capsys, fla
 def test_a_server_that_does_not_start_says_why(tmp_path, capsys):
     (tmp_path / "mt_bench_question.jsonl").write_text('{"turns": ["Hi"], "category": "a"}\n')
     more = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "mt-bench", "--python", sys.executable]
-    assert bench(["serve", *more, "--flags", "--method eagle"]) == 2
+    assert apart(bench, ["serve", *more, "--flags", "--method eagle"]) == 2
     assert "it ended at once" in (told := capsys.readouterr().err) and "'eagle' is unknown" in told
