@@ -16,7 +16,7 @@ demo: setup
 	$(BIN)/python app.py $(if $(MODEL),--model "$(MODEL)")
 
 serve: .venv-serve/.done
-	.venv-serve/bin/python -m spectra.serving --port $(SERVE_PORT) $(if $(MODEL),--model "$(MODEL)") $(SERVE_FLAGS)
+	VLLM_CPU_KVCACHE_SPACE=$${VLLM_CPU_KVCACHE_SPACE:-4} .venv-serve/bin/python -m spectra.serving --port $(SERVE_PORT) $(if $(MODEL),--model "$(MODEL)") $(SERVE_FLAGS)
 
 .venv-serve/.done: requirements-serve.txt requirements-model.txt
 	$(PYTHON) -m venv .venv-serve
