@@ -6,6 +6,7 @@ The answer goes to stdout, everything else to stderr. Bad input ends with exit c
 import argparse
 import json
 import math
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -94,7 +95,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     chosen = build_parser().parse_args(arguments)
-    try:
+
+    def go() -> int:
         if chosen.command == "methods":
             for name, preset in METHODS.items():
                 print(f"{name}  {preset.summary}")
@@ -104,12 +106,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join(run_race(chosen, quiet_target(chosen))), file=sys.stderr)
             return 0
         return run_generate(chosen)
+
+    return exit_code("spectra", go)
+
+
+def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:
+    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped.
+
+    resumes: the same command, given again, goes on where it was.
+    """
+    try:
+        return go()
     except SpectraError as error:
-        print(f"spectra: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nspectra: stopped", file=sys.stderr)
+        print(f"\n{program}: stopped{'; the same command goes on from here' if resumes else ''}", file=sys.stderr)
         return 130
+
+
+def command_line(program: str, arguments: Sequence[str]) -> str:
+    """The command as it can be typed again; of absolute paths only the last part."""
+    return f"{program} {shlex.join(Path(one).name if one.startswith('/') else one for one in arguments)}"
 
 
 def run_generate(chosen: argparse.Namespace) -> int:

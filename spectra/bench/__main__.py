@@ -27,8 +27,7 @@ from spectra.bench.soak import add_soak_arguments, run_soak
 from spectra.bench.sweep import RANGES, run_sweep
 from spectra.bench.toy import run_toy
 from spectra.bench.values import names
-from spectra.cli import Parser, add_model_arguments, number
-from spectra.errors import SpectraError
+from spectra.cli import Parser, add_model_arguments, exit_code, number
 
 
 def build_parser() -> Parser:
@@ -114,15 +113,7 @@ def build_parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a benchmark; returns the exit code (2 with one line for bad input)."""
     chosen = build_parser().parse_args(arguments)
-    try:
-        code: int = chosen.go(chosen)
-        return code
-    except SpectraError as error:
-        print(f"spectra.bench: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nspectra.bench: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+    return exit_code("spectra.bench", lambda: chosen.go(chosen), resumes=True)
 
 
 if __name__ == "__main__":

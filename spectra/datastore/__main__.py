@@ -4,16 +4,14 @@ Bad input ends with exit code 2 and one line on stderr; a stopped command goes o
 """
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectra.cli import Parser, number
+from spectra.cli import Parser, command_line, exit_code, number
 from spectra.datastore.commands import run_add, run_build, run_inspect, run_query, run_selftext, run_speed, run_verify
 from spectra.datastore.hub import RECIPES
 from spectra.datastore.settings import KEEP, BuildSettings
-from spectra.errors import SpectraError
 
 PROGRAM = "python -m spectra.datastore"
 PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, stdlib, hf:NAME[:SPLIT[:FOLDER]]"
@@ -127,22 +125,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "speed": run_speed,
         "selftext": run_selftext,
     }
-    try:
+
+    def go() -> int:
         if chosen.command in readers:
             return readers[chosen.command](chosen)
         run = run_add if chosen.command == "add" else run_build
-        return run(chosen, command_line(given))
-    except SpectraError as error:
-        print(f"spectra.datastore: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nspectra.datastore: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+        return run(chosen, command_line(PROGRAM, given))
 
-
-def command_line(arguments: Sequence[str]) -> str:
-    """The command as it can be typed again; of absolute paths only the last part."""
-    return f"{PROGRAM} {shlex.join(Path(one).name if one.startswith('/') else one for one in arguments)}"
+    return exit_code("spectra.datastore", go, resumes=True)
 
 
 if __name__ == "__main__":

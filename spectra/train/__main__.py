@@ -4,15 +4,13 @@ Bad input ends with exit code 2 and one line on stderr; a stopped command goes o
 """
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from spectra.cli import Parser, number
+from spectra.cli import Parser, command_line, exit_code, number
 from spectra.datastore.sources import read_hashes
-from spectra.errors import SpectraError
 from spectra.settings import check_number
 from spectra.train.settings import TrainSettings
 
@@ -97,19 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = build_parser().parse_args(given)
-    try:
-        return run_train(chosen, command_line(given))
-    except SpectraError as error:
-        print(f"spectra.train: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nspectra.train: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
-
-
-def command_line(arguments: Sequence[str]) -> str:
-    """The command as it can be typed again; of absolute paths only the last part."""
-    return f"{PROGRAM} {shlex.join(Path(one).name if one.startswith('/') else one for one in arguments)}"
+    return exit_code("spectra.train", lambda: run_train(chosen, command_line(PROGRAM, given)), resumes=True)
 
 
 if __name__ == "__main__":
