@@ -80,5 +80,5 @@ def test_a_cache_that_does_not_fit_says_how_many_bytes(monkeypatch, error):
         with pytest.raises(SpectraError) as caught:
             target.start([1, 2, 3], 100, 8, Sampling())
     assert caught.value.field == "max_new_tokens"
-    assert f"{2 * 2 * 3 * 111 * 16 * 8:,} bytes" in str(caught.value)
+    assert f"{2 * 3 * 111 * 16 * 8:,} more bytes" in str(caught.value)
     target.start([1, 2, 3], 100, 8, Sampling()).close()  # the target is free again

@@ -15,7 +15,7 @@ class SlabCache(Cache):
     """A transformers cache of `layers` layers, `capacity` slots each, of which the first `length` are committed.
 
     block: what `update` returns is filled up to a multiple of this many slots (past the last token: anything finite).
-    store: keep keys and values in this dtype, one that holds every number of the model's (None: as they come).
+    store: keep keys and values in these dtypes, that hold every number of the model's (None: as they come).
     """
 
     def __init__(
@@ -25,30 +25,29 @@ class SlabCache(Cache):
         *,
         one_device: bool = True,
         block: int = 1,
-        store: torch.dtype | None = None,
+        store: tuple[torch.dtype, torch.dtype] | None = None,
     ) -> None:
         self.block, self.store = block, store
         self.capacity = self.whole(capacity)
         self.length = 0
-        self.slabs: list[torch.Tensor] = []  # each [layers, 2, 1, kv_heads, capacity, head_dim]
+        self.slabs: list[torch.Tensor] = []  # each [layers, 1, kv_heads, capacity, head_dim]
         self._free: dict[tuple[torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
         self._layers_a_slab = layers if one_device else 1
         super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
 
-    def room_for(self, keys: torch.Tensor) -> torch.Tensor:
-        """[2, 1, kv_heads, capacity, head_dim] for one more layer whose keys look like `keys`."""
-        heads, dim = keys.shape[1], keys.shape[3]
-        dtype = self.store or keys.dtype
-        free = self._free.setdefault((keys.device, dtype, heads, dim), [])
+    def room_for(self, states: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """[1, kv_heads, capacity, head_dim] of `dtype` for the keys, or the values, of one more layer."""
+        heads, dim = states.shape[1], states.shape[3]
+        free = self._free.setdefault((states.device, dtype, heads, dim), [])
         if not free:
-            shape = (self._layers_a_slab, 2, 1, heads, self.capacity, dim)
+            shape = (self._layers_a_slab, 1, heads, self.capacity, dim)
             try:
-                slab = torch.zeros(shape, dtype=dtype, device=keys.device)
+                slab = torch.zeros(shape, dtype=dtype, device=states.device)
             except (RuntimeError, MemoryError) as error:  # torch raises RuntimeError on the CPU, a subclass on a GPU
                 need = dtype.itemsize * torch.Size(shape).numel()
                 raise SpectraError(
                     "max_new_tokens",
-                    f"no memory for a KV cache of {need:,} bytes ({self.capacity} positions) on {keys.device}; "
+                    f"no memory for {need:,} more bytes of KV cache ({self.capacity} positions) on {states.device}; "
                     "ask for fewer tokens or a shorter prompt",
                 ) from error
             self.slabs.append(slab)
@@ -97,8 +96,8 @@ class SlabLayer(CacheLayerMixin):
         self.cache = cache
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        room = self.cache.room_for(key_states)
-        self.keys, self.values = room[0], room[1]
+        key, value = self.cache.store or (key_states.dtype, value_states.dtype)
+        self.keys, self.values = self.cache.room_for(key_states, key), self.cache.room_for(value_states, value)
         self.dtype, self.device = self.keys.dtype, key_states.device
         self.is_initialized = True
 

@@ -69,12 +69,14 @@ class HuggingFaceSession:
         return SlabCache(layers, capacity, one_device=not target.spread, block=block, store=store)
 
     @property
-    def _layout(self) -> tuple[int, torch.dtype | None]:
-        """(slots of a block, dtype to store), see `SlabCache`."""
-        if not self.target.plan.exact:
+    def _layout(self) -> tuple[int, tuple[torch.dtype, torch.dtype] | None]:
+        """(slots of a block, dtypes to store), see `SlabCache`: on a CPU those that exact attention works in."""
+        target = self.target
+        if not target.plan.exact:
             return 1, None
-        narrow = self.target.device.type == "cpu" and self.target.dtype.itemsize < 4
-        return BLOCK, torch.float32 if narrow else None
+        narrow = target.device.type == "cpu" and target.dtype.itemsize < 4
+        values = torch.float64 if target.plan.wide else torch.float32
+        return BLOCK, (torch.float32, values) if narrow else None
 
     def _prefill(self, tokens: Sequence[int]) -> None:
         with torch.inference_mode():
