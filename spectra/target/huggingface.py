@@ -8,7 +8,7 @@ import inspect
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,6 +24,9 @@ from spectra.target.prefix import Prefix
 from spectra.target.protocol import Draft, StepCost
 from spectra.target.session import HuggingFaceSession
 
+if TYPE_CHECKING:
+    from spectra.target.steps import StaticSteps
+
 WIDEST = 1025
 
 
@@ -38,6 +41,7 @@ class HuggingFaceTarget:
         self.stores: Sequence[Counted] = ()
         self._drafts: Sequence[Draft] | None = None
         self.packing: Packing | None = None
+        self.steps: StaticSteps | None = None  # what records steps on a GPU, where they are to be had
         self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
@@ -168,24 +172,48 @@ class HuggingFaceTarget:
             extra = self.plan.fit(count) - count
             tokens = [*tokens, *[tokens[-1]] * extra]
             chains = [*chains, *[chains[-1]] * extra]
+            if self.steps is not None and cache is self.steps.cache:
+                logits = self.steps.forward(self, tokens, chains, rows)
+                if logits is not None:
+                    return logits
             rows = [*rows, *[rows[-1]] * (self.plan.fit(asked) - asked)]
         plan = StepPlan(cache.length, chains, prefill=prefill, wide=self.wide or self.plan.wide)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device = self.device
-        arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
-        if "position_ids" in self._steers:
-            arguments["position_ids"] = torch.tensor([[cache.length + d for d in depths]], device=device)
-        if exact:
-            arguments |= {"spectra_plan": plan, "attention_mask": self._mask_argument(None, device)}
-        elif not (prefill or _is_chain(chains)):
-            arguments["attention_mask"] = self._mask_argument(plan, device)
-        picks_rows = "logits_to_keep" in self._steers and not self.spread
-        if picks_rows:
-            arguments["logits_to_keep"] = torch.tensor(rows, device=device)
-        logits: torch.Tensor = self.model(torch.tensor([tokens], device=device), **arguments).logits[0]
+        mask = None
+        if not exact and not (prefill or _is_chain(chains)):
+            mask = self._mask_argument(plan, device)
+        ids, positions = (torch.tensor([x], device=device) for x in (tokens, [cache.length + d for d in depths]))
+        logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, plan if exact else None, mask)
         if exact and plan.calls == 0:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
-        return logits[:asked] if picks_rows else logits[list(rows[:asked])]
+        return logits[:asked]
+
+    def call(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        rows: torch.Tensor,
+        cache: Any,
+        plan: object = None,
+        mask: Any = None,
+    ) -> torch.Tensor:
+        """The model's forward: ids and positions [1, q], rows: which logits -> [rows, vocabulary].
+
+        plan: what our attention is told, if it is ours; the model then gets a mask of the right form that says nothing.
+        """
+        arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+        if "position_ids" in self._steers:
+            arguments["position_ids"] = positions
+        if plan is not None:
+            arguments |= {"spectra_plan": plan, "attention_mask": self._mask_argument(None, ids.device)}
+        elif mask is not None:
+            arguments["attention_mask"] = mask
+        picks_rows = "logits_to_keep" in self._steers and not self.spread
+        if picks_rows:
+            arguments["logits_to_keep"] = rows
+        logits: torch.Tensor = self.model(ids, **arguments).logits[0]
+        return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 
     def _mask_argument(self, plan: StepPlan | None, device: torch.device) -> Any:
         """4-D masks pass through untouched; models with several kinds of layers take one a kind."""

@@ -1,0 +1,112 @@
+"""The attention of a recorded step: over a fixed span of slots, the length of the context read on the device.
+
+Three arithmetics: `wide` (exact numerics, see docs/numerics.md), `flash` (the context by a flash kernel, see
+`spectra.target.flash`), `masked` (stock scaled-dot-product attention under a mask). Where `flash` does not apply,
+in layers with a sliding window or where no kernel takes the shape, `masked` does. Refuses settings it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from spectra.errors import SpectraError
+from spectra.target.attention import HARMLESS, wide
+from spectra.target.flash import Prefix, flash_attention
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+    from spectra.target.static import StaticPass
+
+NAME = "spectra_static"
+Kernels = Callable[[torch.Tensor, torch.Tensor], Prefix | None]
+"""The flash kernel for a query and a value, see `prefix_kernel`."""
+
+
+def static_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    spectra_plan: StaticPass | None = None,
+    **settings: object,
+) -> tuple[torch.Tensor, None]:
+    """The function transformers calls: query [1, heads, q, d], key and value [1, kv_heads, span, d].
+
+    Returns ([1, q, heads, d], None). Raises SpectraError for a setting that would change the arithmetic.
+    """
+    if spectra_plan is None:
+        raise SpectraError("step", "this model does not pass the step to its attention; use eager")
+    for name, setting in settings.items():
+        if name not in HARMLESS and setting is not None:
+            raise SpectraError("step", f"recorded attention does not know this model's {name!r}; use eager")
+    spectra_plan.calls += 1
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if spectra_plan.attend == "wide":
+        rows = _wide(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
+    else:
+        free = spectra_plan.attend == "flash" and sliding_window is None
+        prefix = spectra_plan.kernels(query, value) if free else None
+        if prefix is None:
+            rows = _masked(query, key, value, scaling, sliding_window, spectra_plan)
+        else:
+            spectra_plan.flashed += 1
+            own = key[0].index_select(1, spectra_plan.slots), value[0].index_select(1, spectra_plan.slots)
+            rows = flash_attention(
+                query[0], key[0], value[0], own, spectra_plan.length, spectra_plan.tree, scaling, prefix
+            )
+    return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
+
+
+def _wide(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, told: StaticPass
+) -> torch.Tensor:
+    """query [heads, q, d], key and value [kv_heads, span, d] -> [heads, q, d]: the arithmetic of the eager step."""
+    (heads, count, dim), kv_heads = query.shape, len(key)
+    work = torch.promote_types(query.dtype, torch.float32)
+    flat = query.reshape(kv_heads, -1, dim).to(work) * scaling
+    bias = told.bias(window, work, heads // kv_heads)
+    return wide(flat, key.to(work), value, bias).view(heads, count, -1).to(query.dtype)
+
+
+def _masked(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, told: StaticPass
+) -> torch.Tensor:
+    """query [1, heads, q, d], key and value [1, kv_heads, span, d] -> [heads, q, d].
+
+    Query heads that share a key head go as rows of one: kernels that take a mask do not share keys themselves.
+    """
+    (heads, count, dim), kv_heads = query.shape[1:], key.shape[1]
+    out = torch.nn.functional.scaled_dot_product_attention(
+        query.reshape(1, kv_heads, -1, dim),
+        key.to(query.dtype),
+        value.to(query.dtype),
+        attn_mask=told.bias(window, query.dtype, heads // kv_heads),
+        scale=scaling,
+    )
+    return out.view(heads, count, -1)
+
+
+@contextmanager
+def attending(target: HuggingFaceTarget) -> Iterator[None]:
+    """The model's attention is ours inside."""
+    before = target.config._attn_implementation
+    target.model.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        target.model.set_attn_implementation(before)
+
+
+def register() -> None:
+    """Tell transformers about the function. Calling it again changes nothing."""
+    AttentionInterface.register(NAME, static_attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
