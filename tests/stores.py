@@ -10,9 +10,9 @@ from words import tokenizer
 from spectra.datastore.__main__ import main
 
 
-def save_model(folder: Path, seed: int = 0) -> Path:
-    """A tiny Llama with a chat template."""
-    make("llama", seed, max_position_embeddings=256).save_pretrained(folder)
+def save_model(folder: Path, seed: int = 0, longest: int = 256) -> Path:
+    """A tiny Llama with a chat template and that many positions."""
+    make("llama", seed, max_position_embeddings=longest).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder
 

@@ -1,11 +1,13 @@
 """A build from corpus to store: what is kept, what the card says, and that the same input gives the same bytes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from stores import build, index_hashes, rows, save_model, write_rows
 
+from spectra.datastore import finish, score
 from spectra.datastore.card import card_sha256, file_sha256, read_card
 from spectra.datastore.sources import digest, read_sources
 from spectra.datastore.store import Store
@@ -92,6 +94,23 @@ def test_the_store_answers(store):
 
 def test_an_answer_opens_as_the_template_says(store):
     assert Store.open(store).continuations([1], 8), "the end of the generation prompt is a context"
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is mapped")
+def test_no_work_file_is_mapped(model, corpus, tmp_path, monkeypatch):
+    """Pages of a map count as memory, so the peak would grow with the corpus."""
+    seen = []
+    for module, name in ((score, "perplexities"), (finish, "build_index")):
+        real = getattr(module, name)
+
+        def look(*arguments, real=real, **named):
+            seen.append(Path("/proc/self/maps").read_text())
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(module, name, look)
+    assert build(corpus, tmp_path / "store", model, "--keep", "25") == 0
+    assert len(seen) > 2
+    assert not any("tokens.bin" in maps or "candidates.bin" in maps for maps in seen)
 
 
 def test_the_same_input_gives_the_same_files(store, corpus, model, tmp_path):

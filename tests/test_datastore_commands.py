@@ -1,6 +1,7 @@
 """The datastore commands: what they print, and one line naming the fix for every bad input."""
 
 import json
+import re
 import shutil
 import types
 
@@ -182,6 +183,29 @@ def test_add_scores_only_what_is_new(run, store, corpus, model, tmp_path, monkey
     merged, once = (np.load(tmp_path / name / "texts.npy") for name in ("grown", "once"))
     assert set(merged["hash"]) == set(once["hash"])
     assert index_hashes(tmp_path / "grown")["contexts.marisa"] == index_hashes(tmp_path / "once")["contexts.marisa"]
+
+
+def test_add_can_keep_more_and_score_a_sample(run, store, model, tmp_path):
+    more = write_rows(tmp_path / "more.jsonl", rows(30, seed=9))
+    arguments = ("--corpus", more, "--model", model, "--dtype", "fp32", "--device", "cpu", "--out", tmp_path / "grown")
+    kept = read_card(store)["kept"]["tokens"]
+    assert run("add", store, *arguments, "--keep-tokens", str(kept + 300), "--score-tokens", "500")[0] == 0
+    card = read_card(tmp_path / "grown")
+    assert card["kept"]["tokens"] == kept + 300
+    assert (card["settings"]["keep"], card["settings"]["keep_tokens"]) == (None, kept + 300)
+    assert card["dropped"]["unscored"] > 0
+
+
+def test_speed_tells_lookups_and_trees_apart(run, store):
+    code, out, _ = run("speed", store, "--queries", "50")
+    index, opened, query, tree = out.splitlines()
+    assert code == 0
+    assert f"{read_card(store)['index']['ngrams']:,} n-grams counted" in index
+    assert re.search(r"open .* ms, .* MB resident", opened)
+    times = [re.search(r"p50 (\d+) us, p95 (\d+) us of 50 hits, (.*)", line) for line in (query, tree)]
+    assert [found[3] for found in times] == ["one lookup each", "16 nodes each"]
+    assert all(int(found[1]) <= int(found[2]) for found in times)
+    assert run("speed", store, "--queries", "0")[0] == 2
 
 
 def test_add_in_place_replaces_the_store(run, copy, model, tmp_path):

@@ -26,16 +26,17 @@ def test_seen_agrees_with_a_set():
     assert 2**64 - 1 in seen
 
 
-def test_a_key_takes_about_eight_bytes():
+def test_a_key_takes_about_eight_bytes_and_twice_that_while_merging():
     keys = np.random.default_rng(0).integers(0, 2**63, 20 * BUFFER).tolist()
     tracemalloc.start()
     seen = Seen()
     before = tracemalloc.get_traced_memory()[0]
     for key in keys:
         seen.add(key)
-    used = tracemalloc.get_traced_memory()[0] - before
+    used, peak = (one - before for one in tracemalloc.get_traced_memory())
     tracemalloc.stop()
     assert used < 9 * len(keys) + 200 * BUFFER
+    assert peak < 13 * len(keys)  # the largest merge is of 13 of these 20 buffers
 
 
 def shared(tokens, share, draw):

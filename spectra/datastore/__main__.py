@@ -28,6 +28,7 @@ def build_parser() -> Parser:
     for one in (build, recipe):
         one.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the store's folder")
         one.add_argument("--licence", default="not stated", metavar="TEXT", help="of the corpus, for the card")
+        _add_sizes(one, str(KEEP))
         _add_settings(one)
         _add_reading(one)
     add = commands.add_parser("add", help="merge new text into a store; only the new text is scored")
@@ -37,6 +38,7 @@ def build_parser() -> Parser:
     place.add_argument("--out", type=Path, metavar="FOLDER", help="a new store")
     place.add_argument("--in-place", action="store_true", help="replace the store when the new one is finished")
     add.add_argument("--licence", metavar="TEXT", help="of the whole corpus (default: the store's)")
+    _add_sizes(add, "as the store was built, old and new text together")
     _add_reading(add)
     inspect = commands.add_parser("inspect", help="what a store was made of")
     inspect.add_argument("store", type=Path, metavar="STORE")
@@ -76,10 +78,14 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     _add_network(parser)
 
 
+def _add_sizes(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument("--keep", type=number(int), help=f"texts of lowest perplexity (default: {default})")
+    parser.add_argument("--keep-tokens", type=number(int), help="tokens of lowest perplexity")
+    parser.add_argument("--score-tokens", type=number(int), help="score a random sample of that size, not everything")
+
+
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     base = BuildSettings()
-    parser.add_argument("--keep", type=number(int), help=f"texts of lowest perplexity (default: {KEEP})")
-    parser.add_argument("--keep-tokens", type=number(int), help="tokens of lowest perplexity")
     parser.add_argument("--no-refine", action="store_true", help="a random sample instead; nothing is scored")
     parser.add_argument(
         "--twin-of", type=Path, metavar="STORE", help="a random sample with the settings and tokens of that store"
@@ -92,7 +98,6 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--header", default=base.header, help="what opens every text: answer (default) or none")
     parser.add_argument("--order", type=number(int), default=base.order, help="longest context of the index")
     parser.add_argument("--successors", type=number(int), default=base.successors, help="kept for each context")
-    parser.add_argument("--score-tokens", type=number(int), help="score a random sample of that size, not everything")
     parser.add_argument("--batch-tokens", type=number(int), default=base.batch_tokens, help="scored at once")
     parser.add_argument("--seed", type=number(int), default=base.seed)
 

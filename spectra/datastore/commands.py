@@ -37,12 +37,17 @@ def run_build(chosen: argparse.Namespace, command: str) -> int:
 
 
 def run_add(chosen: argparse.Namespace, command: str) -> int:
-    """The store's own settings; only `where` and `skip_bad` are of the new text."""
+    """The store's own settings, but for sizes that were given; `where` and `skip_bad` are of the new text."""
     if chosen.in_place:
         restore(chosen.store)
     card = read_card(chosen.store)
     where = {name: list(values) for name, values in parse_where(chosen.where).items()}
-    settings = BuildSettings.from_dict({**card["settings"], "where": where, "skip_bad": chosen.skip_bad})
+    new: dict[str, Any] = {"where": where, "skip_bad": chosen.skip_bad}
+    if chosen.keep is not None or chosen.keep_tokens is not None:
+        new |= {"keep": chosen.keep, "keep_tokens": chosen.keep_tokens}
+    if chosen.score_tokens is not None:
+        new["score_tokens"] = chosen.score_tokens
+    settings = BuildSettings.from_dict({**card["settings"], **new})
     if chosen.licence is None:
         chosen.licence = card["licence"]
     out = chosen.store if chosen.in_place else chosen.out

@@ -37,8 +37,9 @@ class Seen:
             self._runs.append(np.sort(np.fromiter(self._fresh, np.uint64, len(self._fresh))))
             self._fresh.clear()
             while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
-                last = self._runs.pop()
-                self._runs[-1] = np.sort(np.concatenate([self._runs[-1], last]))
+                merged = np.concatenate([self._runs.pop(), self._runs.pop()])
+                merged.sort()
+                self._runs.append(merged)
 
 
 class Similar:

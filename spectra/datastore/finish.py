@@ -71,8 +71,7 @@ def write_store(
 
 
 def _write_texts(work: Work, kept: NDArray[Any], settings: BuildSettings, language: Language) -> IndexFacts:
-    tokens = work.token_map()
-    texts = [tokens[start : start + size] for start, size in zip(kept["start"], kept["length"], strict=True)]
+    texts = [work.read_tokens(start, size) for start, size in zip(kept["start"], kept["length"], strict=True)]
     np.save(work.store / CORPUS, np.concatenate(texts))
     table = np.empty(len(kept), TEXT)
     for name in ("length", "perplexity", "hash"):

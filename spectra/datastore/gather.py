@@ -73,11 +73,10 @@ class Gathering:
         ):
             path.touch()
             os.truncate(path, size)
-        known = self.work.token_map() if self.tokens else np.empty(0, self.work.token)
         for start in range(0, self.rows, 4096):
             for row in self.work.read_candidates(start, min(start + 4096, self.rows)):
                 self._equal.add(int(row["key"]))
-                self._similar.add(self._similar.keys(known[row["start"] : row["start"] + row["length"]]))
+                self._similar.add(self._similar.keys(self.work.read_tokens(row["start"], row["length"])))
 
     def take(self, texts: list[Text]) -> None:
         for text, ids in zip(texts, self.tokenize([one.text for one in texts]), strict=True):

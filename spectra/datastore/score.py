@@ -84,12 +84,11 @@ def score(
     progress: hears the number of tokens of each batch of the share. Raises SpectraError where the model gives NaN.
     """
     known = work.read_scores(len(wanted))
-    tokens = work.token_map()
     for number, batch in enumerate(batches(work, wanted, budget, len(context))):
         if number % processes != process:
             continue
         if np.isnan(known[batch["row"]]).any():
-            texts = [tokens[start : start + length] for _, start, length in batch.tolist()]
+            texts = [work.read_tokens(start, length) for _, start, length in batch.tolist()]
             record = np.empty(len(batch), SCORE)
             record["row"], record["perplexity"] = batch["row"], perplexities(model, texts, context)
             if np.isnan(record["perplexity"]).any():

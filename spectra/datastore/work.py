@@ -108,9 +108,9 @@ class Work:
             found[scores["row"]] = scores["perplexity"]
         return found
 
-    def token_map(self) -> NDArray[Any]:
-        """All tokens, memory-mapped."""
-        return np.memmap(self.tokens, self.token, "r")
+    def read_tokens(self, start: int, count: int) -> NDArray[Any]:
+        """A run of tokens, read from the file: pages of a map would count as memory of this process."""
+        return np.fromfile(self.tokens, self.token, count, offset=start * self.token.itemsize)
 
 
 def append(path: Path, records: NDArray[Any]) -> None:
