@@ -76,6 +76,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     parser.add_argument("--dtype", default="auto", help="auto, bf16, fp16 or fp32")
     parser.add_argument("--numerics", default="auto", help="auto, exact or fast")
+    parser.add_argument("--step", default="auto", help="auto, eager, or on a GPU graphs or flash")
     parser.add_argument(
         "--datastore",
         action="append",
@@ -186,6 +187,7 @@ def quiet_target(chosen: argparse.Namespace) -> Any:
         device=chosen.device,
         dtype=chosen.dtype,
         numerics=chosen.numerics,
+        step=chosen.step,
         datastores=chosen.datastore,
         drafts=chosen.draft,
     )

@@ -102,7 +102,7 @@ def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget) -
     name = shipped("draft") if path is None else os.fspath(path)
     network = load_like(name, target, "draft")
     _check_tokenizer(name, target)
-    model = wrap_model(network, numerics="fast", name=Path(name).name if Path(name).is_dir() else name)
+    model = wrap_model(network, numerics="fast", step="eager", name=Path(name).name if Path(name).is_dir() else name)
     if not model.trees:
         raise SpectraError("draft", f"{name!r} places tokens by cache slot and cannot score trees; give another one")
     if model.packing:

@@ -28,6 +28,7 @@ def generate(
     method: str = "spectra",
     nodes: int | None = None,
     numerics: str = "auto",
+    step: str = "auto",
     seed: int | None = None,
     drafts: Sequence[str | os.PathLike[str]] = (),
     streamer: Any = None,
@@ -35,8 +36,8 @@ def generate(
 ) -> torch.Tensor:
     """Returns [1, prompt + new] token ids, as `generate` does.
 
-    method, nodes, numerics: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws one
-    from torch's generator. drafts: folders of draft models, for methods that take one; loaded once for a model.
+    method, nodes, numerics, step: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws
+    one from torch's generator. drafts: folders of draft models, for methods that take one; loaded once for a model.
     streamer: transformers drops one given to generate(), bind it here with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
     Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
@@ -57,7 +58,7 @@ def generate(
         return bool(stopping_criteria(ids, None).all())
 
     steps = decode(
-        wrap_model(model, numerics=numerics, drafts=drafts),
+        wrap_model(model, numerics=numerics, step=step, drafts=drafts),
         prompt,
         method,
         sampling=Sampling(temperature=1.0 if sampled else 0.0, seed=seed),
@@ -69,10 +70,10 @@ def generate(
     if streamer is not None:
         streamer.put(input_ids.cpu())
     try:
-        for step in steps:
-            out += step.tokens
+        for one in steps:
+            out += one.tokens
             if streamer is not None:
-                for token in step.tokens:
+                for token in one.tokens:
                     streamer.put(torch.tensor([token]))
     finally:
         if streamer is not None:

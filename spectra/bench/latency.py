@@ -61,4 +61,6 @@ def shaped(chosen: argparse.Namespace) -> Any:
     """A target with random weights in the shape that was asked for."""
     from spectra.target.shapes import shaped_target
 
-    return shaped_target(chosen.shape, device=chosen.device, dtype=chosen.dtype, numerics=chosen.numerics)
+    return shaped_target(
+        chosen.shape, device=chosen.device, dtype=chosen.dtype, numerics=chosen.numerics, step=chosen.step
+    )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import transformers
 
+from spectra.target.flash import flash_library
 from spectra.target.plan import Plan
 from spectra.trace import write_text
 
@@ -46,8 +47,17 @@ def environment(target: Any) -> dict[str, object]:
     }
 
 
-def plan_path(target: Any, numerics: str) -> Path:
-    """One file for each model shape, attention, device, thread count, dtype, numerics and version of what computes."""
+def step_facts(plan: Plan) -> dict[str, object]:
+    """How steps go, where they are not eager."""
+    if plan.step == "eager":
+        return {}
+    facts: dict[str, object] = {"step": plan.step}
+    return facts | {"flash": flash_library()} if plan.step == "flash" else facts
+
+
+def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
+    """One file for each model shape, attention, device, thread count, dtype, numerics, step and version of what
+    computes."""
     from spectra import __version__
 
     config = target.model.config.to_dict()
@@ -55,6 +65,8 @@ def plan_path(target: Any, numerics: str) -> Path:
     key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
     key["packed"] = sorted(type(layer).__name__ for layer in target.packing.layers.values()) if target.packing else []
     key["attention"] = target.config._attn_implementation
+    if step != "eager":
+        key |= {"step": step, "flash": flash_library()}
     key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}
     digest = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
     return cache_home() / "plans" / f"{digest[:24]}.json"

@@ -6,7 +6,7 @@ Kernels: flash-attn's where it is installed, else torch's own. Both take the len
 """
 
 from collections.abc import Callable
-from importlib.util import find_spec
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -69,19 +69,30 @@ def prefix_kernel(query: torch.Tensor, value: torch.Tensor) -> Prefix | None:
     dim = query.shape[-1]
     if dim % 8 or dim > 256 or value.shape[-1] != dim or torch.cuda.get_device_capability(query.device) < (8, 0):
         return None
-    if find_spec("flash_attn"):
-        from flash_attn import flash_attn_with_kvcache
-
-        return Installed(flash_attn_with_kvcache)
+    if installed := installed_kernel():
+        return Installed(installed)
     if torch.backends.cuda.is_flash_attention_available():
         return Builtin(torch.ops.aten._flash_attention_forward)
     return None
 
 
+def installed_kernel() -> Callable[..., Any] | None:
+    """flash-attn's function for a step on a cache; None where it is not there or was built for another torch."""
+    try:
+        from flash_attn import flash_attn_with_kvcache
+    except ImportError:
+        return None
+    found: Callable[..., Any] = flash_attn_with_kvcache
+    return found
+
+
+def flash_library() -> str:
+    """What has the kernel, and in which version."""
+    return f"flash-attn {version('flash_attn')}" if installed_kernel() else f"torch {torch.__version__}"
+
+
 class Installed:
     """`Prefix` by flash-attn's `flash_attn_with_kvcache`, which cuts long contexts into parts itself."""
-
-    name = "flash-attn"
 
     def __init__(self, run: Callable[..., Any]) -> None:
         self._run = run
@@ -102,8 +113,6 @@ class Builtin:
     That kernel does not cut a context into parts, so a few rows would keep a few of the GPU's processors busy. Equal
     parts of the context go in as sequences of their own, each with a copy of the rows.
     """
-
-    name = "torch"
 
     def __init__(self, run: Callable[..., Any]) -> None:
         self._run = run

@@ -101,13 +101,11 @@ class HuggingFaceTarget:
 
     @property
     def facts(self) -> Mapping[str, object]:
-        from spectra.target.facts import environment
+        from spectra.target.facts import environment, step_facts
 
-        return environment(self) | {
-            "numerics": self.plan.numerics,
-            "trees": self.plan.trees,
-            "packed": self.packing is not None,
-        }
+        plan = self.plan
+        own = {"numerics": plan.numerics, "trees": plan.trees, "packed": self.packing is not None}
+        return environment(self) | own | step_facts(plan)
 
     def start(
         self,

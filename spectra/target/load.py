@@ -15,13 +15,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
-from spectra.target import attention, embedded
+from spectra.target import attention, embedded, static_attention
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.packed import Packing, pays
 from spectra.target.plan import Plan
 from spectra.target.preflight import measure_plan, refresh_cost
 from spectra.target.protocol import Draft
+from spectra.target.step_choice import STEPS, choose_step, cuda_steps, wanted_step
+from spectra.target.steps import StaticSteps
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 NUMERICS = ("auto", "exact", "fast")
@@ -32,6 +34,7 @@ class Learned:
     """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once."""
 
     plans: dict[Path, Plan] = field(default_factory=dict)
+    steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
     packing: Packing | None = None
     drafts: dict[tuple[str, ...], Sequence[Draft]] = field(default_factory=dict)
 
@@ -47,6 +50,7 @@ def load_target(
     device: str | None = None,
     dtype: str = "auto",
     numerics: str = "auto",
+    step: str = "auto",
     device_map: Any = None,
     datastores: Iterable[str | os.PathLike[str]] | None = (),
     drafts: Iterable[str | os.PathLike[str]] = (),
@@ -57,15 +61,19 @@ def load_target(
     model: a hub id or a folder; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda", "cuda:1", ...;
     default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
     "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (stock kernels) or
-    "auto" (exact in 16 bits where it can be had). device_map, options: handed to `from_pretrained` (`device_map="auto"`
-    spreads the layers with accelerate). datastores: folders of stores to retrieve from; () are those that come with the
-    project and fit the tokenizer, None is none. drafts: folders or hub ids of draft models, the best first; without any
-    the methods that need one use those that come with the project and fit.
+    "auto" (exact in 16 bits where it can be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and
+    reads the context by a flash kernel; not exact) or "auto" (the fastest that agrees). device_map, options: handed to
+    `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). datastores: folders of stores to
+    retrieve from; () are those that come with the project and fit the tokenizer, None is none. drafts: folders or hub
+    ids of draft models, the best first; without any the methods that need one use those that come with the project.
     Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
+    check_choice("step", step, STEPS)
+    if step in ("graphs", "flash") and device_map is None and (place := check_device(device)).type != "cuda":
+        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
     network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
-    target = wrap_model(network, tokenizer, numerics=numerics, name=name, drafts=drafts)
+    target = wrap_model(network, tokenizer, numerics=numerics, step=step, name=name, drafts=drafts)
     if datastores is not None:
         target.stores = fitting_stores(tokenizer, datastores, model=name)
         if not target.stores:
@@ -132,40 +140,45 @@ def wrap_model(
     tokenizer: Any = None,
     *,
     numerics: str = "auto",
+    step: str = "auto",
     name: str = "",
     drafts: Iterable[str | os.PathLike[str]] = (),
 ) -> HuggingFaceTarget:
     """A target over a model in memory. What has to be measured is measured once and remembered on disk.
 
-    drafts: see `load_target`; loaded once for a model.
+    numerics, step, drafts: see `load_target`; drafts are loaded once for a model.
     """
     check_choice("numerics", numerics, NUMERICS)
+    check_choice("step", step, STEPS)
     attention.register()
+    static_attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
+    step = wanted_step(target, step, numerics)
     learned = _learned.setdefault(model, Learned())
     if not pays(model):
         learned.packing = None
     elif learned.packing is None:
         learned.packing = Packing(model)
     target.packing, known = learned.packing, learned.plans
-    path = plan_path(target, numerics)  # another one once the model was moved or converted
+    path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in known:
         recalled = recall_plan(path)
         if recalled is not None:
             target.plan = recalled
+            target.steps = None if recalled.step == "eager" else cuda_steps(target)
         training = model.training
         model.eval()
         try:
-            fresh = measure_plan(target, numerics) if recalled is None else refresh_cost(target)
+            fresh = measure(target, numerics, step) if recalled is None else refresh_cost(target)
         finally:
             model.train(training)
         if fresh is not None:
             target.plan = fresh
             remember_plan(path, fresh)
-        known[path] = target.plan
+        known[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:
             log.warning(target.plan.note)
-    target.plan = known[path]
+    target.plan, target.steps = known[path], learned.steps[path]
     if named := tuple(os.fspath(path) for path in drafts):
         from spectra.draft_model import load_drafts
 
@@ -173,6 +186,14 @@ def wrap_model(
             learned.drafts[named] = load_drafts(named, target)
         target.drafts = learned.drafts[named]
     return target
+
+
+def measure(target: HuggingFaceTarget, numerics: str, step: str) -> Plan:
+    """The plan for these settings; the target gets the steps that go with it."""
+    target.plan = measure_plan(target, "fast" if step == "flash" else numerics)
+    if step != "eager":
+        choose_step(target, step)
+    return target.plan
 
 
 def only_cached(name: str) -> bool:

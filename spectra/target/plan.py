@@ -16,6 +16,7 @@ class Plan:
     """numerics: "exact" or "fast". buckets: row counts that steps are filled up to: exact, counts whose bits
     agree; fast, small counts that are not slower than a larger one (more rows than the last stay as they are).
 
+    step: "eager", "graphs" or "flash", see `spectra.target.step_choice`.
     trees: the model can score trees, not only chains. wide: exact attention sums in float64 instead of aligned blocks,
     whichever was faster here. note: one line on why exact numerics could not be had, or "".
     """
@@ -26,6 +27,7 @@ class Plan:
     wide: bool = False
     cost: StepCost = PLACEHOLDER_COST
     note: str = ""
+    step: str = "eager"
 
     @property
     def exact(self) -> bool:
@@ -50,4 +52,5 @@ class Plan:
         cost = StepCost(tuple((int(q), float(t)) for q, t in data["cost"]["table"]))
         buckets = tuple(int(b) for b in data["buckets"])
         wide = bool(data["wide"])
-        return cls(str(data["numerics"]), buckets, bool(data["trees"]), wide, cost, str(data["note"]))
+        step = str(data.get("step", "eager"))  # plans written before there was another have none
+        return cls(str(data["numerics"]), buckets, bool(data["trees"]), wide, cost, str(data["note"]), step)

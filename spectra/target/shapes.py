@@ -25,7 +25,7 @@ SHAPES: dict[str, dict[str, int]] = {
 
 
 def shaped_target(
-    shape: str, *, device: str | None = None, dtype: str = "auto", numerics: str = "auto"
+    shape: str, *, device: str | None = None, dtype: str = "auto", numerics: str = "auto", step: str = "auto"
 ) -> HuggingFaceTarget:
     """A target without a tokenizer; arguments as in `load_target`. Raises SpectraError for an unknown shape."""
     check_choice("shape", shape, tuple(SHAPES))
@@ -40,4 +40,4 @@ def shaped_target(
             model = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    return wrap_model(model.eval(), numerics=numerics, name=f"{shape} (random weights)")
+    return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)")
