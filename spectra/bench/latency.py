@@ -1,4 +1,6 @@
-"""`python -m spectra.bench latency`: T(q), the time of one forward pass over q query tokens, by context length."""
+"""`python -m spectra.bench latency`: T(q), the time of one forward pass over q query tokens, by context length; and
+what share of the memory's speed a one-token pass gets.
+"""
 
 import argparse
 from typing import Any
@@ -6,6 +8,7 @@ from typing import Any
 from spectra.bench.values import names, numbers
 from spectra.cli import quiet_target
 from spectra.errors import SpectraError
+from spectra.target.protocol import StepCost
 from spectra.trace import write_text
 
 
@@ -18,13 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_latency(chosen: argparse.Namespace) -> int:
-    """The subcommand `latency`. Prints milliseconds, and the ratio to one token."""
+    """The subcommand `latency`. Prints milliseconds, the ratio to one token, and bytes a second."""
     contexts, queries = (sizes(name, getattr(chosen, name)) for name in ("contexts", "queries"))
     target = shaped(chosen) if chosen.shape else quiet_target(chosen)
     longest = contexts[-1] + queries[-1] + 1
     if longest > target.context:
         raise SpectraError("contexts", f"{longest} positions do not fit the context of {target.context}; ask for less")
-    text = f"{', '.join(f'{k} {v}' for k, v in target.facts.items())}\n\n" + table(target, contexts, queries)
+    facts = ", ".join(f"{name} {value}" for name, value in target.facts.items())
+    costs = measured(target, contexts, queries := [q for q in queries if q <= target.widest])
+    text = "\n\n".join([facts, table(costs, queries), reading(target, costs)])
     print(text)
     if chosen.out:
         write_text(chosen.out, text + "\n", "out")
@@ -39,22 +44,37 @@ def sizes(field: str, texts: list[str]) -> list[int]:
     return found
 
 
-def table(target: Any, contexts: list[int], queries: list[int]) -> str:
-    """Markdown: a row a context, a column a query count, each cell ms and T(q)/T(least)."""
+def measured(target: Any, contexts: list[int], queries: list[int]) -> dict[int, StepCost]:
+    """T(q) by context, for these query counts and for one token."""
     from spectra.target.preflight import measure_cost
 
-    widest = target.widest
-    queries = [q for q in queries if q <= widest]
+    return {context: measure_cost(target, sorted({1, *queries}), context=context) for context in contexts}
+
+
+def table(costs: dict[int, StepCost], queries: list[int]) -> str:
+    """Markdown: a row a context, a column a query count, each cell ms and T(q)/T(1)."""
     lines = [
         "| context | " + " | ".join(f"q={q}" for q in queries) + " |",
         "|---:" * (len(queries) + 1) + "|",
     ]
-    for context in contexts:
-        cost = measure_cost(target, queries, context=context)
-        first = cost.seconds(queries[0])
-        cells = [f"{cost.seconds(q) * 1000:.1f} ({cost.seconds(q) / first:.2f})" for q in queries]
+    for context, cost in costs.items():
+        cells = [f"{cost.seconds(q) * 1000:.1f} ({cost.seconds(q) / cost.seconds(1):.2f})" for q in queries]
         lines.append(f"| {context} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def reading(target: Any, costs: dict[int, StepCost]) -> str:
+    """Markdown: what a plain step reads at each context, how fast, and beside that how fast a copy is here."""
+    from spectra.target.bandwidth import copy_bandwidth, token_bytes, weight_bytes
+
+    weights, token, copy = weight_bytes(target), token_bytes(target), copy_bandwidth(target.device)
+    lines = ["| context | a plain step reads, GB | GB/s | share of a copy's GB/s |", "|---:" * 4 + "|"]
+    for context, cost in costs.items():
+        size = weights + context * token
+        speed = size / cost.seconds(1)
+        lines.append(f"| {context} | {size / 1e9:.3f} | {speed / 1e9:.1f} | {speed / copy:.0%} |")
+    meaning = "Read: every weight once, keys and values of the context. A copy's bytes count twice, read and written"
+    return "\n".join([*lines, "", f"{meaning}: {copy / 1e9:.1f} GB/s here."])
 
 
 def shaped(chosen: argparse.Namespace) -> Any:

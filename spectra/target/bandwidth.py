@@ -1,0 +1,43 @@
+"""What a plain step has to read, and how fast this device moves memory: a one-token step is as fast as it reads."""
+
+import time
+
+import torch
+
+from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.preflight import Probe, probe_tokens
+from spectra.target.session import synchronize
+
+COPIED = 1 << 28  # bytes, more than any cache holds
+TRIES = 5
+
+
+def weight_bytes(target: HuggingFaceTarget) -> int:
+    """Bytes of weights that a one-token step reads: each once; of an embedding table only a row, if it is not the
+    head's too."""
+    read = {
+        id(parameter): parameter.nbytes
+        for module in target.model.modules()
+        if not isinstance(module, torch.nn.Embedding)
+        for parameter in module.parameters(recurse=False)
+    }
+    return sum(read.values())
+
+
+def token_bytes(target: HuggingFaceTarget) -> int:
+    """Bytes of keys and values of one token, in all layers, as the cache stores them."""
+    with Probe(target, probe_tokens(target, 2), 1) as session:
+        return sum(slab.nbytes // session.cache.capacity for slab in session.cache.slabs)
+
+
+def copy_bandwidth(device: torch.device, size: int = COPIED) -> float:
+    """Bytes a second of copying `size` bytes on the device, those read and those written; the best of a few."""
+    source, copy = (torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(2))
+    best = float("inf")
+    for _ in range(TRIES):
+        synchronize(device)
+        began = time.perf_counter()
+        copy.copy_(source)
+        synchronize(device)
+        best = min(best, time.perf_counter() - began)
+    return 2 * size / best
