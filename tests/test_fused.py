@@ -68,6 +68,23 @@ def test_a_window_counts_and_drafts_change_nothing(numerics):
         assert plain != [t for step in decode(other, prompt, "autoregressive", limits=Limits(60)) for t in step.tokens]
 
 
+@needs_kernels
+def test_fast_attention_in_one_product_is_as_near_the_truth_as_the_stock_one():
+    tokens, chains = [9, 4, 21, 7], [[0], [0, 1], [0, 2], [0, 2, 3]]
+    logits = {}
+    for name, model, plan in (
+        ("truth", mistral(), Plan()),
+        ("stock", mistral().bfloat16(), Plan()),
+        ("wide", mistral().bfloat16(), Plan(wide=True)),
+    ):
+        target = wrap_model(model, numerics="fast")
+        target.plan = plan
+        with preflight.Probe(target, IDS[0].tolist(), 8) as session, torch.inference_mode():
+            logits[name] = target.forward(session.cache, tokens, chains, range(4)).float()
+    stock, wide = ((logits[name] - logits["truth"]).norm() for name in ("stock", "wide"))
+    assert 0 < wide < 1.3 * stock
+
+
 def test_which_layers_may_be_fused():
     layers = {name: model.bfloat16().model.layers[0] for name, model in models().items()}
     assert all(fusible(layer) for layer in layers.values())

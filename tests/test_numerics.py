@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from drafting import Scripted, method_of
-from tiny import FAMILIES, VOCABULARY, make
+from tiny import FAMILIES, VOCABULARY, make, target_of
 from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from spectra import Limits, Sampling, decode
@@ -85,7 +85,7 @@ def test_same_tokens_and_same_bits(family, dtype, wide, logits_seen, exact_targe
 
 def test_fast_numerics_do_not_hold_these_bits(logits_seen):
     """The test above can fail: stock kernels do differ between a plain step and a tree step."""
-    target = wrap_model(make("llama").to(torch.bfloat16), numerics="fast")
+    target = target_of(make("llama").to(torch.bfloat16))
     truth, plain, _ = run(target, "autoregressive", logits_seen, Sampling())
     drafter = Scripted("branches", truth, len(PROMPT), vocabulary=VOCABULARY, seed=1)
     _, rows, _ = run(target, method_of([drafter], most=40), logits_seen, Sampling())

@@ -87,16 +87,17 @@ def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
-def wide(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """query [kv_heads, m, d], scaled, key and value [kv_heads, slots, d] -> [kv_heads, m, d], float64.
+def wide(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, sums: torch.dtype = torch.float64
+) -> torch.Tensor:
+    """query [kv_heads, m, d], scaled, key and value [kv_heads, slots, d] -> [kv_heads, m, d] in the dtype `sums`.
 
     m: query heads that share a key head, times rows. bias [m, slots]: 0 where a row reads a slot, else -inf. Scores in
-    the dtype of `query`, the weights and their sums in float64. Products of a 24-bit weight and an 8-bit value are
-    exact there, so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for
-    `aligned`.
+    the dtype of `query`, the weights and their sums in `sums`. In float64 products of a 24-bit weight and an 8-bit
+    value are exact, so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for
+    `aligned`. Sums in float32 are for fast numerics.
     """
-    score = scores(query, key, bias)
-    return torch.softmax(score, -1, dtype=torch.float64) @ value.double()
+    return torch.softmax(scores(query, key, bias), -1, dtype=sums) @ value.to(sums)
 
 
 def scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -142,7 +143,8 @@ def exact_attention(
         work = torch.float64 if query.dtype == torch.float64 else torch.float32
         bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work, heads // kv_heads)
         flat = query.reshape(kv_heads, -1, dim).to(work) * scaling
-        rows = wide(flat, key[0].to(work), value[0], bias).view(heads, count, dim).to(query.dtype)
+        rows = wide(flat, key[0].to(work), value[0], bias, spectra_plan.sums)
+        rows = rows.view(heads, count, dim).to(query.dtype)
     else:
         rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None

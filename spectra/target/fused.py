@@ -123,7 +123,7 @@ class FusedLayer(torch.nn.Module):
         query = keys.new_empty(self.heads, rows, self.dim)
         torch.mul(pairs[:, : self.heads], query_turns, out=_complex(query).transpose(0, 1))
         bias = plan.bias(self.window, keys.device, keys.shape[1], keys.dtype, group)
-        mixed = wide(query.view(self.kv_heads, group * rows, self.dim), keys, values, bias)
+        mixed = wide(query.view(self.kv_heads, group * rows, self.dim), keys, values, bias, plan.sums)
         out = value.new_empty(rows, self.heads, self.dim)
         out.transpose(0, 1).copy_(mixed.view(self.heads, rows, self.dim))
         return out.view(rows, -1)

@@ -164,7 +164,7 @@ class HuggingFaceTarget:
 
         Nothing is committed. Query and logits rows are filled up to a count of the plan's with copies of the last one.
         """
-        exact = self.plan.exact
+        ours = self.plan.ours
         count, asked = len(tokens), len(rows)
         if not prefill:
             extra = self.plan.fit(count) - count
@@ -175,15 +175,16 @@ class HuggingFaceTarget:
                 if logits is not None:
                     return logits
             rows = [*rows, *[rows[-1]] * (self.plan.fit(asked) - asked)]
-        plan = StepPlan(cache.length, chains, prefill=prefill, wide=self.wide or self.plan.wide)
+        wide, sums = self.wide or self.plan.wide, torch.float64 if self.plan.exact else torch.float32
+        plan = StepPlan(cache.length, chains, prefill=prefill, wide=wide, sums=sums)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device = self.device
         mask = None
-        if not exact and not (prefill or _is_chain(chains)):
+        if not ours and not (prefill or _is_chain(chains)):
             mask = self._mask_argument(plan, device)
         ids, positions = (torch.tensor([x], device=device) for x in (tokens, [cache.length + d for d in depths]))
-        logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, plan if exact else None, mask)
-        if exact and plan.calls == 0:
+        logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, plan if ours else None, mask)
+        if ours and plan.calls == 0:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
         return logits[:asked]
 

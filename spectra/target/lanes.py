@@ -12,7 +12,7 @@ class StepPlan:
 
     start: committed tokens before this pass. ancestors: per query row, from the first row down, its
     ancestor rows (itself last); a padding row repeats another row's. prefill: the rows are a causal run, and only the
-    number of entries in `ancestors` counts.
+    number of entries in `ancestors` counts. wide, sums: see `attention.wide`.
     """
 
     def __init__(
@@ -22,11 +22,13 @@ class StepPlan:
         *,
         prefill: bool = False,
         wide: bool = False,
+        sums: torch.dtype = torch.float64,
     ) -> None:
         self.start = start
         self.ancestors = ancestors
         self.prefill = prefill
         self.wide = wide
+        self.sums = sums
         self.calls = 0
         self._lanes: dict[tuple[int | None, torch.device], Lanes] = {}
         self._mask: dict[tuple[int | None, torch.device], torch.Tensor] = {}

@@ -17,8 +17,9 @@ class Plan:
     agree; fast, small counts that are not slower than a larger one (more rows than the last stay as they are).
 
     step: "eager", "graphs" or "flash", see `spectra.target.step_choice`.
-    trees: the model can score trees, not only chains. wide: exact attention sums in float64 instead of aligned blocks,
-    whichever was faster here. note: one line on why exact numerics could not be had, or "".
+    trees: the model can score trees, not only chains. wide: attention is one product over all slots, where that was
+    faster: exact, with float64 sums, in place of aligned blocks; fast, with float32 sums, in place of the stock one.
+    note: one line on why exact numerics could not be had, or "".
     """
 
     numerics: str = "fast"
@@ -32,6 +33,11 @@ class Plan:
     @property
     def exact(self) -> bool:
         return self.numerics == "exact"
+
+    @property
+    def ours(self) -> bool:
+        """Attention is the project's own, not the stock one."""
+        return self.exact or self.wide
 
     def fit(self, rows: int) -> int:
         """The smallest of the buckets that holds `rows`."""

@@ -24,6 +24,7 @@ COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
 SMALL = 16
 USEFUL = 32  # a set of row counts that ends below this is a last resort, however small its smallest is
+CHAIN = (-1, 0, 1, 2)
 PARENTS = (-1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 3)  # far apart by slot, close by position
 
 
@@ -36,7 +37,7 @@ def measure_plan(target: HuggingFaceTarget, numerics: str) -> Plan:
         trees = agrees(target, PARENTS)
     except SpectraError:  # it may take no such mask at all, and still do chains
         trees = False
-    if not trees and not agrees(target, (-1, 0, 1, 2)):
+    if not trees and not agrees(target, CHAIN):
         raise SpectraError(
             "model", f"{target.name} gives other logits from a cache than in one pass; it cannot be decoded here"
         )
@@ -48,7 +49,7 @@ def measure_plan(target: HuggingFaceTarget, numerics: str) -> Plan:
             target.plan = Plan(trees=trees, note=f"numerics: fast, because exact cannot be had: {why}")
     target.plan = dataclasses.replace(target.plan, trees=trees)
     if target.packing and not target.plan.exact:
-        target.plan = dataclasses.replace(target.plan, buckets=worthwhile(target, range(1, SMALL + 1)))
+        target.plan = measure_fast(target)
     return dataclasses.replace(target.plan, cost=measure_cost(target))
 
 
@@ -74,6 +75,18 @@ def measure_exact(target: HuggingFaceTarget) -> tuple[Plan, str]:
     plans = [Plan("exact", buckets, wide=wide) for wide in arithmetics]
     target.plan = min(plans, key=lambda plan: time_step(target, plan, 8))
     return dataclasses.replace(target.plan, buckets=worthwhile(target, buckets)), ""
+
+
+def measure_fast(target: HuggingFaceTarget) -> Plan:
+    """Fast numerics with packed weights: the quicker of stock attention and `wide` in float32, and counts that pay."""
+    stock = target.plan
+    target.plan = dataclasses.replace(stock, wide=True)
+    try:
+        plans = [target.plan, stock] if agrees(target, PARENTS if stock.trees else CHAIN) else [stock]
+    except SpectraError:  # a setting that our attention does not know
+        plans = [stock]
+    target.plan = min(plans, key=lambda plan: time_step(target, plan, 8))
+    return dataclasses.replace(target.plan, buckets=worthwhile(target, range(1, SMALL + 1)))
 
 
 def worthwhile(target: HuggingFaceTarget, buckets: Sequence[int]) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class HuggingFaceSession:
         self._stock_attention = target.config._attn_implementation
         model = target.model
         self._training = model.training
-        if target.plan.exact:
+        if target.plan.ours:
             model.set_attn_implementation(attention.NAME)
         model.eval()
         self._unpacked = target.packing.swap_in(model) if target.packing else {}
@@ -70,12 +70,12 @@ class HuggingFaceSession:
 
     @property
     def _layout(self) -> tuple[int, tuple[torch.dtype, torch.dtype] | None]:
-        """(slots of a block, dtypes to store), see `SlabCache`: on a CPU those that exact attention works in."""
+        """(slots of a block, dtypes to store), see `SlabCache`: on a CPU those that our attention works in."""
         target = self.target
-        if not target.plan.exact:
+        if not target.plan.ours:
             return 1, None
         narrow = target.device.type == "cpu" and target.dtype.itemsize < 4
-        values = torch.float64 if target.plan.wide else torch.float32
+        values = torch.float64 if target.plan.exact and target.plan.wide else torch.float32
         return BLOCK, (torch.float32, values) if narrow else None
 
     def _prefill(self, tokens: Sequence[int]) -> None:
@@ -114,7 +114,7 @@ class HuggingFaceSession:
     def _restore(self) -> None:
         self._open = False
         swap_out(self.target.model, self._unpacked)
-        if self.target.plan.exact:
+        if self.target.plan.ours:
             self.target.model.set_attn_implementation(self._stock_attention)
         self.target.model.train(self._training)
 
