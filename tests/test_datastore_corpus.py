@@ -191,8 +191,8 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
 def test_a_hub_data_set_is_streamed_at_one_revision(monkeypatch):
     asked = []
 
-    def load_dataset(name, **options):
-        asked.append((name, options))
+    def load_dataset(path, **options):
+        asked.append((path, options))
         return iter(ROWS)
 
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
@@ -200,6 +200,8 @@ def test_a_hub_data_set_is_streamed_at_one_revision(monkeypatch):
     assert texts("hf:owner/name:half:data/python", where={"source": ["a"]}) == TEXTS[::2]
     options = {"data_dir": "data/python", "split": "half", "streaming": True, "revision": "abc"}
     assert asked == [("owner/name", options)]
+    assert texts("hf:owner/name:test:main", where={"source": ["a"]}) == TEXTS[::2]
+    assert asked[1] == ("owner/name", {"name": "main", "split": "test", "streaming": True, "revision": "abc"})
     assert Corpus(["hf:owner/name"]).facts() == [{"name": "hf:owner/name", "revision": "abc"}]
     assert all(place.startswith("hf:") for place in hub.RECIPES.values())
 

@@ -14,7 +14,7 @@ from spectra.datastore.hub import RECIPES
 from spectra.datastore.settings import KEEP, BuildSettings
 
 PROGRAM = "python -m spectra.datastore"
-PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, stdlib, hf:NAME[:SPLIT[:FOLDER]]"
+PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, stdlib, hf:NAME[:SPLIT[:PART]]"
 
 
 def build_parser() -> Parser:

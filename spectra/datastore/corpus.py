@@ -1,6 +1,6 @@
 """What a datastore is made of: files, source trees and hub data sets, one stream of texts. Nothing is held whole.
 
-A place is a file (its kind goes by its name), a folder of Python sources, `stdlib` or `hf:NAME[:SPLIT[:FOLDER]]`.
+A place is a file (its kind goes by its name), a folder of Python sources, `stdlib` or `hf:NAME[:SPLIT[:PART]]`.
 """
 
 import hashlib

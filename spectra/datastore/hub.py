@@ -1,4 +1,7 @@
-"""Data sets of the Hugging Face hub, streamed: `hf:NAME[:SPLIT[:FOLDER]]`, at the revision the hub names first."""
+"""Data sets of the Hugging Face hub, streamed: `hf:NAME[:SPLIT[:PART]]`, at the revision the hub names first.
+
+PART: a folder of the data set where it holds a slash, else one of its configurations.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,22 +33,23 @@ def hub_rows(place: str) -> Iterator[tuple[str, Any]]:
         from datasets import load_dataset
     except ImportError as error:
         raise SpectraError("corpus", f"{place} needs the datasets package; pip install datasets") from error
-    name, split, folder = _parts(place)
+    name, split, part = _parts(place)
+    which = {"data_dir" if "/" in part else "name": part} if part else {}
     revision = hub_facts(place)["revision"]
     try:
-        rows = load_dataset(name, data_dir=folder, split=split, streaming=True, revision=revision)
+        rows = load_dataset(name, **which, split=split, streaming=True, revision=revision)
         for number, row in enumerate(rows, 1):
             yield f"{place} row {number}", row
     except Exception as error:
         raise _unreachable(place, error) from error
 
 
-def _parts(place: str) -> tuple[str, str, str | None]:
-    """(name, split, folder)."""
-    name, split, folder = [*place.removeprefix("hf:").split(":", 2), "", ""][:3]
+def _parts(place: str) -> tuple[str, str, str]:
+    """(name, split, part)."""
+    name, split, part = [*place.removeprefix("hf:").split(":", 2), "", ""][:3]
     if not name:
         raise SpectraError("corpus", f"{place} names no data set; write hf:OWNER/NAME")
-    return name, split or "train", folder or None
+    return name, split or "train", part
 
 
 def _unreachable(place: str, error: Exception) -> SpectraError:
