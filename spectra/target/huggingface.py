@@ -85,8 +85,8 @@ class HuggingFaceTarget:
     @property
     def device(self) -> torch.device:
         """Where inputs go: the first parameter that is not on disk."""
-        places: list[torch.device] = [p.device for p in self.model.parameters() if p.device.type != "meta"]
-        return places[0] if places else torch.device("cpu")
+        places = (p.device for p in self.model.parameters() if p.device.type != "meta")
+        return next(places, torch.device("cpu"))
 
     @property
     def dtype(self) -> torch.dtype:
