@@ -6,6 +6,7 @@ The answer goes to stdout, everything else to stderr. Bad input ends with exit c
 import argparse
 import json
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -112,12 +113,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:
-    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped.
+    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped, 141 when nobody reads on.
 
     resumes: the same command, given again, goes on where it was.
     """
     try:
-        return go()
+        code = go()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        return 141
     except SpectraError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2

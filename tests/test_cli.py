@@ -11,7 +11,7 @@ import torch
 from tiny import make
 from words import letters, tokenizer
 
-from spectra.cli import main
+from spectra.cli import exit_code, main
 from spectra.drafted import DRAFTED
 from spectra.methods import METHODS
 from spectra.stored import STORED
@@ -284,3 +284,11 @@ def test_the_module_runs(folder, tmp_path):
     missing = [*command[:-4], "--model", str(tmp_path / "none")]
     lost = subprocess.run(missing, capture_output=True, text=True, env=environment, check=False, timeout=60)
     one_line((lost.returncode, lost.stdout, lost.stderr), "model")
+
+
+def test_output_that_nobody_reads_on_is_no_traceback(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        assert exit_code("spectra", lambda: print("a" * 9) or 0) == 141
