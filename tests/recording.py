@@ -62,14 +62,14 @@ class Counting:
         return self.capture(function)
 
 
-def flash_of(query, value):
-    """In place of `prefix_kernel`."""
-    return plain_flash
+class PlainFlash:
+    """A `Context` by one softmax over all slots, those past the length masked. Also in place of `context_kernel`."""
 
+    def __init__(self, query, value, length):
+        self.length = length
 
-def plain_flash(query, key, value, length, scaling):
-    """A `Prefix` in float64, one softmax over all slots, those past the length masked."""
-    score = scaling * torch.einsum("nhd,shd->nhs", query.double(), key.double())
-    score = score.masked_fill(torch.arange(len(key)) >= length, float("-inf"))
-    out = torch.einsum("nhs,shd->nhd", score.softmax(-1).nan_to_num(), value.double())
-    return out[None], score.logsumexp(-1)[None]
+    def __call__(self, query, key, value, scaling):
+        score = scaling * torch.einsum("nhd,shd->nhs", query.double(), key.double())
+        score = score.masked_fill(torch.arange(len(key)) >= self.length, float("-inf"))
+        out = torch.einsum("nhs,shd->nhd", score.softmax(-1), value.double())
+        return out[None].to(query.dtype), score.logsumexp(-1)[None]

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 from drafting import random_tree
-from recording import Counting, flash_of, record
+from recording import Counting, PlainFlash, record
 from tiny import FAMILIES, VOCABULARY, model_of, target_of
 
 from spectra.errors import SpectraError
@@ -46,7 +46,7 @@ def test_replays_equal_ordinary_steps(family, attend):
     static_attention.register()
     target = target_of(model_of(family), Plan(buckets=BUCKETS))
     capture = Counting()
-    target.steps = steps = StaticSteps(attend, capture, flash_of)
+    target.steps = steps = StaticSteps(attend, capture, PlainFlash)
     cache = steps.lend(target, 500, block=1, store=None)
     dice = random.Random(family)
     for length in LENGTHS:
@@ -61,7 +61,7 @@ def test_replays_equal_ordinary_steps(family, attend):
 
 def test_replays_equal_ordinary_steps_in_fp32():
     target = target_of(model_of("llama-g3", torch.float32), Plan(buckets=BUCKETS))
-    target.steps = StaticSteps("flash", record, flash_of)
+    target.steps = StaticSteps("flash", record, PlainFlash)
     cache = target.steps.lend(target, 500, block=1, store=None)
     for length in LENGTHS:
         got, usual = both(target, cache, length, 17, random.Random(length))
@@ -70,7 +70,7 @@ def test_replays_equal_ordinary_steps_in_fp32():
 
 def test_layers_with_a_window_do_without_flash():
     target = target_of(model_of("qwen2"), Plan(buckets=BUCKETS))
-    target.steps = StaticSteps("flash", record, flash_of)
+    target.steps = StaticSteps("flash", record, PlainFlash)
     cache = target.steps.lend(target, 500, block=1, store=None)
     both(target, cache, 30, 3, random.Random(1))
     kinds = target.config.layer_types
@@ -84,7 +84,7 @@ def test_the_mask_made_on_the_device_is_the_one_by_slot(window):
         chains = chains_of(random_tree(dice, queries))
         buffers = Buffers(queries, torch.device("cpu"))
         buffers.fill(length, list(range(queries)), chains, [queries - 1])
-        told = StaticPass(buffers, 256, "masked", flash_of)
+        told = StaticPass(buffers, 256, "masked", PlainFlash)
         mask = told.mask(window)
         assert torch.equal(mask[:, : length + queries], slot_mask(length, chains, window))
         assert not mask[:, length + queries :].any()
@@ -106,7 +106,7 @@ def test_a_recording_holds_no_number_of_its_own():
 
 def test_settings_it_does_not_know_are_refused():
     tensor = torch.zeros(1, 2, 1, 8)
-    told = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", flash_of)
+    told = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", PlainFlash)
     for settings, word in (({"softcap": 3.0, "spectra_plan": told}, "softcap"), ({}, "step")):
         with pytest.raises(SpectraError, match=word) as error:
             static_attention.static_attention(None, tensor, tensor, tensor, None, **settings)

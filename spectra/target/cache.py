@@ -76,13 +76,19 @@ class SlabCache(Cache):
         """Another one of `capacity` slots, the first `length` of them as here. Raises SpectraError like `room_for`."""
         whole = self._layers_a_slab == len(self.layers)
         other = SlabCache(len(self.layers), capacity, one_device=whole, block=self.block, store=self.store)
-        for mine, its in zip(self.layers, other.layers, strict=True):
-            if mine.is_initialized:
-                its.lazy_initialization(mine.keys, mine.values)
-                its.keys[..., :length, :] = mine.keys[..., :length, :]
-                its.values[..., :length, :] = mine.values[..., :length, :]
-        other.length = length
+        other.take(self, length)
         return other
+
+    @torch.inference_mode()
+    def take(self, other: "SlabCache", length: int) -> None:
+        """Hold the first `length` slots of `other`, which has the same layers. Raises SpectraError like `room_for`."""
+        for mine, its in zip(self.layers, other.layers, strict=True):
+            if its.is_initialized:
+                if not mine.is_initialized:
+                    mine.lazy_initialization(its.keys, its.values)
+                mine.keys[..., :length, :] = its.keys[..., :length, :]
+                mine.values[..., :length, :] = its.values[..., :length, :]
+        self.length = length
 
 
 class SlabLayer(CacheLayerMixin):

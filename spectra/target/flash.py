@@ -1,8 +1,9 @@
-"""Attention of a step's rows in two parts, merged by their log-sum-exp: the committed context, and the step's own rows.
+"""Attention of a step's rows in two parts: the committed context by a flash kernel, the step's own rows beside it.
 
-Every row reads the whole committed context, so that part needs no mask and a flash kernel can serve it; the tree's
-mask only touches the small second part. No sliding windows: rows of one step have different ones.
-Kernels: flash-attn's where it is installed, else torch's own. Both take the length of the context from the device.
+Every row reads the whole committed context, so that part needs no mask and a flash kernel can serve it. What comes
+back, the log-sum-exp of its scores and their weighted mean, then counts as one more key and value among the step's own
+rows, which the tree's mask is for. No sliding windows: rows of one step have different ones.
+Kernels: flash-attn's where it is installed, else torch's own. Both read the length of the context on the device.
 """
 
 from collections.abc import Callable
@@ -12,67 +13,54 @@ from typing import Any
 import torch
 
 Parts = tuple[torch.Tensor, torch.Tensor]
-"""(out [parts, n, kv_heads, d], log-sum-exp [parts, n, kv_heads] in fp32 or wider, -inf where a part holds no token)"""
-Prefix = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float], Parts]
-"""query [n, kv_heads, d], key and value [slots, kv_heads, d], length [1] on the device, scaling -> `Parts`."""
+"""(out [parts, n, kv_heads, d], log-sum-exp of the scores [parts, n, kv_heads])"""
+Context = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], Parts]
+"""The context of one pass: query [n, kv_heads, d], key and value [slots, kv_heads, d], scaling -> `Parts`."""
+Own = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Key and value [kv_heads, q, d] of a step's rows; bias [n, q]: 0 where a query reads one, else -inf."""
 
-LEAST_PART = 256  # slots: shorter parts cost more to merge than they bring
+LEAST_PART = 1024  # slots: shorter parts cost more to merge than they bring
 BLOCKS = 128  # thread blocks that keep a large GPU busy
 
 
 def flash_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    own: tuple[torch.Tensor, torch.Tensor],
-    length: torch.Tensor,
-    tree: torch.Tensor,
-    scaling: float,
-    prefix: Prefix,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, context: Context, own: Own | None
 ) -> torch.Tensor:
     """query [heads, q, d], key and value [kv_heads, slots, d] -> [heads, q, d] in the dtype of `query`.
 
-    own: key and value [kv_heads, q, d] of the step's rows; length [1]: committed tokens, in the first slots; tree
-    [q, q] bool: which of the step's rows each row reads, itself among them. Query heads that share a key head go as
-    rows of one, so a kernel reads each key once.
+    own: None where all that is read is in the context. Query heads that share a key head go as rows of one, n of them,
+    so that a kernel reads each key once.
     """
-    kv_heads, group = len(key), len(query) // len(key)
-    flat = query.reshape(kv_heads, -1, query.shape[-1])
-    rows = flat.transpose(0, 1).contiguous()
-    context = prefix(rows, key.transpose(0, 1), value.transpose(0, 1), length, scaling)
-    out = merge(context, dense(flat, *own, tree.repeat(group, 1), scaling))
-    return out.to(query.dtype).transpose(0, 1).reshape(query.shape)
+    kv_heads, dim = len(key), query.shape[-1]
+    flat = query.reshape(kv_heads, -1, dim)
+    outs, lses = context(flat.transpose(0, 1).contiguous(), key.transpose(0, 1), value.transpose(0, 1), scaling)
+    outs, lses = outs.permute(2, 1, 0, 3), lses.permute(2, 1, 0)  # [kv_heads, n, parts, d] and [kv_heads, n, parts]
+    if own is None:
+        if lses.shape[-1] == 1:
+            return outs.reshape(query.shape)
+        return (lses.softmax(-1)[..., None] * outs).sum(2).to(query.dtype).view(query.shape)
+    own_key, own_value, bias = own
+    score = torch.baddbmm(bias.expand(kv_heads, -1, -1), flat.to(bias.dtype), own_key.to(bias.dtype).mT, alpha=scaling)
+    weight = torch.cat([lses.to(bias.dtype), score], -1).softmax(-1)
+    part, rest = weight.split([lses.shape[-1], score.shape[-1]], -1)
+    out = torch.baddbmm((part[..., None] * outs).sum(2), rest, own_value.to(bias.dtype))
+    return out.to(query.dtype).view(query.shape)
 
 
-def merge(*parts: Parts) -> torch.Tensor:
-    """[n, kv_heads, d]: attention over all parts together. A row must have a token in at least one."""
-    outs = torch.cat([out.to(lse.dtype) for out, lse in parts])
-    lses = torch.cat([lse for _, lse in parts])
-    weight = (lses - lses.amax(0)).exp()[..., None]
-    return (outs * weight).sum(0) / weight.sum(0)
+def context_kernel(query: torch.Tensor, value: torch.Tensor, length: torch.Tensor) -> Context | None:
+    """The flash kernel for these shapes [..., d] on this device, over the first `length` [1] slots, at least one.
 
-
-def dense(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, live: torch.Tensor, scaling: float) -> Parts:
-    """query [kv_heads, n, d], key and value [kv_heads, m, d], live [n, m] bool -> one part."""
-    work = torch.promote_types(query.dtype, torch.float32)
-    score = (query.to(work) * scaling) @ key.to(work).transpose(1, 2)
-    score = score.masked_fill(~live, float("-inf"))
-    lse = score.logsumexp(-1)
-    out = (score - lse[..., None]).exp() @ value.to(work)
-    return out.transpose(0, 1)[None], lse.T[None]
-
-
-def prefix_kernel(query: torch.Tensor, value: torch.Tensor) -> Prefix | None:
-    """The flash kernel for these shapes [..., d] on this device; None where there is none."""
+    None where there is none.
+    """
     if query.device.type != "cuda" or query.dtype not in (torch.bfloat16, torch.float16):
         return None
     dim = query.shape[-1]
     if dim % 8 or dim > 256 or value.shape[-1] != dim or torch.cuda.get_device_capability(query.device) < (8, 0):
         return None
     if installed := installed_kernel():
-        return Installed(installed)
+        return Installed(installed, length)
     if torch.backends.cuda.is_flash_attention_available():
-        return Builtin(torch.ops.aten._flash_attention_forward)
+        return Builtin(torch.ops.aten._flash_attention_forward, length)
     return None
 
 
@@ -92,47 +80,44 @@ def flash_library() -> str:
 
 
 class Installed:
-    """`Prefix` by flash-attn's `flash_attn_with_kvcache`, which cuts long contexts into parts itself."""
+    """`Context` by flash-attn's `flash_attn_with_kvcache`, which cuts long contexts into parts itself."""
 
-    def __init__(self, run: Callable[..., Any]) -> None:
-        self._run = run
+    def __init__(self, run: Callable[..., Any], length: torch.Tensor) -> None:
+        self._run, self._length = run, length.int()
 
-    def __call__(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, length: torch.Tensor, scaling: float
-    ) -> Parts:
+    def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Parts:
         out, lse = self._run(
             query[None], key[None], value[None],
-            cache_seqlens=length.int(), softmax_scale=scaling, return_softmax_lse=True,
+            cache_seqlens=self._length, softmax_scale=scaling, return_softmax_lse=True,
         )  # fmt: skip
-        return empty_as_nothing(out, lse.transpose(1, 2), length == 0)
+        return out, lse.transpose(1, 2)
 
 
 class Builtin:
-    """`Prefix` by torch's own flash kernel for sequences of different lengths.
+    """`Context` by torch's own flash kernel for sequences of different lengths.
 
     That kernel does not cut a context into parts, so a few rows would keep a few of the GPU's processors busy. Equal
-    parts of the context go in as sequences of their own, each with a copy of the rows.
+    parts of a long context go in as sequences of their own, each with a copy of the rows.
     """
 
-    def __init__(self, run: Callable[..., Any]) -> None:
-        self._run = run
+    def __init__(self, run: Callable[..., Any], length: torch.Tensor) -> None:
+        self._run, self._length = run, length
+        self._bounds: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def __call__(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, length: torch.Tensor, scaling: float
-    ) -> Parts:
-        n, slots = len(query), len(key)
+    def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Parts:
+        rows, slots = len(query), len(key)
         parts = max(1, min(slots // LEAST_PART, BLOCKS // key.shape[1]))
-        count = torch.arange(parts + 1, device=query.device)
-        bounds = (count * length).div(parts, rounding_mode="floor").int()
+        starts, bounds = self._starts(parts, rows)
+        repeated = query if parts == 1 else query.repeat(parts, 1, 1)
         out, lse, *_ = self._run(
-            query.repeat(parts, 1, 1), key, value, (count * n).int(), bounds, n, -(-slots // parts), 0.0, False, False,
-            scale=scaling,
-        )  # fmt: skip
-        out, lse = out.unflatten(0, (parts, n)), lse.T.unflatten(0, (parts, n))
-        return empty_as_nothing(out, lse, bounds[1:] == bounds[:-1])
+            repeated, key, value, starts, bounds, rows, -(-slots // parts), 0.0, False, False, scale=scaling
+        )
+        return out.unflatten(0, (parts, rows)), lse.T.unflatten(0, (parts, rows))
 
-
-def empty_as_nothing(out: torch.Tensor, lse: torch.Tensor, empty: torch.Tensor) -> Parts:
-    """Parts without a token weigh nothing, whatever the kernel left there (some say +inf). empty [parts] bool."""
-    none = empty[:, None, None]
-    return out.masked_fill(none[..., None], 0.0), lse.masked_fill(none, float("-inf"))
+    def _starts(self, parts: int, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each part's rows and slots start, [parts + 1] int32 each; the same for every layer."""
+        if (parts, rows) not in self._bounds:
+            count = torch.arange(parts + 1, device=self._length.device)
+            bounds = (count * self._length).div(parts, rounding_mode="floor")
+            self._bounds[parts, rows] = (count * rows).int(), bounds.int()
+        return self._bounds[parts, rows]

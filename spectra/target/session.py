@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from spectra.errors import SpectraError
 from spectra.sampling import Chooser, Picks
 from spectra.target import attention
 from spectra.target.cache import SlabCache
@@ -18,6 +19,7 @@ from spectra.tree import ROOT, TokenTree
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
+    from spectra.target.steps import StaticSteps
 
 PREFILL_ROWS = 512
 
@@ -38,6 +40,7 @@ class HuggingFaceSession:
         self.chooser = chooser
         self.prefix = prefix
         self._open = True
+        self._lender: StaticSteps | None = None
         self._stock_attention = target.config._attn_implementation
         model = target.model
         self._training = model.training
@@ -52,6 +55,8 @@ class HuggingFaceSession:
             self._committed = list(prompt[: self.cache.length])
             self._prefill(prompt[self.cache.length : -1])
             self.prefill_seconds = time.perf_counter() - began
+            if self._lender:
+                self._lender.prepare(target, widest)
         except BaseException:
             self._restore()
             raise
@@ -59,12 +64,17 @@ class HuggingFaceSession:
     def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
         """A cache with what the prefix holds of the prompt in its first slots."""
         target, (block, store) = self.target, self._layout
-        if self.prefix is not None:
-            length, cache = self.prefix.take(prompt, (target, self._layout))
-            if cache is not None:
-                cache = cache.copy(length, capacity) if cache.capacity < capacity else cache
-                cache.length = length
-                return cache
+        length, held = self.prefix.take(prompt, (target, self._layout)) if self.prefix is not None else (0, None)
+        lent = target.steps.lend(target, capacity, block=block, store=store) if target.steps else None
+        if lent is not None:
+            self._lender = target.steps
+            if held is not None:
+                lent.take(held, length)
+            return lent
+        if held is not None:
+            held = held.copy(length, capacity) if held.capacity < capacity else held
+            held.length = length
+            return held
         layers = int(target.config.num_hidden_layers)
         return SlabCache(layers, capacity, one_device=not target.spread, block=block, store=store)
 
@@ -106,13 +116,23 @@ class HuggingFaceSession:
 
     def close(self) -> None:
         if self._open:
-            self._restore()
             if self.prefix is not None:
-                self.prefix.leave(self._committed, self.cache, (self.target, self._layout))
+                self._leave(self.prefix)
+            self._restore()
             self.target._lock.release()
+
+    def _leave(self, prefix: Prefix) -> None:
+        """To the next session: the cache, or a copy of one that was lent, where there is memory for it."""
+        owner, length = (self.target, self._layout), self.cache.length
+        try:
+            prefix.leave(self._committed, self.cache.copy(length, length) if self._lender else self.cache, owner)
+        except SpectraError:
+            prefix.leave((), None, None)
 
     def _restore(self) -> None:
         self._open = False
+        if self._lender:
+            self._lender.give_back()
         swap_out(self.target.model, self._unpacked)
         if self.target.plan.ours:
             self.target.model.set_attn_implementation(self._stock_attention)

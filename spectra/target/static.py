@@ -15,6 +15,7 @@ import torch
 from spectra.errors import SpectraError
 from spectra.target import static_attention
 from spectra.target.cache import SlabCache
+from spectra.target.flash import Context, Own
 from spectra.target.static_cache import StaticCache
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Buffers:
         self._numbers[-self.tree.numel() :] = np.frombuffer(bits, dtype="<i8")
         self._device.copy_(self._host, non_blocking=True)
         if self._sent is not None:
-            self._sent.record()
+            self._sent.record(torch.cuda.current_stream(self._device.device))
 
 
 class StaticPass:
@@ -68,8 +69,28 @@ class StaticPass:
         self.slots = self.length + torch.arange(queries, device=device)
         bits = buffers.tree[..., None] >> torch.arange(WORD, device=device)
         self.tree = (bits & 1).flatten(1)[:, :queries].bool()
+        self._contexts: dict[tuple[torch.dtype, int], Context | None] = {}
         self._masks: dict[int | None, torch.Tensor] = {}
+        self._trees: dict[tuple[torch.dtype, int], torch.Tensor] = {}
         self._biases: dict[tuple[int | None, torch.dtype, int], torch.Tensor] = {}
+
+    def context(self, query: torch.Tensor, value: torch.Tensor) -> Context | None:
+        """The flash kernel for these, over what all rows read: the context, and a single row's own slot too."""
+        key = (query.dtype, query.shape[-1])
+        if key not in self._contexts:
+            read = self.length + 1 if len(self.slots) == 1 else self.length
+            self._contexts[key] = self.kernels(query, value, read)
+        return self._contexts[key]
+
+    def own(self, key: torch.Tensor, value: torch.Tensor, group: int) -> Own | None:
+        """key, value [kv_heads, span, d] -> what the rows read of each other; None for a single row."""
+        if len(self.slots) == 1:
+            return None
+        work = torch.promote_types(key.dtype, torch.float32)
+        if (work, group) not in self._trees:
+            tree = self.tree.repeat(group, 1)
+            self._trees[work, group] = torch.zeros_like(tree, dtype=work).masked_fill(~tree, float("-inf"))
+        return key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group]
 
     def mask(self, window: int | None) -> torch.Tensor:
         """[queries, span] bool: which slot each row reads."""

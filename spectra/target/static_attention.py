@@ -17,15 +17,15 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
 from spectra.target.attention import HARMLESS, wide
-from spectra.target.flash import Prefix, flash_attention
+from spectra.target.flash import Context, flash_attention
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
     from spectra.target.static import StaticPass
 
 NAME = "spectra_static"
-Kernels = Callable[[torch.Tensor, torch.Tensor], Prefix | None]
-"""The flash kernel for a query and a value, see `prefix_kernel`."""
+Kernels = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Context | None]
+"""See `context_kernel`."""
 
 
 def static_attention(
@@ -54,15 +54,13 @@ def static_attention(
         rows = _wide(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
     else:
         free = spectra_plan.attend == "flash" and sliding_window is None
-        prefix = spectra_plan.kernels(query, value) if free else None
-        if prefix is None:
+        context = spectra_plan.context(query, value) if free else None
+        if context is None:
             rows = _masked(query, key, value, scaling, sliding_window, spectra_plan)
         else:
             spectra_plan.flashed += 1
-            own = key[0].index_select(1, spectra_plan.slots), value[0].index_select(1, spectra_plan.slots)
-            rows = flash_attention(
-                query[0], key[0], value[0], own, spectra_plan.length, spectra_plan.tree, scaling, prefix
-            )
+            own = spectra_plan.own(key[0], value[0], query.shape[1] // key.shape[1])
+            rows = flash_attention(query[0], key[0], value[0], scaling, context, own)
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
 
 

@@ -17,7 +17,7 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.target.cache import SlabCache
-from spectra.target.flash import prefix_kernel
+from spectra.target.flash import context_kernel
 from spectra.target.fused import hooked
 from spectra.target.graphs import Capture, Recent, Replay
 from spectra.target.static import Buffers, StaticStep
@@ -43,12 +43,12 @@ class Recorded:
 
 
 class StaticSteps:
-    """attend: "wide", "masked" or "flash", see `static_attention`. capture: what records; kernels: see `prefix_kernel`.
+    """attend: "wide", "masked" or "flash", see `static_attention`. capture: what records. kernels: see `Kernels`.
 
     cache: the one recordings read and write; None before the first session. broken: why there are none any more, or "".
     """
 
-    def __init__(self, attend: str, capture: Capture, kernels: Kernels = prefix_kernel, *, most: int = MOST) -> None:
+    def __init__(self, attend: str, capture: Capture, kernels: Kernels = context_kernel, *, most: int = MOST) -> None:
         self.attend = attend
         self.cache: SlabCache | None = None
         self.broken = ""
@@ -70,7 +70,6 @@ class StaticSteps:
         fits = cache is not None and cache.capacity >= capacity and self._layout == layout
         if not fits or state != self._state:
             self._recorded.clear()
-        if not fits:
             self.cache = None  # before the next one takes memory
             room = SPANS[bisect_left(SPANS, capacity)]
             self.cache = SlabCache(int(target.config.num_hidden_layers), room, **layout)
@@ -79,16 +78,18 @@ class StaticSteps:
         self.cache.length = 0
         return self.cache
 
-    def give_back(self, cache: SlabCache) -> None:
-        """The session that had it is over."""
-        self._lent = self._lent and cache is not self.cache
+    def give_back(self) -> None:
+        """The session that had the cache is over."""
+        self._lent = False
 
+    @torch.inference_mode()
     def prepare(self, target: HuggingFaceTarget, widest: int) -> None:
         """Record every step of up to `widest` rows at the present length, so that no answer waits for it."""
         for queries in target.plan.buckets:
             if queries <= widest and self._fits(target, queries):
                 self._step(target, queries)
 
+    @torch.inference_mode()
     def forward(
         self, target: HuggingFaceTarget, tokens: Sequence[int], chains: Sequence[Sequence[int]], rows: Sequence[int]
     ) -> torch.Tensor | None:
@@ -100,8 +101,10 @@ class StaticSteps:
         return step.replay()[: len(rows)].clone()
 
     def _fits(self, target: HuggingFaceTarget, queries: int) -> bool:
-        room = 0 if self.cache is None else self.cache.capacity - self.cache.length
-        return not self.broken and queries in target.plan.buckets and queries <= room
+        """Whether a step can be recorded. A flash kernel says nothing of an empty context."""
+        length, room = (0, 0) if self.cache is None else (self.cache.length, self.cache.capacity - self.cache.length)
+        filled = self.attend != "flash" or length > 0
+        return filled and not self.broken and queries in target.plan.buckets and queries <= room
 
     def _step(self, target: HuggingFaceTarget, queries: int) -> Recorded | None:
         """The recording for so many rows at the present length, made now if it has to be; None where it cannot be."""
