@@ -1,7 +1,7 @@
 """`python -m spectra.bench halves`: how many greedy answers half precision changes, in stock transformers and in here.
 
 Four counts over the same prompts: stock `generate` in 16 bits against itself in fp32; SPECTRA against plain decoding
-in 16 bits, with fast numerics (stock kernels) and with exact ones. The paper's appendix counts 25 and 26 of 160.
+in 16 bits, with fast numerics and with exact ones. The paper's appendix counts 25 and 26 of 160.
 """
 
 import argparse
