@@ -10,8 +10,11 @@ from spectra.bench.rows import ROWS, read_rows
 from spectra.errors import SpectraError
 from spectra.trace import write_text
 
-SETTING = ("model", "dtype", "numerics", "processor", "threads", "temperature", "top_p", "max_new_tokens", "nodes")
+SETTING = (
+    "model", "dtype", "numerics", "step", "processor", "threads", "temperature", "top_p", "max_new_tokens", "nodes",
+)  # fmt: skip
 """Rows that agree in these belong in one table."""
+UNSAID = {"step": "eager"}
 
 
 def run_report(chosen: argparse.Namespace) -> int:
@@ -36,7 +39,7 @@ def merge(folders: list[Path]) -> dict[str, list[Row]]:
         if not rows:
             raise SpectraError("folders", f"no rows in {folder / ROWS}; give folders that `run` has written")
         for row in rows:
-            setting = tuple(row.get(name) for name in SETTING)
+            setting = tuple(row.get(name, UNSAID.get(name)) for name in SETTING)
             key = (setting, row["task"], row["id"], row["method"], row["repeat"])
             if key in seen:
                 raise SpectraError("folders", f"{folder} and {seen[key]} hold the same rows; give one of them")

@@ -9,7 +9,7 @@ from spectra.target.preflight import Probe, probe_tokens
 from spectra.target.session import synchronize
 
 COPIED = 1 << 28  # bytes, more than any cache holds
-TRIES = 5
+TRIES, COPIES = 3, 4
 
 
 def weight_bytes(target: HuggingFaceTarget) -> int:
@@ -31,13 +31,14 @@ def token_bytes(target: HuggingFaceTarget) -> int:
 
 
 def copy_bandwidth(device: torch.device, size: int = COPIED) -> float:
-    """Bytes a second of copying `size` bytes on the device, those read and those written; the best of a few."""
+    """Bytes a second of copying `size` bytes on the device, those read and those written; the best of three."""
     source, copy = (torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(2))
     best = float("inf")
     for _ in range(TRIES):
         synchronize(device)
         began = time.perf_counter()
-        copy.copy_(source)
+        for _ in range(COPIES):
+            copy.copy_(source)
         synchronize(device)
         best = min(best, time.perf_counter() - began)
-    return 2 * size / best
+    return 2 * size * COPIES / best

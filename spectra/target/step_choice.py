@@ -22,7 +22,7 @@ from spectra.target.steps import StaticSteps
 
 STEPS = ("auto", "eager", "graphs", "flash")
 GAP = 1.3  # every recorded row count is at least so much larger than the one before: a step is filled up to one
-LENGTHS = (12, 150)  # a number that a recording took from the first would be wrong at the second
+LENGTHS = (12, 150, 2500)  # a number that a recording took from the first would be wrong at the second
 COVERED = 16  # rows compared for each row count
 TYPICAL = 8  # query tokens of the step that "auto" goes by
 
@@ -101,7 +101,7 @@ def objection(target: HuggingFaceTarget) -> str:
         return "exact numerics by sums in float64 cannot be had here"
     with torch.inference_mode():
         for length in LENGTHS:
-            if why := disagreement(target, probe_tokens(target, length)):
+            if why := disagreement(target, probe_tokens(target, min(length, target.context // 2))):
                 return why
         return unequal_rows(target) if target.plan.exact else ""
 
@@ -138,7 +138,7 @@ def unequal_rows(target: HuggingFaceTarget) -> str:
     assert target.steps is not None
     most = target.plan.buckets[-1]
     star = probe_tokens(target, most)
-    with Probe(target, probe_tokens(target, min(508, target.context - most - 1)), most) as session:
+    with Probe(target, probe_tokens(target, max(2, min(508, target.context - 2))), most) as session:
         alone = [[row] for row in range(most)]
         whole = run(target, session, star, alone)
         for count in target.plan.buckets:
