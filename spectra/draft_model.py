@@ -1,6 +1,6 @@
 """A smaller language model with the target's tokens, for methods that draft: what it says after any node of a tree.
 
-It follows what was committed with a KV cache of its own and reads a growing tree by the target's machinery, in stock
+It follows what was committed with a KV cache of its own and reads a growing tree by the target's machinery, in fast
 numerics: the tree so far goes through again with each level, for a few rows more in a pass are nearly free.
 """
 
@@ -19,10 +19,11 @@ from spectra.datastore.card import tokenizer_sha256
 from spectra.errors import SpectraError
 from spectra.sampling import laws_of, processors_of
 from spectra.settings import Sampling
+from spectra.target import attention
 from spectra.target.cache import SlabCache
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import only_cached, wrap_model
-from spectra.target.session import PREFILL_ROWS
+from spectra.target.session import PREFILL_ROWS, layout_of
 from spectra.tree import ROOT, TokenTree
 
 FOLDER = Path(__file__).parents[1] / "assets"
@@ -33,9 +34,13 @@ ROOM = 512
 
 
 class DraftModel:
-    """`Draft` over a causal language model. Make one with `load_draft`."""
+    """`Draft` over a causal language model that nobody else uses. Make one with `load_draft`."""
 
     def __init__(self, model: HuggingFaceTarget) -> None:
+        if model.packing:
+            model.packing.swap_in(model.model)
+        if model.plan.ours:
+            model.model.set_attn_implementation(attention.NAME)
         self.model = model
         self.name = model.name
 
@@ -50,7 +55,8 @@ class DraftModelAnswer:
         self._model = model
         self._processors = processors_of(sampling)
         self._tokens: list[int] = []
-        self._cache = SlabCache(int(model.config.num_hidden_layers), ROOM)
+        block, store = layout_of(model)
+        self._cache = SlabCache(int(model.config.num_hidden_layers), ROOM, block=block, store=store)
 
     def follow(self, tokens: Sequence[int], ahead: int) -> bool:
         """See `DraftAnswer.follow`. Reads what the cache does not hold; False where the model's context ends."""
@@ -87,7 +93,7 @@ class DraftModelAnswer:
     def _pass(
         self, tokens: Sequence[int], chains: Sequence[Sequence[int]], rows: Sequence[int], *, prefill: bool = False
     ) -> torch.Tensor:
-        need = self._cache.length + len(tokens)
+        need = self._cache.length + self._model.plan.fit(len(tokens))
         if need > self._cache.capacity:
             self._cache = self._cache.copy(self._cache.length, need + max(ROOM, need // 2))
         with torch.inference_mode():
@@ -105,8 +111,6 @@ def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget) -
     model = wrap_model(network, numerics="fast", step="eager", name=Path(name).name if Path(name).is_dir() else name)
     if not model.trees:
         raise SpectraError("draft", f"{name!r} places tokens by cache slot and cannot score trees; give another one")
-    if model.packing:
-        model.packing.swap_in(network)  # nobody else has this model, so they may stay
     return DraftModel(model)
 
 

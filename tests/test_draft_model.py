@@ -1,6 +1,7 @@
 """A draft model says after any node of a tree what the stock model says after those tokens; what is refused; shapes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from spectra.expansion import depth, levels, size, unbalanced
 from spectra.guess import Source
 from spectra.sampling import processors_of
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.load import wrap_model
 from spectra.tree import ROOT, TokenTree
 
 
@@ -44,6 +46,23 @@ def test_what_is_said_after_any_node_is_what_the_model_says_alone(family):
                 np.testing.assert_allclose(law, expected, atol=1e-6)
                 assert ((law > 0) == (expected > 0)).all()
     assert not answer.follow([1] * 510, 3)
+
+
+@pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no bf16 kernels")
+@pytest.mark.parametrize("wide", [False, True])
+def test_from_packed_weights_by_either_attention_and_with_room_for_padding(monkeypatch, wide):
+    monkeypatch.setattr(draft_model, "ROOM", 8)
+    target = wrap_model(make("llama").bfloat16(), numerics="fast", step="eager")
+    target.plan = replace(target.plan, wide=wide, buckets=(4, 16))
+    answer, truth, text = DraftModel(target).start(Sampling()), make("llama"), [5]
+    for token in (3, 9, 27, 4, 40, 8, 2, 11, 60, 7):
+        text.append(token)
+        assert answer.follow(text, 2)
+        tree = TokenTree(token)
+        first = tree.add(ROOT, 1, Source.DRAFT)
+        for node, path in ((ROOT, []), (first, [1])):
+            law = answer.laws(tree, [node])[0]
+            assert np.abs(law - alone(truth, [*text, *path], Sampling())).sum() < 0.1
 
 
 def test_the_likeliest_tokens_of_each_node():

@@ -63,8 +63,9 @@ class HuggingFaceSession:
 
     def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
         """A cache with what the prefix holds of the prompt in its first slots."""
-        target, (block, store) = self.target, self._layout
-        length, held = self.prefix.take(prompt, (target, self._layout)) if self.prefix is not None else (0, None)
+        target = self.target
+        block, store = layout = layout_of(target)
+        length, held = self.prefix.take(prompt, (target, layout)) if self.prefix is not None else (0, None)
         lent = target.steps.lend(target, capacity, block=block, store=store) if target.steps else None
         if lent is not None:
             self._lender = target.steps
@@ -77,16 +78,6 @@ class HuggingFaceSession:
             return held
         layers = int(target.config.num_hidden_layers)
         return SlabCache(layers, capacity, one_device=not target.spread, block=block, store=store)
-
-    @property
-    def _layout(self) -> tuple[int, tuple[torch.dtype, torch.dtype] | None]:
-        """(slots of a block, dtypes to store), see `SlabCache`: on a CPU those that our attention works in."""
-        target = self.target
-        if not target.plan.ours:
-            return 1, None
-        narrow = target.device.type == "cpu" and target.dtype.itemsize < 4
-        values = torch.float64 if target.plan.exact and target.plan.wide else torch.float32
-        return BLOCK, (torch.float32, values) if narrow else None
 
     def _prefill(self, tokens: Sequence[int]) -> None:
         with torch.inference_mode():
@@ -123,7 +114,7 @@ class HuggingFaceSession:
 
     def _leave(self, prefix: Prefix) -> None:
         """To the next session: the cache, or a copy of one that was lent, where there is memory for it."""
-        owner, length = (self.target, self._layout), self.cache.length
+        owner, length = (self.target, layout_of(self.target)), self.cache.length
         try:
             prefix.leave(self._committed, self.cache.copy(length, length) if self._lender else self.cache, owner)
         except SpectraError:
@@ -137,6 +128,15 @@ class HuggingFaceSession:
         if self.target.plan.ours:
             self.target.model.set_attn_implementation(self._stock_attention)
         self.target.model.train(self._training)
+
+
+def layout_of(target: HuggingFaceTarget) -> tuple[int, tuple[torch.dtype, torch.dtype] | None]:
+    """(slots of a block, dtypes to store), see `SlabCache`: on a CPU those that our attention works in."""
+    if not target.plan.ours:
+        return 1, None
+    narrow = target.device.type == "cpu" and target.dtype.itemsize < 4
+    values = torch.float64 if target.plan.exact and target.plan.wide else torch.float32
+    return BLOCK, (torch.float32, values) if narrow else None
 
 
 def synchronize(device: torch.device) -> None:
