@@ -8,9 +8,15 @@ export class Board {
 
   empty() {
     this.begin("SPECTRA");
-    this.at("speedup").textContent = "How fast?";
+    this.score("How fast?");
     this.at("verdict").textContent = "Press Race to measure it";
     for (const name of ["plain", "method"]) this.at(`bar-${name}`).style.transform = "scaleX(0)";
+  }
+
+  // A figure stands large, words less so.
+  score(text) {
+    this.at("speedup").textContent = text;
+    this.at("speedup").parentElement.classList.toggle("words", /[a-z]/i.test(text));
   }
 
   begin(name) {
@@ -18,7 +24,7 @@ export class Board {
     this.at("who").textContent = this.at("title").textContent = name;
     for (const id of ["badge", "more", "rate-plain", "rate-method", "note-plain", "note-method", "fine"]) this.at(id).textContent = "";
     this.at("badge").className = "badge";
-    this.at("speedup").textContent = "1×";
+    this.score("1×");
   }
 
   // While a race runs: how far ahead the method is of plain decoding at the same number of tokens.
@@ -27,7 +33,7 @@ export class Board {
     this.at("note-method").textContent = racing ? "" : "its turn comes when plain is done";
     if (!racing) return void (this.at("verdict").textContent = "plain decoding goes first");
     const level = Math.min(plain.tokens, method.tokens);
-    this.at("speedup").textContent = ratio(plain.secondsTo(level) / method.secondsTo(level)) + "×";
+    this.score(ratio(plain.secondsTo(level) / method.secondsTo(level)) + "×");
     this.at("verdict").textContent = `so far, after ${plural(level, "token")}`;
   }
 
@@ -46,16 +52,16 @@ export class Board {
   }
 
   final({ plain, method, speedup, whole, same, differs, drawn }, state, recorded) {
-    const word = { stopped: "Stopped. ", failed: "Ended early. " }[state] ?? "";
+    const word = { stopped: "Stopped", failed: "Ended early" }[state];
     if (!plain || !method) {
-      this.at("verdict").textContent = `${word}Nothing to compare: ${plain ? this.name : "plain decoding"} had not begun.`;
-      this.at("speedup").textContent = "–";
+      this.at("verdict").textContent = `${plain ? this.name : "plain decoding"} had not begun: nothing to compare`;
+      this.score(word ?? "No race");
       this.at("note-method").textContent = "";
       return;
     }
     const where = whole ? (recorded ? "in this recording" : "measured on this page") : `up to token ${count(Math.min(plain.tokens, method.tokens))}`;
-    this.at("speedup").textContent = ratio(speedup) + "×";
-    this.at("verdict").textContent = `${word}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
+    this.score(ratio(speedup) + "×");
+    this.at("verdict").textContent = `${word ? `${word}: ` : ""}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
     const equal = differs === null;
     this.at("badge").className = `badge ${equal ? "same" : drawn ? "" : "differs"}`;
     this.at("badge").textContent = !equal
@@ -63,9 +69,9 @@ export class Board {
       : whole ? "Identical output" : `Identical for ${plural(same, "token")}`;
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
     this.at("more").replaceChildren(equal && whole ? `, all ${plural(same, "token")}. ` : ". ", tau, ".");
-    const loops = method.distinct4 < 0.5 ? ": it loops, which makes guessing easy" : "";
+    const loops = method.distinct4 < 0.5 ? "it goes round in circles, which makes guessing easy" : "the lower, the more it repeats itself";
     this.at("fine").textContent =
       `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${this.name}. ` +
-      `${percent(method.distinct4)} of the answer's 4-grams are distinct${loops}.`;
+      `Of the answer's runs of four tokens ${percent(method.distinct4)} are distinct: ${loops}.`;
   }
 }

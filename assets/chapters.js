@@ -1,5 +1,6 @@
 // What the chapters of the tour say. Every figure and every quoted token is read off the race or was measured here.
 import { list, make, milliseconds, plural, ratio, visible } from "./format.js";
+import { sample } from "./sample.js";
 
 const EARLY = 8;
 const flat = (text) => visible(text.replace(/\s+/g, " ").trim()).replaceAll("·", " ");
@@ -51,7 +52,7 @@ function context(lane, step) {
   return before ? `after “… ${before}”` : "at the start of the answer";
 }
 
-const SPOKEN = { retrieval: "the datastore", ngram: "an n-gram of the text", recycled: "what was likely here before", automaton: "the suffix automaton" };
+const SPOKEN = { retrieval: "a datastore", ngram: "an n-gram of the text", recycled: "what was likely here before", automaton: "the suffix automaton" };
 
 function names(facts, tree, nodes) {
   const used = new Set(nodes.map((node) => tree.sources[node].split(",")[0]));
@@ -70,7 +71,7 @@ function accepted(facts, race) {
   chapter.text.push(
     `In step ${step + 1}, ${context(lane, step)}, ${names(facts, facts1.tree, facts1.path)} guessed “${flat(words)}”. The model, asked at each of these places, picked the very same: ${plural(facts1.path.length, "guess", "guesses")} accepted, and one token of its own on top. ${plural(facts1.sources.length, "token")} for one pass.`,
   );
-  return { ...chapter, show: { name: "Show this step", ...open(step) } };
+  return { ...chapter, figure: sample(lane, step, race.links.words, facts1.path), show: { name: "Show this step", ...open(step) } };
 }
 
 function rejected(facts, race) {
@@ -85,7 +86,7 @@ function rejected(facts, race) {
     `In step ${step + 1}, ${context(lane, step)}, ${names(facts, tree, guesses)} guessed ${list(guesses.slice(0, 3).map((node) => word(tree.tokens[node])))}. The model picked ${word(picks[0])}.`,
     "So the guess was thrown away and the pick was written. A wrong guess never reaches the text; all it costs is a slightly wider pass, and the budget stops guessing where that does not pay.",
   );
-  return { ...chapter, show: { name: "Show this step", ...open(step) } };
+  return { ...chapter, figure: sample(lane, step, race.links.words, guesses.slice(0, 3)), show: { name: "Show this step", ...open(step) } };
 }
 
 function unchanged(race) {

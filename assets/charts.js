@@ -28,8 +28,8 @@ export class Charts {
     this.drawn += 1;
     await this.drawGrowth(state);
     await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
-    await this.drawGain(state);
-    if (this.band.parentNode !== this.gain) this.listen();
+    if (this.gain.clientWidth) await this.drawGain(state);
+    if (this.gain.on && this.band.parentNode !== this.gain) this.listen();
   }
 
   layout(xaxis, yaxis, extra = {}) {

@@ -31,6 +31,7 @@ class Chat {
     this.at("back").addEventListener("click", () => this.state !== "running" && ask("back"));
     this.at("clear").addEventListener("click", () => ask("clear"));
     document.getElementById("chat-go").addEventListener("click", () => this.fields.clear());
+    this.fields.tell(facts.examples);
     this.clear();
     this.showRate(facts);
   }
@@ -125,7 +126,7 @@ class Chat {
     if (this.facts.note)
       return turn.note.replaceChildren(make("b", "", `${speed(readout.rate)} tokens/s`), ` for ${plural(readout.tokens, "token")}, the first after ${seconds(readout.first)}`);
     const estimate = readout.estimate ? `≈ ${ratio(readout.estimate)}×` : "";
-    const what = `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s, ${ratio(readout.tau)} a pass`;
+    const what = `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s, ${ratio(readout.tau)} tokens a pass`;
     turn.note.replaceChildren(make("b", "estimate", estimate), make("span", "",
       ` estimated: ${what}; plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`));
     if (readout.warm != null) turn.note.append(make("span", "kept warm", readout.warm ? `warm: guesses from what ${plural(readout.warm, "answer")} before taught` : "warm from the next answer on: nothing was learned yet"));

@@ -18,9 +18,9 @@ const BODY = `
 <section class="card table" data-id="table-card" hidden><div class="wide" tabindex="0" role="region" aria-label="Figures of every method"><table><thead></thead><tbody></tbody></table></div>
 <p class="end"><span data-id="note"></span><span class="actions"><button type="button" class="quiet" data-id="csv">CSV</button><button type="button" class="quiet" data-id="json">JSON</button><button type="button" class="quiet" data-id="png">PNG</button></span></p></section>
 <section class="figures" data-id="figures" hidden>
-<article class="card figure"><h2>Tokens a second</h2><p>Prefill included. The tick is plain decoding.</p><div class="plot" data-id="bars"></div></article>
+<article class="card figure"><h2>Tokens a second</h2><p>With the time to read the prompt. The dashed line is plain decoding.</p><div class="plot" data-id="bars"></div></article>
 <article class="card figure"><h2>Tokens over time</h2><p>Every method on one clock.</p><div class="plot" data-id="lines"></div></article></section>
-<p class="hero-hint" data-id="hint">Tick some methods and press Compare. They run one after the other, plain decoding first, so that none slows another.</p>
+<p class="hero-hint" data-id="hint">Tick some methods and press Compare. They run one after the other, plain decoding first, so that none slows another, and every answer is compared with plain decoding's, token by token.</p>
 <p class="unseen" role="status" data-id="status"></p>`;
 
 export function mount({ element, props, watch, facts, ask }) {
@@ -36,6 +36,7 @@ class Compare {
     const found = new Map([...stage.querySelectorAll("[data-id]")].map((node) => [node.dataset.id, node]));
     this.at = (id) => found.get(id);
     this.fields = new Fields(document.getElementById("compare-ask"), "compare-");
+    this.fields.tell(facts.examples);
     this.charts = new CompareCharts(this.at("bars"), this.at("lines"));
     const head = make("tr");
     head.append(...COLUMNS.map(([name]) => Object.assign(make("th", "", name), { scope: "col" })));

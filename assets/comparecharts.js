@@ -14,7 +14,9 @@ export class CompareCharts {
     this.drawn += 1;
     const ink = inkOf(this.bars);
     const height = Math.max(236, 60 + 26 * rows.length);
-    for (const box of [this.bars, this.lines]) box.style.height = `${height}px`;
+    this.narrow = this.bars.clientWidth < 420; // then the names stand below the lines, not on them
+    this.bars.style.height = `${height}px`;
+    this.lines.style.height = `${height + (this.narrow ? 20 * rows.length : 0)}px`;
     await this.drawBars(rows, ink);
     await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
     await this.drawLines(rows, lanes, ink);
@@ -23,7 +25,6 @@ export class CompareCharts {
   drawBars(rows, ink) {
     const shown = rows.filter((row) => row.passes);
     const plain = shown.find((row) => row.method === "autoregressive")?.rate ?? 0;
-    const narrow = this.bars.clientWidth < 420;
     const trace = {
       type: "bar", orientation: "h", x: shown.map((row) => row.rate), y: shown.map((row) => row.name),
       text: shown.map((row) => speed(row.rate)), textposition: "outside", cliponaxis: false, hoverinfo: "none",
@@ -33,7 +34,7 @@ export class CompareCharts {
     const top = Math.max(1, ...shown.map((row) => row.rate));
     const layout = layoutOf(this.bars, ink, this.drawn, {
       xaxis: { range: [0, top * 1.12], nticks: 6, showgrid: true },
-      yaxis: { autorange: "reversed", showgrid: false, tickfont: { size: narrow ? 10.5 : 12, color: ink.ink }, automargin: true },
+      yaxis: { autorange: "reversed", showgrid: false, tickfont: { size: this.narrow ? 10.5 : 12, color: ink.ink }, automargin: true },
       bargap: 0.35,
       shapes: plain ? [{ type: "line", x0: plain, x1: plain, y0: 0, y1: 1, yref: "paper", line: { color: ink.muted, width: 1, dash: "3px,3px" } }] : [],
     });
@@ -50,7 +51,10 @@ export class CompareCharts {
       xaxis: { ticksuffix: " s", nticks: 6, rangemode: "tozero", showgrid: false },
       yaxis: { nticks: 6, rangemode: "tozero" },
       showlegend: true,
-      legend: { x: 1, xanchor: "right", y: 0.02, yanchor: "bottom", bgcolor: ink.veil, font: { size: 11.5, color: ink.ink } },
+      legend: {
+        ...(this.narrow ? { x: 0, xanchor: "left", y: -0.12, yanchor: "top" } : { x: 1, xanchor: "right", y: 0.02, yanchor: "bottom" }),
+        bgcolor: ink.veil, font: { size: 11.5, color: ink.ink },
+      },
     });
     return this.plotly.react(this.lines, traces, layout, CONFIG);
   }

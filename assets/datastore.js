@@ -3,8 +3,10 @@ import { Fields } from "./fields.js";
 import { count, make, percent, plural, visible } from "./format.js";
 
 const NONE = `No datastore fits this model. Build one with “python -m spectra.datastore build”; its folder under datastores/ is found at the next start.`;
-
-const WHAT = "A datastore remembers what followed what in other texts, so SPECTRA can guess words that your prompt never had. Write a few words above and look up what it would guess.";
+const WHY = {
+  duplicate: "duplicates", similar: "near duplicates", short: "too short", repetitive: "repeating themselves", bad: "unreadable",
+  filtered: "of other kinds", excluded: "answers to the benchmarks' prompts", unscored: "not scored",
+};
 const STEPS = {
   reading: "Reading your text and leaving out what repeats",
   scoring: "The model reads each text once, to see which surprise it least",
@@ -29,7 +31,7 @@ class Datastore {
     this.status = make("p", "unseen");
     this.status.setAttribute("role", "status");
     const none = stores.length ? [] : [make("p", "hero-hint", NONE)];
-    stage.append(make("p", "lead", WHAT), this.answers, this.own, ...none, ...stores.map(card), this.status);
+    stage.append(this.answers, this.own, ...none, ...stores.map(card), this.status);
   }
 
   take(message) {
@@ -81,18 +83,18 @@ class Datastore {
 
   answer(message) {
     const { rows, store } = message;
-    const head = make("h2", "", `What ${store} knows to follow`);
+    const head = make("h2", "", `What “${store}” expects next`);
     const said = rows.length
-      ? `Likeliest first. The longest end of your words that it has seen is ${plural(Math.max(...rows.map((row) => row.match)), "token")} long.`
+      ? "Likeliest first. The longer the end of your words that it has seen, the surer it is. · is a space, ↵ a line end."
       : "It has not seen these words, nor any end of them.";
     const list = make("ol");
-    for (const { text, chance, count: times } of rows) {
+    for (const { text, chance, count: times, match } of rows) {
       const row = make("li");
       const bar = make("span", "chance");
       const fill = make("i");
       fill.style.width = `${100 * chance}%`;
       bar.append(fill);
-      row.append(bar, make("b", "", percent(chance)), make("code", "", visible(text)), make("small", "", `seen ${plural(times, "time")}`));
+      row.append(bar, make("b", "", percent(chance)), make("code", "", visible(text)), make("small", "", `seen ${plural(times, "time")} after your last ${match === 1 ? "token" : plural(match, "token")}`));
       list.append(row);
     }
     this.answers.replaceChildren(head, make("p", "", said), list);
@@ -105,12 +107,13 @@ function card(facts) {
   const box = make("section", "card store");
   const { kept, seen, index, perplexity, dropped = {} } = facts;
   const how = facts.refined ? "the texts of lowest perplexity under the model" : "a random sample of texts";
-  const lost = Object.entries(dropped).filter(([, n]) => n).map(([why, n]) => `${count(n)} ${why}`).join(", ");
+  const lost = Object.entries(dropped).filter(([, n]) => n).map(([why, n]) => `${count(n)} ${WHY[why] ?? why}`).join(", ");
   const rows = [
-    ["Texts", `${count(kept.texts)} of ${count(seen?.texts ?? kept.texts)} kept${lost ? `; left out: ${lost}` : ""}`],
+    ["Texts", `${count(kept.texts)} of ${count(seen?.texts ?? kept.texts)} kept`],
+    ["Left out", lost],
     ["Tokens", count(kept.tokens)],
     ["Index", `${count(index.contexts)} contexts of up to ${plural(index.order, "token")}`],
-    ["Size", `${(facts.bytes / 1e6).toFixed(1)} MB`],
+    ["Size", facts.bytes < 1e5 ? `${Math.ceil(facts.bytes / 1000)} KB` : `${(facts.bytes / 1e6).toFixed(1)} MB`],
     ["From", (facts.corpus ?? []).map(({ name }) => name).join(", ")],
     ["Licence", facts.licence],
   ];
@@ -145,11 +148,12 @@ function histogram({ edges, scored, kept, cutoff }) {
     bin.append(all, some);
     bars.append(bin);
   }
+  figure.style.setProperty("--bins", last - first + 1);
   const total = (numbers) => numbers.reduce((sum, n) => sum + n, 0);
   bars.setAttribute("role", "img");
   bars.setAttribute("aria-label", `Histogram of perplexities: ${count(total(kept))} of ${count(total(scored))} texts kept, cut off at ${cutoff.toFixed(2)}`);
   const ends = make("div", "ends");
-  ends.append(make("span", "", edges[first].toFixed(1)), make("span", "", "perplexity of the text"), make("span", "", edges[last + 1].toFixed(1)));
+  ends.append(make("span", "", edges[first].toFixed(1)), make("span", "", "perplexity of the text, log scale"), make("span", "", edges[last + 1].toFixed(1)));
   figure.append(make("figcaption", "", `Kept: the texts that surprise the model least, up to a perplexity of ${cutoff.toFixed(2)} (the line).`), bars, ends);
   return figure;
 }

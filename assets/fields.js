@@ -1,5 +1,5 @@
 // One-line messages under the input they belong to; they go when that input changes.
-import { make } from "./format.js";
+import { make, sentence } from "./format.js";
 
 export class Fields {
   // root: the card with the inputs. scope: what their ids start with after "field-".
@@ -15,7 +15,7 @@ export class Fields {
   refuse(field, text) {
     this.clear();
     const place = this.box(field);
-    const note = make("p", "field-error", place || !field || field === "go" ? text : `${field}: ${text}`);
+    const note = make("p", "field-error", sentence(place || !field || field === "go" ? text : `${field}: ${text}`));
     note.id = `${this.scope}field-error`;
     note.setAttribute("role", "alert");
     place?.closest("details, .more-settings")?.querySelector("button.label-wrap:not(.open)")?.click();
@@ -26,6 +26,11 @@ export class Fields {
     input.setAttribute("aria-describedby", note.id);
     input.addEventListener("input", () => this.clear(), { once: true });
     input.focus();
+  }
+
+  // Say of each example prompt why it is worth trying.
+  tell(reasons) {
+    this.root.querySelectorAll("button.example").forEach((button, i) => (button.title = reasons[i] ?? ""));
   }
 
   clear() {

@@ -1,17 +1,17 @@
 // The panel about one step: its token tree as SVG and, in words, why it went as it did.
-import { count, list, make, milliseconds, plural, visible } from "./format.js";
+import { brief, count, list, make, milliseconds, plural, sentence, shape, visible } from "./format.js";
+import { mask } from "./mask.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const ROW = 34;
 const HIGH = 26;
 const GAP = 18;
-const LONG = 14;
 const CONTEXT = 90;
 
 export class Inside {
   constructor(at, looks) {
     this.at = at; // elements by id
     this.names = new Map(looks.map((look) => [look.source, look.name]));
+    at("mask").addEventListener("toggle", () => this.showMask());
   }
 
   // step: index. words: text by token id.
@@ -26,6 +26,13 @@ export class Inside {
     at("step-line").textContent = `${plural(guesses.length, "guess", "guesses")}, one forward pass, ${plural(facts.sources.length, "token")}. Drag to any step.`;
     at("tree").replaceChildren(this.draw(tree, path, pool, facts.picks, words));
     this.explain(lane, step, facts, { guesses, path, pool, tree, words });
+    this.seen = { tree, path, words };
+    this.showMask();
+  }
+
+  // Drawn only while it is open: it is as high as the tree has nodes.
+  showMask() {
+    if (this.seen && this.at("mask").open) this.at("sees").replaceChildren(mask(this.seen));
   }
 
   draw(tree, path, pool, picks, words) {
@@ -58,7 +65,7 @@ export class Inside {
     const rows = new Map([...new Set(shown.map((each) => each.row))].sort((a, b) => a - b).map((row, i) => [row, i]));
     const lefts = columns(shown);
     const place = (each) => ({ x: lefts[each.depth], y: 4 + rows.get(each.row) * ROW, w: width(each) });
-    const svg = element("svg", { width: lefts.at(-1), height: rows.size * ROW + 4, "aria-hidden": "true" });
+    const svg = shape("svg", { width: lefts.at(-1), height: rows.size * ROW + 4, "aria-hidden": "true" });
     const onPath = (each) => each.kind === "yes" || each.kind === "pick";
     for (const each of [...shown].sort((a, b) => onPath(a) - onPath(b))) {
       if (each.parent < 0) continue;
@@ -67,25 +74,25 @@ export class Inside {
       const [x0, y0, x1, y1] = [a.x + a.w, a.y + HIGH / 2, b.x, b.y + HIGH / 2];
       const bend = lefts[each.depth] - GAP / 2;
       const d = `M${x0} ${y0}H${bend - 5}C${bend + 3} ${y0} ${bend - 5} ${y1} ${x1} ${y1}`;
-      svg.append(element("path", { d, class: `edge ${each.kind}` }));
+      svg.append(shape("path", { d, class: `edge ${each.kind}` }));
     }
     for (const each of shown) svg.append(this.box(each, place(each)));
     return svg;
   }
 
   box(each, { x, y, w }) {
-    const group = element("g", { class: `node ${each.kind} ${each.source}`, transform: `translate(${x} ${y})` });
-    group.append(element("rect", { width: w, height: HIGH, rx: 6 }));
-    const label = element("text", { x: 9, y: 17 });
-    label.textContent = short(each.text);
+    const group = shape("g", { class: `node ${each.kind} ${each.source}`, transform: `translate(${x} ${y})` });
+    group.append(shape("rect", { width: w, height: HIGH, rx: 6 }));
+    const label = shape("text", { x: 9, y: 17 });
+    label.textContent = brief(each.text);
     group.append(label);
     if (each.chance !== null) {
-      const chance = element("text", { x: w - 7, y: 17, class: "chance", "text-anchor": "end" });
+      const chance = shape("text", { x: w - 7, y: 17, class: "chance", "text-anchor": "end" });
       chance.textContent = each.chance.toFixed(2);
       group.append(chance);
     }
     const who = each.sources.map((source) => this.names.get(source)).join(", ");
-    const title = element("title");
+    const title = shape("title");
     const fate = { root: "the last token so far", yes: "accepted", no: "not accepted", pick: "the model's own pick" }[each.kind];
     title.textContent = `${visible(each.text)}: ${fate}${each.kind === "yes" || each.kind === "no" ? `, from ${who}` : ""}`;
     group.append(title);
@@ -100,19 +107,19 @@ export class Inside {
     at("gist").textContent =
       `${plural(kept, "guess", "guesses")} accepted, ${plural(facts.sources.length - kept, "token")} from the model.`;
     const asked = new Set(guesses.flatMap((node) => tree.sources[node].split(",")));
-    const names = [...this.names].filter(([source]) => asked.has(source)).map(([, name]) => name);
+    const names = [...this.names].filter(([source]) => asked.has(source)).map(([, name]) => name.toLowerCase());
     const quote = (token) => `“${visible(words[token] ?? `#${token}`)}”`;
     const bonus = facts.picks[path.length];
     const leaf = path.at(-1) ?? 0;
     const followed = tree.parents.some((parent, node) => parent === leaf && node > 0 && !pool.has(node));
     const reasons = [];
     if (!guesses.length) reasons.push("Nothing was known that might follow here, so this was a plain step.");
-    else reasons.push(`${list(names)} offered ${plural(guesses.length, "token")}, merged into one tree.`);
+    else reasons.push(`${sentence(list(names))} offered ${plural(guesses.length, "token")}, merged into one tree.`);
     reasons.push(`One forward pass scored ${guesses.length ? "all of them" : "the last token"}, ${milliseconds(facts.seconds)} for the whole step.`);
     if (path.length) reasons.push(`From the left, the model picked its own next token at each node; ${path.length === 1 ? "one pick was" : `${count(path.length)} picks were`} in the tree, so the walk went on.`);
     if (bonus !== undefined && guesses.length)
       reasons.push(followed
-        ? `Then it picked ${quote(bonus)}, which no branch had. The pick became the last token, so nothing was lost.`
+        ? `${path.length ? "Then it" : "The model"} picked ${quote(bonus)}, which no branch had. That pick was written, so the pass still gained a token.`
         : `There the branch ended. The pick ${quote(bonus)} came on top, free.`);
     if (facts.finish) reasons.push({ eos: "The model ended its answer here.", length: "The answer reached its length limit here." }[facts.finish] ?? "The answer ended here.");
     if (pool.size) reasons.push(`${plural(pool.size, "more token was", "more tokens were")} scored only to refresh the candidate pool, not as guesses.`);
@@ -120,8 +127,7 @@ export class Inside {
   }
 }
 
-const short = (text) => (visible(text).length > LONG ? visible(text).slice(0, LONG - 1) + "…" : visible(text));
-const width = (each) => 18 + 7.3 * short(each.text).length + (each.chance !== null ? 34 : 0);
+const width = (each) => 18 + 7.3 * brief(each.text).length + (each.chance !== null ? 34 : 0);
 
 function columns(nodes) {
   const lefts = [2];
@@ -129,10 +135,4 @@ function columns(nodes) {
   for (let depth = 0; depth <= deepest; depth++)
     lefts.push(lefts[depth] + Math.max(...nodes.filter((each) => each.depth === depth).map(width)) + GAP);
   return lefts;
-}
-
-function element(tag, attributes = {}) {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
 }

@@ -17,7 +17,7 @@ class Race {
     Object.assign(this, { ask, facts });
     const { examples, recorded } = facts;
     this.name(facts);
-    document.querySelectorAll("button.example").forEach((button, i) => (button.title = examples[i] ?? ""));
+    this.fields.tell(examples);
     this.listen();
     if (recorded) this.show.take(recorded);
   }

@@ -20,11 +20,11 @@ class Replay {
     const stage = make("div", "stage");
     host.append(picker, stage);
     this.show = new Show(stage, facts, { ask: () => {}, refuse: () => {}, steady: true });
-    this.show.at("speedup").textContent = "Replay";
+    this.show.board.score("Replay");
     this.show.at("verdict").textContent = "Choose a recording or open a file";
     this.play.disabled = true;
     const first = Object.keys(facts.races)[0];
-    if (first) ask("pick", { name: first });
+    if (first) this.choices[0].click();
   }
 
   list(races, ask) {
@@ -34,9 +34,13 @@ class Replay {
     for (const [name, title] of Object.entries(races)) {
       const button = make("button", "quiet", title);
       button.type = "button";
-      button.addEventListener("click", () => ask("pick", { name }));
+      button.addEventListener("click", () => {
+        this.asked = button;
+        ask("pick", { name });
+      });
       box.append(button);
     }
+    this.choices = [...box.children];
     return box;
   }
 
@@ -73,6 +77,8 @@ class Replay {
   take(message) {
     if (message.kind === "refused") return this.fields.refuse(message.field, message.text);
     this.fields.clear();
+    for (const each of this.choices) each.setAttribute("aria-pressed", String(each === this.asked));
+    this.asked = null; // what comes unasked is the visitor's own file
     this.show.take(message);
     this.play.disabled = false;
     this.run();

@@ -3,7 +3,7 @@
 import { Board } from "./board.js";
 import { Charts } from "./charts.js";
 import { Clock } from "./clock.js";
-import { plural, seconds } from "./format.js";
+import { plural, seconds, sentence } from "./format.js";
 import { Inside } from "./inside.js";
 import { Lane } from "./lane.js";
 import { Legend } from "./legend.js";
@@ -31,7 +31,7 @@ export class Show {
     this.at("play").addEventListener("click", () => this.replay());
     for (const axis of ["time", "passes"]) this.at(`axis-${axis}`).addEventListener("click", () => this.turn(axis));
     new MutationObserver(() => this.drawCharts()).observe(document.body, { attributeFilter: ["class"] });
-    new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-gain"));
+    new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-growth"));
     (window.requestIdleCallback ?? setTimeout)(() => this.charts.load().catch(() => {}), { timeout: 2000 });
   }
 
@@ -61,6 +61,7 @@ export class Show {
     this.at("text-plain").append(this.hints[0]);
     this.at("text-method").append(this.hints[1]);
     for (const id of ["figures", "inside", "play", "download", "again", "link", "clear", "recorded"]) this.at(id).hidden = true;
+    this.at("idea").textContent = idea(this.facts.methods, "spectra");
     this.links.close(this.lanes.method);
     this.board.empty();
     this.legend.show(null);
@@ -76,6 +77,7 @@ export class Show {
     this.lanes = { plain: new Lane(this.at("text-plain")), method: new Lane(this.at("text-method"), true) };
     this.at("text-method").append(this.hints[1]);
     this.at("title").title = this.facts.methods[method] ?? "";
+    this.at("idea").textContent = idea(this.facts.methods, method);
     this.at("recorded").hidden = !recorded;
     this.at("recorded-note").textContent = recorded ?? "";
     this.at("recorded-hint").hidden = this.steady;
@@ -167,7 +169,7 @@ export class Show {
 
   // Not more often than `CHARTS_EVERY` ms while a race runs; the last call always gets drawn.
   drawCharts() {
-    if (this.at("figures").hidden || !this.at("plot-gain").clientWidth) return;
+    if (this.at("figures").hidden || !this.at("plot-growth").clientWidth) return;
     if (this.drawing) return void (this.again = true);
     this.drawing = true;
     this.again = false;
@@ -196,4 +198,10 @@ export class Show {
   say(text) {
     this.at("status").textContent = text;
   }
+}
+
+// What a method guesses from, as a sentence.
+function idea(methods, method) {
+  const own = method.startsWith("spectra") ? "" : methods[method];
+  return own ? `${sentence(own)}.` : "Dictionaries and a datastore guess what comes next.";
 }

@@ -16,21 +16,23 @@ export const STAGE = `
   <article class="card lane"><h2>Plain decoding <span data-id="note-plain"></span></h2>
     <div class="text" data-id="text-plain" tabindex="0" role="region" aria-label="Answer of plain decoding"><p class="hint">The model writes one token, reads it back, and writes the next: one forward pass for every token.</p></div></article>
   <article class="card lane method"><h2><span class="title" data-id="title">SPECTRA</span> <small>a hairline before each pass; click one</small> <span data-id="note-method"></span></h2>
-    <div class="text" data-id="text-method" tabindex="0" role="region" aria-label="Answer of SPECTRA"><p class="hint">Dictionaries and a datastore guess what comes next. One forward pass checks every guess, keeps those the model would have written itself, and adds one token of its own. A hairline marks each pass, the tint says who guessed.</p></div></article>
+    <div class="text" data-id="text-method" tabindex="0" role="region" aria-label="Answer of SPECTRA"><p class="hint"><span data-id="idea"></span> One forward pass checks every guess, keeps those the model would have written itself, and adds one token of its own. A hairline marks each pass, the tint says who guessed.</p></div></article>
 </section>
 <section class="figures" data-id="figures" hidden>
   <article class="card figure"><h2>Tokens over <span class="switch" role="group" aria-label="Horizontal axis">
       <button type="button" aria-pressed="true" data-id="axis-time">time</button><button type="button" aria-pressed="false" data-id="axis-passes">forward passes</button></span></h2>
     <p>Both answers from the same start.</p><div class="plot" data-id="plot-growth"></div></article>
   <article class="card figure"><h2>Tokens gained per forward pass</h2>
-    <p>Stacked by source; the line is the mean of the last 12 passes.</p><div class="plot" data-id="plot-gain"></div></article>
+    <p>One bar a pass, stacked by source; the line is the mean of the last 12 passes.</p><div class="plot" data-id="plot-gain"></div></article>
 </section>
 <section class="card inside" data-id="inside" hidden>
   <h2>Inside step <span data-id="step-at"></span></h2><p data-id="step-line"></p>
   <input type="range" min="1" value="1" data-id="step-slider" aria-label="Step">
   <p class="context" data-id="context"></p>
   <div class="tree" data-id="tree" tabindex="0" role="region" aria-label="Token tree of this step"></div>
+  <p class="reading">Each box is a token (· a space, ↵ a line end) with the chance it was given, where one was. Bold lines: accepted. Struck through: not accepted. No number, no fill: the model's own pick.</p>
   <p class="gist" data-id="gist"></p><ol data-id="reasons"></ol>
+  <details class="mask" data-id="mask"><summary>What each token may read</summary><p>A filled square: the token of this row reads the token of this column. Each reads the whole text before and its own branch, never the branch beside it. So one forward pass scores every branch as if it stood alone.</p><div class="sees" data-id="sees" tabindex="0" role="region" aria-label="Attention mask of this step"></div></details>
 </section>
 <footer class="end"><span data-id="fine"></span><span class="actions"><button type="button" class="quiet" data-id="again" hidden>Again, same seed</button><button type="button" class="quiet" data-id="link" hidden>Copy link</button><button type="button" class="quiet" data-id="download" hidden>Download trace</button><button type="button" class="quiet" data-id="clear" hidden>Clear</button></span></footer>
 <p class="unseen" role="status" data-id="status"></p>

@@ -96,7 +96,8 @@ class Engine:
         self.model = target.name
         facts = target.facts
         width = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(str(facts["dtype"]), str(facts["dtype"]))
-        place = str(facts["processor"]) if target.device.type != "cpu" else f"{facts['threads']} CPU cores"
+        cores = f"{facts['threads']} CPU core{'' if facts['threads'] == 1 else 's'}"
+        place = str(facts["processor"]) if target.device.type != "cpu" else cores
         self.badges = [place, f"{width}, {facts['numerics']}"]
         self.methods = {name: preset.summary for name, preset in METHODS.items() if _runs(name, target)}
         self.cost = target.cost.table

@@ -33,7 +33,7 @@ CARD: dict[str, Any] = {
     "bytes": 3_400_000,
     "kept": {"texts": 2600, "tokens": 310_000},
     "seen": {"texts": 8000, "tokens": 990_000},
-    "dropped": {"repeated": 120, "short": 0},
+    "dropped": {"similar": 120, "short": 0},
     "index": {"order": 12, "contexts": 512_000, "successors": 610_000},
     "corpus": [{"name": "selftext.jsonl", "bytes": 1, "sha256": "0"}],
     "perplexity": {

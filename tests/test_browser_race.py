@@ -12,7 +12,6 @@ from browsing import (
     assert_charts_show,
     assert_page_shows,
     busy_ms,
-    contrast,
     download,
     fill,
     finish,
@@ -22,7 +21,6 @@ from browsing import (
 )
 from fakes_engine import FakeEngine
 
-from spectra.guess import Source
 from spectra.metrics import summarize
 from visual.examples import EXAMPLES
 from visual.racefile import RaceFile
@@ -93,13 +91,17 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     before = len(answer.trace.steps)
     time.sleep(0.1)
     assert len(answer.trace.steps) == before
-    assert "Stopped" in page.locator("[data-id=verdict]").inner_text()
+    assert page.locator("#stage-race .big").inner_text().split("\n")[0] == "Stopped"
+    assert "had not begun" in page.locator("[data-id=verdict]").inner_text()
+    assert page.locator("[data-id=plot-growth]").is_visible() and page.locator("[data-id=plot-gain]").is_hidden()
+    assert page.locator("#stage-race .key").is_hidden()
     page.wait_for_selector("#go:enabled")
     page.wait_for_selector("#stop:disabled")
     written = sum(tokens for tokens, _ in answer.trace.pieces)
     assert page.evaluate(SOURCES, "plain") == [source.value for source in answer.trace.sources[:written]]
     race(page, max_new_tokens=40)
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+    assert page.locator("[data-id=plot-gain]").is_visible() and page.locator("#stage-race .key").is_visible()
 
 
 def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
@@ -162,48 +164,6 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
 
 
-def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
-    race(page, max_new_tokens=120)
-    plot = page.locator("[data-id=plot-gain]")
-    for width in (390, 900, 1440):
-        page.set_viewport_size({"width": width, "height": 900})
-        drawn = "document.querySelector('[data-id=plot-gain] .main-svg')?.getBoundingClientRect().width"
-        page.wait_for_function(f"Math.abs({drawn} - {plot.evaluate('(box) => box.clientWidth')}) <= 1")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        tops = page.locator(".lane").evaluate_all("(lanes) => lanes.map((lane) => lane.getBoundingClientRect().top)")
-        assert (tops[0] == tops[1]) == (width > 900)
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool) -> None:
-    page = visit(fake[1], dark=dark)
-    race(page, max_new_tokens=200)
-    page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (page_colour == "rgb(18, 20, 25)") == dark
-    for source in ("forward", "backward", "retrieval", "pool", "model"):
-        assert contrast(page, f"[data-id=text-method] .t.{source}") >= 6.8, source
-    assert contrast(page, "[data-id=verdict]") >= 4.5
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_every_source_is_underlined_in_its_own_way(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool
-) -> None:
-    page = visit(fake[1], dark=dark)
-    lines = page.evaluate(
-        """(sources) => sources.map((source) => {
-          const token = document.createElement('i'); token.className = `t ${source}`; token.textContent = 'word';
-          document.querySelector('[data-id=text-method]').append(token);
-          return getComputedStyle(token).backgroundImage; })""",
-        [source.value for source in Source],
-    )
-    assert all(line.startswith("url(") for line, source in zip(lines, Source, strict=True) if source != "model")
-    assert len(set(lines)) == len(Source)
-    shown = page.locator("#stage-race .chip:visible").evaluate_all("(chips) => chips.map((c) => c.classList[1])")
-    assert "ngram" not in shown and "backward" in shown
-
-
 def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     race(page, max_new_tokens=120)
@@ -243,6 +203,28 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     assert page.locator("[data-id=step-at]").inner_text() == f"3 of {len(steps)}"
 
 
+def test_the_mask_opens_what_the_tree_lets_each_token_read(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    steps = download(page)["method"].steps
+    chosen = max(range(len(steps)), key=lambda i: len(steps[i].tree))
+    tree = steps[chosen].tree
+    depth = [0] * len(tree)
+    for node in range(1, len(tree)):
+        depth[node] = depth[tree.parents[node]] + 1
+    page.locator("[data-id=step-slider]").fill(str(chosen + 1))
+    assert page.locator(".sees svg").count() == 0
+    page.click("[data-id=mask] summary")
+    page.wait_for_selector(".sees svg")
+    rows = page.locator(".sees .row").evaluate_all("(rows) => rows.map((row) => row.querySelectorAll('.open').length)")
+    assert rows == [2 + each for each in depth]  # itself, those above it and the text before
+    assert page.locator(".sees .row.yes").count() == 1 + len(steps[chosen].path)
+    page.locator("[data-id=step-slider]").fill("1")
+    assert page.locator(".sees .row").count() == len(steps[0].tree)
+
+
 def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], motion="no-preference")
     race(page, max_new_tokens=40)
@@ -257,6 +239,7 @@ def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: C
 def test_a_missed_message_is_asked_for_again(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     engine, url = fake
     page = visit(url)
+    page.wait_for_function("document.querySelector('#stage-race .stage').parentElement.race")
     page.evaluate(
         """() => { const race = document.querySelector('#stage-race .stage').parentElement.race;
         const take = race.take.bind(race); let seen = 0;
@@ -298,7 +281,7 @@ def test_the_embedded_model_races(visit: Callable[..., Any]) -> None:
         page.click("#stop")
         finish(page)
         assert 4 < len(page.evaluate(SOURCES, "plain")) < 512
-        assert "Stopped" in page.locator("[data-id=verdict]").inner_text()
+        assert "Stopped" in page.locator("#stage-race .big").inner_text()
         assert page.outside == [] and page.problems == []
     finally:
         served.close()

@@ -49,7 +49,7 @@ def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_pa
     assert not engine.uploads[-1].exists() and not engine.uploads[-1].parent.exists()
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'my-notes'")
     page.click("#store-go")
-    stage.locator(".answers h2:has-text('What my-notes knows')").wait_for()
+    stage.locator(".answers h2:has-text('What “my-notes” expects next')").wait_for()
     assert "my-notes" not in opened(other).inner_text()
     page.get_by_role("tab", name="Race").click()
     race(page, max_new_tokens=10)

@@ -13,6 +13,7 @@ from fakes_engine import FakeEngine, recorded_race
 from spectra.metrics import summarize
 from spectra.trace import Trace
 from visual.events import encode
+from visual.examples import OPENERS
 from visual.racefile import RaceFile
 
 pytest_plugins = ["browsing"]
@@ -68,8 +69,10 @@ def test_a_file_of_ones_own_replays_and_one_that_is_none_is_told_why(fake: Fake,
         upload.set_input_files(tmp_path / name)
         page.wait_for_selector(f"#field-replay-file .field-error:has-text('{problem}')")
     (tmp_path / "good.json").write_text(encode(recorded_race(40)), encoding="utf-8")
+    assert page.locator(".choices [aria-pressed=true]").inner_text() == "A first race"
     upload.set_input_files(tmp_path / "good.json")
     stage.locator("[data-id=note-plain]:has-text('40 tokens')").wait_for()
+    assert page.locator(".choices [aria-pressed=true]").count() == 0
     assert page.locator(".field-error").count() == 0 and page.evaluate("window.hacked") is None
 
 
@@ -121,6 +124,21 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     page.wait_for_selector("#compare-go:enabled")
     page.click("#compare-go")
     page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
+
+
+def test_an_opener_starts_a_conversation_and_then_makes_room(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "3")
+    opener = page.locator("#chat-ask .example", has_text=OPENERS[0].name)
+    assert opener.get_attribute("title") == OPENERS[0].why
+    opener.click()
+    page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value")
+    assert page.locator("#field-chat-prompt textarea").input_value() == OPENERS[0].prompt
+    page.click("#chat-go")
+    stage.locator(".turn .estimate").wait_for()
+    assert opener.is_hidden()
+    assert stage.locator(".turn .text").bounding_box()["height"] < 100  # a short answer's card is low
 
 
 def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit) -> None:
@@ -241,6 +259,9 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     steps = engine.answers[-1].trace.steps
     best = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))
     assert f"In step {best + 1}," in text and f"{len(steps[best].path)} guesses accepted" in text
+    right, wrong = stage.locator(".sample").all()
+    assert right.locator(".yes").count() == len(steps[best].path) and right.locator(".pick").count() == 1
+    assert wrong.locator(".no").count() > 0 and wrong.locator(".yes").count() == 0
     stage.get_by_role("button", name="Show this step").first.click()
     page.wait_for_selector("#stage-race [data-id=inside].pointed")
     assert page.locator("#stage-race [data-id=step-at]").inner_text() == f"{best + 1} of {len(steps)}"
@@ -252,26 +273,17 @@ def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, vis
     page = visit(fake[1])
     stage = tab(page, "Datastore")
     text = stage.inner_text()
-    assert "2,600 of 8,000 kept; left out: 120 repeated" in text and "up to a perplexity of 3.34" in text
+    assert "2,600 of 8,000 kept" in text and "120 near duplicates" in text and "up to a perplexity of 3.34" in text
     bins = stage.locator(".bins span")
     assert bins.count() == 6 and bins.nth(2).get_attribute("class") == "cut"
     page.click("#store-go")
     stage.locator(".answers li").first.wait_for()
     assert stage.locator(".answers code").all_inner_texts() == ["·self.balance", "<b>bold</b>↵"]
     assert stage.locator(".answers b").all_inner_texts() == ["62 %", "6 %"]
+    assert stage.locator(".answers small").first.inner_text() == "seen 41 times after your last 3 tokens"
     page.fill("#field-store-text textarea", "unknown")
     page.click("#store-go")
     stage.locator(".answers p:has-text('has not seen these words')").wait_for()
     page.fill("#field-store-text textarea", " ")
     page.click("#store-go")
     page.wait_for_selector("#field-store-text .field-error:has-text('it is empty')")
-
-
-def test_no_tab_sticks_out_on_a_narrow_screen(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1], width=390)
-    for name in ("Chat", "Compare", "Datastore", "Replay", "Learn", "Race"):
-        page.get_by_role("tab", name=name).click()
-        page.locator(f"#stage-{name.lower()} :is(.stage[data-state], .chapters)").first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
-        words = page.get_by_role("tab", name=name)
-        assert words.evaluate("(tab) => tab.scrollWidth <= tab.clientWidth"), name

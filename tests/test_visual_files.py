@@ -25,6 +25,8 @@ def test_a_recording_shows_every_step_and_piece() -> None:
         assert [source for event in events for source in event["sources"]] == [s.value for s in trace.sources]
     assert message["end"]["figures"]["differs"] is None
     assert "Fake-135M" in race.note and "2 threads of Fake CPU" in race.note and "bf16" in race.note
+    race.method.environment["threads"] = 1
+    assert "1 thread of Fake CPU" in race.note
 
 
 def test_a_piece_belongs_to_the_step_that_completed_it() -> None:

@@ -12,7 +12,7 @@ from spectra.trace import TreeTrace
 from spectra.tree import TokenTree
 from visual import palette
 from visual.figures import figures, seconds_to
-from visual.names import choices
+from visual.names import choices, grouped
 from visual.page import build_page
 from visual.permalink import fields_of
 from visual.tree import rows
@@ -105,6 +105,15 @@ def test_presets_have_short_names_in_groups() -> None:
         ("Baseline: Lookahead", "lookahead"),
         ("Plain decoding", "autoregressive"),
     ]
+
+
+def test_presets_stand_under_the_heading_of_their_group() -> None:
+    assert grouped(["autoregressive", "lookahead", "spectra-paper-core", "spectra-no-text"]) == [
+        ("SPECTRA", [("no text", "spectra-no-text")]),
+        ("As in the paper", [("CORE", "spectra-paper-core")]),
+        ("Other methods", [("Lookahead", "lookahead")]),
+    ]
+    assert grouped(["autoregressive"]) == []
 
 
 def test_a_link_fills_what_it_names_and_nothing_out_of_range() -> None:

@@ -1,4 +1,4 @@
-"""Prompts to start from, each with the reason it is worth trying."""
+"""Prompts to start a race or a conversation from, each with the reason it is worth trying."""
 
 from dataclasses import dataclass
 
@@ -38,3 +38,22 @@ EXAMPLES = (
         "Free prose repeats little: the hard case for guessing.",
     ),
 )
+
+OPENERS = (
+    Example(
+        "Three colours",
+        "Name three colours and say what each stands for.",
+        "Ask for it as a table afterwards: that answer copies this one.",
+    ),
+    Example(
+        "Count words",
+        "Write a Python function that counts how often each word occurs in a text.",
+        "Ask for a docstring afterwards: most of the code comes again.",
+    ),
+    Example(
+        "Blue sky",
+        "Explain in four short sentences why the sky is blue.",
+        "Free prose: the hard case for guessing.",
+    ),
+)
+"""First messages of a conversation."""

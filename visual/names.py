@@ -29,13 +29,17 @@ NAMES = {
 }
 
 
+GROUPS = ("SPECTRA", "As in the paper", "Other methods")
+PREFIXES = ("SPECTRA, ", "Paper: ", "Baseline: ")
+
+
 def short(method: str) -> str:
     """What the page calls a preset."""
     if method in NAMES:
         return NAMES[method]
-    group = "Paper: " if method.startswith("spectra-paper-") else "Baseline: " if group_of(method) == 2 else ""
-    words = method.removeprefix("spectra-paper-").replace("-", " ")
-    return group + (words if group.startswith("Paper") else words[:1].upper() + words[1:])
+    group = group_of(method)
+    words = method.removeprefix(("spectra-", "spectra-paper-", "")[group]).replace("-", " ")
+    return PREFIXES[group] + (words[:1].upper() + words[1:] if group == 2 else words)
 
 
 def group_of(method: str) -> int:
@@ -50,3 +54,13 @@ def group_of(method: str) -> int:
 def choices(methods: Iterable[str]) -> list[tuple[str, str]]:
     """(short name, preset), by group and within a group as they came."""
     return [(short(method), method) for method in sorted(methods, key=group_of)]
+
+
+def grouped(methods: Iterable[str]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(heading, its presets as (short name without the group's prefix, preset)); plain decoding is in no group."""
+    named = choices(methods)
+    found = [
+        (GROUPS[group], [(name.removeprefix(PREFIXES[group]), each) for name, each in named if group_of(each) == group])
+        for group in range(len(GROUPS))
+    ]
+    return [(heading, presets) for heading, presets in found if presets]

@@ -36,7 +36,7 @@ class RaceFile:
         except (ValueError, RecursionError) as error:
             raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise SpectraError("file", f'this is no race; give a JSON file with "format": "{FORMAT}"')
+            raise SpectraError("file", "this is no race; give a file that Download trace saved")
         if data.get("version") != VERSION:
             raise SpectraError("file", f"version {str(data.get('version'))[:20]!r} is not {VERSION}; record it again")
         lanes = {}
@@ -96,7 +96,8 @@ class RaceFile:
         kinds = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
         place = str(facts.get("processor", ""))
         if str(facts.get("device", "cpu")) == "cpu" and facts.get("threads"):
-            place = f"{facts['threads']} threads of {place}" if place else f"{facts['threads']} CPU threads"
+            threads = f"{facts['threads']}{'' if place else ' CPU'} thread{'' if facts['threads'] == 1 else 's'}"
+            place = f"{threads} of {place}" if place else threads
         parts = [self.method.model, place, kinds.get(str(facts.get("dtype")), ""), self.recorded]
         return ", ".join(part for part in parts if part)
 

@@ -9,7 +9,7 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual.engine import PLAIN, Engine, Talker
 from visual.events import Event, harmless, send
-from visual.examples import EXAMPLES
+from visual.examples import EXAMPLES, Example
 from visual.line import Line
 from visual.names import choices
 from visual.race import Race, explain, stream
@@ -66,8 +66,23 @@ def buttons(*, running: bool) -> tuple[Any, Any]:
 def prompt_box(elem_id: str) -> gr.Textbox:
     """Where the prompt is written; it opens on the first example."""
     return gr.Textbox(
-        EXAMPLES[0].prompt, label="Prompt", lines=1, max_lines=6, elem_id=elem_id, container=False, scale=1
+        EXAMPLES[0].prompt,
+        label="Prompt",
+        placeholder="Write what the model should answer",
+        lines=1,
+        max_lines=6,
+        elem_id=elem_id,
+        container=False,
+        scale=1,
     )
+
+
+def starters(prompt: gr.Textbox, examples: Sequence[Example]) -> None:
+    """A row of buttons, each of which puts its example into the prompt."""
+    with gr.Row(elem_classes="examples"):
+        for each in examples:
+            button = gr.Button(each.name, elem_classes="example", size="sm", min_width=0)
+            button.click(None, None, prompt, js=fill(each.prompt))
 
 
 def stop_button(name: str) -> gr.Button:

@@ -11,11 +11,23 @@ from visual import palette
 from visual.conversation import Conversation, measured, readout
 from visual.engine import Talker
 from visual.events import Event, send
+from visual.examples import OPENERS
 from visual.form import Request
 from visual.line import Line
 from visual.names import short
 from visual.race import Race, explain, stream
-from visual.widgets import PRIVATE, RUN, buttons, method_field, number_fields, refusal, stop_button, visitor_of, wire
+from visual.widgets import (
+    PRIVATE,
+    RUN,
+    buttons,
+    method_field,
+    number_fields,
+    refusal,
+    starters,
+    stop_button,
+    visitor_of,
+    wire,
+)
 
 Update = tuple[Any, ...]
 LEAST_CONTEXT = 64
@@ -105,6 +117,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
         "plain": engine.plain[0],
         "context": engine.plain[1],
         "note": note,
+        "examples": [each.why for each in OPENERS],
     }
     stage = wire("chat", facts, ("resync", "race", "renew", "back", "clear"))
     with gr.Column(elem_id="chat-ask", elem_classes="card ask"):
@@ -129,6 +142,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
                 elem_id="field-chat-warm",
                 visible=not note,
             )
+            starters(prompt, OPENERS)
 
     said = gr.on(
         [go.click, prompt.submit],

@@ -9,22 +9,38 @@ from spectra.errors import SpectraError
 from visual.compare import comparison_dict, rows
 from visual.engine import PLAIN, Engine
 from visual.events import Event, encode, send
+from visual.examples import EXAMPLES
 from visual.form import Request
 from visual.line import Line
-from visual.names import choices, short
+from visual.names import grouped, short
 from visual.race import Race, stream
-from visual.widgets import PRIVATE, RUN, buttons, number_fields, prompt_box, refusal, stop_button, visitor_of, wire
+from visual.widgets import (
+    PRIVATE,
+    RUN,
+    buttons,
+    number_fields,
+    prompt_box,
+    refusal,
+    starters,
+    stop_button,
+    visitor_of,
+    wire,
+)
 
-CHOSEN = 4
+TICKED = ("spectra", "spectra-core", "prompt-lookup", "token-recycling")
 Update = tuple[Any, ...]
 
 
 def build_compare(engine: Engine, line: Line) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    def start(visit: gr.Request, prompt: str, methods: Sequence[str], *numbers: Any) -> Iterator[Update]:
+    groups = grouped(engine.methods)
+
+    def start(visit: gr.Request, prompt: str, *fields: Any) -> Iterator[Update]:
+        ticked: Sequence[Sequence[str] | None] = fields[: len(groups)]
+        numbers = fields[len(groups) :]
         try:
-            chosen = [method for method in methods or [] if method in engine.methods]
+            chosen = [method for methods in ticked for method in methods or [] if method in engine.methods]
             if not chosen:
                 raise SpectraError("methods", "none is chosen; tick at least one")
             request = Request.of(prompt, chosen[0], *numbers, visitor=visitor_of(visit))
@@ -51,21 +67,27 @@ def build_compare(engine: Engine, line: Line) -> None:
         return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(race))})
 
     memory = gr.State()
-    named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]
     with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             prompt = prompt_box("field-compare-prompt")
             go = gr.Button("Compare", elem_id="compare-go", elem_classes="go", scale=0, min_width=96)
             halt = stop_button("compare-stop")
-        methods = gr.CheckboxGroup(
-            named, value=[preset for _, preset in named[:CHOSEN]], label="Methods", elem_id="field-compare-methods"
-        )
+        with gr.Column(elem_id="field-compare-methods"):
+            methods = [
+                gr.CheckboxGroup(presets, value=[each for _, each in presets if each in TICKED], label=heading)
+                for heading, presets in groups
+            ]
         with gr.Row(elem_classes="ask-settings"):
             numbers = number_fields("compare-", tokens=128)
-    facts = {"methods": dict(engine.methods), "names": {method: short(method) for method in engine.methods}}
+            starters(prompt, EXAMPLES)
+    facts = {
+        "methods": dict(engine.methods),
+        "names": {method: short(method) for method in engine.methods},
+        "examples": [each.why for each in EXAMPLES],
+    }
     stage = wire("compare", facts, ("resync", "download"))
 
-    running = gr.on([go.click, prompt.submit], start, [prompt, methods, *numbers], [stage, memory, go, halt], **RUN)
+    running = gr.on([go.click, prompt.submit], start, [prompt, *methods, *numbers], [stage, memory, go, halt], **RUN)
     halt.click(stop, memory, [stage, go, halt], cancels=[running], queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)

@@ -19,7 +19,11 @@ MOST = 12
 MOST_CHARACTERS = 2000
 MOST_KEPT = 10_000
 FACTS = ("name", "model", "refined", "licence", "bytes", "kept", "seen", "dropped", "index", "perplexity", "corpus")
-START = "def get_balance(self):\n        return"
+START = "I hope this"
+LEAD = (
+    "A datastore remembers what followed what in other texts, so SPECTRA can guess words that your prompt never had. "
+    "Write a few words and look up what it would guess next."
+)
 Update = tuple[Any, ...]
 
 
@@ -66,11 +70,13 @@ def build_datastore(engine: Engine, line: Line) -> None:
         return send({"kind": "removed"}), choices(visit)
 
     memory = gr.State()
+    gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False, elem_id="store-lead")
     with gr.Column(elem_id="store-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             text = gr.Textbox(
                 START,
                 label="Words that come before",
+                placeholder="Write a few words",
                 lines=1,
                 max_lines=6,
                 elem_id="field-store-text",
@@ -88,8 +94,8 @@ def build_datastore(engine: Engine, line: Line) -> None:
         keep = gr.Number(1000, label="Keep at most (texts)", elem_id="field-own-keep")
         halt = stop_button("own-stop")
         gr.HTML(
-            "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. Race "
-            "and Chat then guess from it too, for you alone; it is deleted when you leave.</p>",
+            "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. Race, "
+            "Chat and Compare then guess from it too, for you alone; it is deleted when you leave.</p>",
             apply_default_css=False,
         )
     stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))

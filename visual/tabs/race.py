@@ -21,12 +21,12 @@ from visual.widgets import (
     PRIVATE,
     RUN,
     buttons,
-    fill,
     method_field,
     number_fields,
     prompt_box,
     refusal,
     relay,
+    starters,
     stop_button,
     visitor_of,
     wire,
@@ -107,8 +107,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
             tokens, temperature, seed = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
                 top_p = gr.Number(1, label="Top-p", elem_id="field-top_p", step=0.05)
-            with gr.Row(elem_classes="examples"):
-                starts = [gr.Button(each.name, elem_classes="example", size="sm", min_width=0) for each in EXAMPLES]
+            starters(prompt, EXAMPLES)
     fields = [prompt, method, tokens, temperature, seed, top_p]
     stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
 
@@ -121,8 +120,6 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     stage.download(download, memory, stage, queue=False, **PRIVATE)
     stage.clear(clear, memory, [stage, memory, prompt, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
     page.load(link, None, fields, queue=False, **PRIVATE)
-    for button, each in zip(starts, EXAMPLES, strict=True):
-        button.click(None, None, prompt, js=fill(each.prompt))
 
 
 def facts(engine: Engine, races: Path) -> Event:
