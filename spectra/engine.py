@@ -61,7 +61,7 @@ class Engine:
         problems = []
         for model in models or (EMBEDDED,):
             try:
-                engine = cls(_target(model), lend)
+                engine = cls(_target(model, lend), lend)
             except SpectraError as error:
                 problems.append(str(error).removeprefix("model: "))
                 continue
@@ -76,7 +76,7 @@ class Engine:
         if model not in self.models:
             raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
         if model != self.chosen:
-            self._adopt(_target(model))
+            self._adopt(_target(model, self._lend))
             self.chosen = model
             self.prepare()
 
@@ -240,7 +240,8 @@ def _runs(method: str, target: HuggingFaceTarget) -> bool:
     return True
 
 
-def _target(model: str) -> HuggingFaceTarget:
+def _target(model: str, lend: Lend | None) -> HuggingFaceTarget:
     from spectra.target.load import load_target
 
-    return load_target(None if model == EMBEDDED else model)
+    step = "eager" if lend else "auto"  # a lent GPU forgets what was recorded
+    return load_target(None if model == EMBEDDED else model, step=step)
