@@ -10,7 +10,7 @@ export function sample(lane, step, words, nodes) {
   const before = lane.text.slice(0, lane.starts[step]).split("\n").at(-1).trimStart();
   box.append(make("span", "", before.length > BEFORE ? `… ${before.slice(-BEFORE)}` : before));
   const chip = (token, look) => make("i", look, brief(words[token] ?? `#${token}`));
-  for (const node of nodes) box.append(chip(tree.tokens[node], `${path.includes(node) ? "yes" : "no"} ${tree.sources[node].split(",")[0]}`));
-  if (picks[path.length] !== undefined) box.append(chip(picks[path.length], "pick"));
+  for (const node of nodes) box.append(" ", chip(tree.tokens[node], `${path.includes(node) ? "yes" : "no"} ${tree.sources[node].split(",")[0]}`));
+  if (picks[path.length] !== undefined) box.append(" ", chip(picks[path.length], "pick"));
   return box;
 }

@@ -39,6 +39,8 @@ def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str
     page = visit(fake[1], width=390)
     labels = [page.locator(f"#field-{name} label").bounding_box() for name in ("max_new_tokens", "temperature", "seed")]
     assert len({label["y"] for label in labels}) == 1
+    words = page.locator("#ask .form [data-testid=block-info]:visible")
+    assert words.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1).length") == 0
     fill(page, max_new_tokens=99999)
     page.click("#go")
     error = page.wait_for_selector("#field-max_new_tokens .field-error")
