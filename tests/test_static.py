@@ -40,8 +40,11 @@ def both(target, cache, length, count, dice):
     return got, usual
 
 
-@pytest.mark.parametrize("attend", ["wide", "masked", "flash"])
-@pytest.mark.parametrize("family", FAMILIES)
+CASES = [*((family, "masked") for family in FAMILIES), ("llama-g3", "wide"), ("llama-g3", "flash"), ("gpt2", "wide"),
+         ("gpt2", "flash"), ("qwen2", "flash"), ("gemma3", "wide")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "attend"), CASES)
 def test_replays_equal_ordinary_steps(family, attend):
     static_attention.register()
     target = target_of(model_of(family), Plan(buckets=BUCKETS))
@@ -50,11 +53,11 @@ def test_replays_equal_ordinary_steps(family, attend):
     cache = steps.lend(target, 500, block=1, store=None)
     dice = random.Random(family)
     for length in LENGTHS:
-        for count in (1, 3, 17):
+        for count in (1, 17):
             got, usual = both(target, cache, length, count, dice)
             assert got.shape == usual.shape
             assert (got - usual).abs().max() < 1e-9 * usual.std()
-    assert capture.made == len(BUCKETS)
+    assert capture.made == 2
     assert bool(steps.flashed) == (attend == "flash")
     assert target.config._attn_implementation == "sdpa"
 

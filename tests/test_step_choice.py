@@ -25,7 +25,7 @@ from spectra.target.step_choice import choose_step, obstacle, recorded_plan, rec
 from spectra.target.steps import StaticSteps
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
-COUNTS = (1, 3, 16, 40)
+COUNTS = (1, 16, 40)
 
 
 @pytest.fixture
@@ -51,17 +51,16 @@ def eager(seconds=3.0, **plan):
     return Plan(cost=StepCost(((1, seconds),)), **plan)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
-def test_auto_is_the_fastest_that_agrees(family, timed):
-    for slow, expected in ((3.0, "flash"), (1.5, "flash"), (0.5, "eager")):
-        target = target_of(model_of(family), eager(slow))
+def test_auto_is_the_fastest_that_agrees(timed):
+    for slow, expected in ((3.0, "flash"), (0.5, "eager")):
+        target = target_of(model_of("gemma3"), eager(slow))
         choose_step(target, "auto", tried)
         assert target.plan.step == expected
         assert (target.steps is None) == (expected == "eager")
         assert not target.plan.note
     assert target.plan == eager(0.5)
     timed["flash"] = 2.5
-    target = target_of(model_of(family), eager())
+    target = target_of(model_of("gemma3"), eager())
     choose_step(target, "auto", tried)
     assert (target.plan.step, target.plan.buckets, target.steps.attend) == ("graphs", COUNTS, "masked")
     assert target.facts["step"] == "graphs"
@@ -135,7 +134,7 @@ def test_recorded_steps_are_exact(monkeypatch):
 
     def run(method):
         seen.clear()
-        steps = list(decode(target, PROMPT, method, sampling=Sampling(), limits=Limits(80)))
+        steps = list(decode(target, PROMPT, method, sampling=Sampling(), limits=Limits(62)))
         rows = [
             logits[row_of[node]]
             for step, (row_of, logits) in zip(steps, seen, strict=True)
@@ -151,11 +150,10 @@ def test_recorded_steps_are_exact(monkeypatch):
     tokens, plain = run("autoregressive")
     assert tokens == truth
     assert torch.equal(plain, ordinary)
-    for kind in ("branches", "chaos"):
-        drafter = Scripted(kind, truth, len(PROMPT), vocabulary=VOCABULARY)
-        tokens, rows = run(method_of([drafter], 30))
-        assert tokens == truth
-        assert torch.equal(rows, plain)
+    drafter = Scripted("chaos", truth, len(PROMPT), vocabulary=VOCABULARY)
+    tokens, rows = run(method_of([drafter], 30))
+    assert tokens == truth
+    assert torch.equal(rows, plain)
     assert not target.steps.broken
 
 

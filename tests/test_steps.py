@@ -43,12 +43,11 @@ def answer(target, method, count=30, prompt=PROMPT, sampling=None, **options):
 def test_the_tokens_are_those_of_plain_decoding(family, attend, recorded):
     model = model_of(family)
     target, capture = recorded(model, attend)
-    for sampling, kinds in ((Sampling(), ("branches", "chaos")), (Sampling(0.8, seed=3), ("almost",))):
-        truth, _ = plain(model, PROMPT, sampling, most=30)
-        assert answer(target, "autoregressive", sampling=sampling) == truth
-        for kind in kinds:
-            drafter = Scripted(kind, truth, len(PROMPT), vocabulary=VOCABULARY)
-            assert answer(target, method_of([drafter], 40), sampling=sampling) == truth
+    for sampling, kind in ((Sampling(), "branches"), (Sampling(0.8, seed=3), "chaos")):
+        truth, _ = plain(model, PROMPT, sampling, most=20)
+        assert answer(target, "autoregressive", 20, sampling=sampling) == truth
+        drafter = Scripted(kind, truth, len(PROMPT), vocabulary=VOCABULARY)
+        assert answer(target, method_of([drafter], 40), 20, sampling=sampling) == truth
     assert capture.made == len(BUCKETS)
     assert not target.steps.broken
 
@@ -107,18 +106,18 @@ def test_a_second_session_over_the_same_model_does_without(recorded):
 def test_a_changed_model_is_recorded_again(recorded):
     model = make("llama")
     target, capture = recorded(model)
-    before = answer(target, "autoregressive")
+    before = answer(target, "autoregressive", 12)
     with torch.no_grad():
         model.lm_head.weight.mul_(-1)  # in place: a recording reads the same memory
-    changed, _ = plain(model, PROMPT, Sampling(), most=30)
+    changed, _ = plain(model, PROMPT, Sampling(), most=12)
     assert changed != before
-    assert answer(target, "autoregressive") == changed
+    assert answer(target, "autoregressive", 12) == changed
     assert capture.made == 1
     model.lm_head.weight = torch.nn.Parameter(-model.lm_head.weight.detach().clone())
-    assert answer(target, "autoregressive") == before
+    assert answer(target, "autoregressive", 12) == before
     assert capture.made == 2
     model.double()
-    assert answer(target, "autoregressive") == plain(model, PROMPT, Sampling(), most=30)[0]
+    assert answer(target, "autoregressive", 12) == plain(model, PROMPT, Sampling(), most=12)[0]
     assert capture.made == 3
 
 
@@ -180,13 +179,12 @@ def test_the_least_recently_used_goes_first():
     assert kept.get("c", lambda: "made again") == "C"
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3"])
-def test_the_next_turn_starts_from_a_copy(family, recorded):
+def test_the_next_turn_starts_from_a_copy(recorded):
     """The cache stays where it is; what a conversation keeps is its own, whoever decodes in between."""
-    model = model_of(family)
+    model = model_of("llama")
     target, _ = recorded(model)
     prefix, prompt = Prefix(), list(PROMPT)
-    for turn in range(3):
+    for turn in range(2):
         tokens = answer(target, "spectra-paper-core", 12, prompt, prefix=prefix)
         assert tokens == plain(model, prompt, Sampling(), most=12)[0]
         assert prefix.reused == (0 if turn == 0 else len(prompt) - 5)
