@@ -60,7 +60,7 @@ def load_target(
 
     model: a hub id or a folder; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda", "cuda:1", ...;
     default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
-    "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (stock kernels) or
+    "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such promise) or
     "auto" (exact in 16 bits where it can be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and
     reads the context by a flash kernel; not exact) or "auto" (the fastest that agrees). device_map, options: handed to
     `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). datastores: folders of stores to
