@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from spectra.aside import aside
 from spectra.conversations import Conversations
 from spectra.datastore.language import Language
 from spectra.datastore.query import query
@@ -52,6 +53,7 @@ class Engine:
         self._adopt(target)
 
     @classmethod
+    @aside
     def load(cls, *models: str, lend: Lend | None = None) -> Engine:
         """Load the first of these models that can be reached and run a few steps, so that no visitor pays for them.
 
@@ -71,6 +73,7 @@ class Engine:
             return engine
         raise SpectraError("model", "; ".join(problems))
 
+    @aside
     def choose(self, model: str) -> None:
         """Put another of `models` in the place of this one. Raises SpectraError, and keeps this, if it cannot."""
         if model not in self.models:
@@ -106,9 +109,9 @@ class Engine:
     def warm_up(self, tokens: int = 8) -> None:
         """A few steps of plain decoding and of SPECTRA."""
         for method in ("autoregressive", "spectra"):
-            for _ in self.run([0] * 8, method, limits=Limits(tokens)):
-                pass
+            list(self.run([0] * 8, method, limits=Limits(tokens)))
 
+    @aside
     def measure(self, context: int) -> tuple[float, int]:
         """Measure plain decoding over a few tokens after `context` of them. Raises TargetBusyError while one runs."""
         context = max(8, context)

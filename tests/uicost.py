@@ -18,6 +18,7 @@ from browsing import ARGS, CHROMIUM, busy_ms, fill, finish, serve, start
 from fakes_engine import FakeEngine
 from playwright.sync_api import sync_playwright
 
+from spectra.aside import aside
 from visual.engine import Engine
 from visual.examples import EXAMPLES
 from visual.form import Request
@@ -28,6 +29,7 @@ SIZE = {"width": 1300, "height": 900}
 LANES = {"plain": "autoregressive", "method": "spectra"}
 
 
+@aside
 def alone(engine: Engine, prompt: str, tokens: int) -> dict[str, float]:
     """Seconds of each lane's steps, prefill included, with no page around."""
     request = Request(prompt, "spectra", tokens, 0, 7)
