@@ -85,7 +85,7 @@ class Datastore {
     const { rows, store } = message;
     const head = make("h2", "", `What “${store}” expects next`);
     const said = rows.length
-      ? "Likeliest first. The longer the end of your words that it has seen, the surer it is. · is a space, ↵ a line end."
+      ? "Likeliest first. A match is what came before in both texts: the longer, the surer. · is a space, ↵ a line end."
       : "It has not seen these words, nor any end of them.";
     const list = make("ol");
     for (const { text, chance, count: times, match } of rows) {
@@ -94,7 +94,7 @@ class Datastore {
       const fill = make("i");
       fill.style.width = `${100 * chance}%`;
       bar.append(fill);
-      row.append(bar, make("b", "", percent(chance)), make("code", "", visible(text)), make("small", "", `seen ${plural(times, "time")} after your last ${match === 1 ? "token" : plural(match, "token")}`));
+      row.append(bar, make("b", "", percent(chance)), make("code", "", visible(text)), make("small", "", `seen ${plural(times, "time")}, a match of ${plural(match, "token")}`));
       list.append(row);
     }
     this.answers.replaceChildren(head, make("p", "", said), list);

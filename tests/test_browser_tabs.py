@@ -280,7 +280,7 @@ def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, vis
     stage.locator(".answers li").first.wait_for()
     assert stage.locator(".answers code").all_inner_texts() == ["·self.balance", "<b>bold</b>↵"]
     assert stage.locator(".answers b").all_inner_texts() == ["62 %", "6 %"]
-    assert stage.locator(".answers small").first.inner_text() == "seen 41 times after your last 3 tokens"
+    assert stage.locator(".answers small").first.inner_text() == "seen 41 times, a match of 3 tokens"
     page.fill("#field-store-text textarea", "unknown")
     page.click("#store-go")
     stage.locator(".answers p:has-text('has not seen these words')").wait_for()
