@@ -25,7 +25,7 @@ class Aside(threading.Thread):
     def run(self) -> None:
         try:
             self._work()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
             self.error = error
 
 

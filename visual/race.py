@@ -19,7 +19,7 @@ from visual.figures import figures
 from visual.form import Request
 from visual.line import Line
 
-TICK = 0.1
+TICK = 0.15
 IDLE = 0.5
 LONGEST = 600.0
 
@@ -155,7 +155,7 @@ def _decode(engine: Talker, race: Race, lane: str, method: str) -> None:
 
 
 def stream(engine: Talker, race: Race, line: Line, longest: float = LONGEST) -> Iterator[Event | None]:
-    """Messages for the browser, ten a second at most; None keeps a silent run cancellable. Closing it stops the run.
+    """Messages for the browser, seven a second at most; None keeps a silent run cancellable. Closing it stops the run.
 
     longest: seconds after which a run is stopped, since others wait. Raises SpectraError when the line is full. The
     thread leaves it after its last step: nobody decodes beside it.
