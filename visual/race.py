@@ -1,6 +1,6 @@
 """One run of one or more lanes: each a method answering the same request, measured one after the other.
 
-A producer thread decodes; the page's generator reads what is done about ten times a second. Drawing is never inside a
+A producer thread decodes; the page's generator reads what is done some seven times a second. Drawing is never inside a
 measurement, and the thread ends after the step in hand once `stop` is set.
 """
 
