@@ -5,7 +5,7 @@ import torch
 
 
 def pytest_addoption(parser):
-    parser.addoption("--cases", type=int, default=500, help="random cases of the exactness test (default: 500)")
+    parser.addoption("--cases", type=int, default=150, help="random cases of the exactness test (default: 150)")
 
 
 @pytest.fixture(scope="session")
