@@ -7,6 +7,8 @@ attention, the same for every method.
 Does not handle batches, padding or logit soft-capping: unknown settings are refused.
 """
 
+from collections.abc import Mapping
+
 import torch
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -107,6 +109,28 @@ def scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor) -> torch.
     return torch.baddbmm(bias.expand(len(query), -1, -1), query, key.transpose(1, 2))[:, :count]
 
 
+def wide_heads(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float,
+    bias: torch.Tensor,
+    sums: torch.dtype = torch.float64,
+) -> torch.Tensor:
+    """`wide` over heads: query [heads, q, d], key and value [kv_heads, slots, d] -> [heads, q, d] in its dtype.
+
+    Scores in the dtype of `bias`.
+    """
+    flat = query.reshape(len(key), -1, query.shape[-1]).to(bias.dtype) * scaling
+    rows = wide(flat, key.to(bias.dtype), value, bias, sums)
+    return rows.view(*query.shape[:2], -1).to(query.dtype)
+
+
+def unknown(settings: Mapping[str, object]) -> str:
+    """A setting that would change the arithmetic and that our attention does not know, or ""."""
+    return next((name for name, value in settings.items() if name not in HARMLESS and value is not None), "")
+
+
 def exact_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -126,9 +150,8 @@ def exact_attention(
     """
     if spectra_plan is None:
         raise SpectraError("numerics", "this model does not pass the step plan to its attention; use numerics fast")
-    for name, setting in settings.items():
-        if name not in HARMLESS and setting is not None:
-            raise SpectraError("numerics", f"exact attention does not know this model's {name!r}; use numerics fast")
+    if odd := unknown(settings):
+        raise SpectraError("numerics", f"exact attention does not know this model's {odd!r}; use numerics fast")
     spectra_plan.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if spectra_plan.prefill:
@@ -139,12 +162,9 @@ def exact_attention(
         )
         return out.transpose(1, 2).contiguous(), None
     if spectra_plan.wide:
-        (heads, count, dim), kv_heads = query.shape[1:], key.shape[1]
-        work = torch.float64 if query.dtype == torch.float64 else torch.float32
-        bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work, heads // kv_heads)
-        flat = query.reshape(kv_heads, -1, dim).to(work) * scaling
-        rows = wide(flat, key[0].to(work), value[0], bias, spectra_plan.sums)
-        rows = rows.view(heads, count, dim).to(query.dtype)
+        work, group = torch.promote_types(query.dtype, torch.float32), query.shape[1] // key.shape[1]
+        bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work, group)
+        rows = wide_heads(query[0], key[0], value[0], scaling, bias, spectra_plan.sums)
     else:
         rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None

@@ -16,7 +16,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
-from spectra.target.attention import HARMLESS, wide
+from spectra.target.attention import unknown, wide_heads
 from spectra.target.flash import Context, flash_attention
 
 if TYPE_CHECKING:
@@ -45,13 +45,14 @@ def static_attention(
     """
     if spectra_plan is None:
         raise SpectraError("step", "this model does not pass the step to its attention; use eager")
-    for name, setting in settings.items():
-        if name not in HARMLESS and setting is not None:
-            raise SpectraError("step", f"recorded attention does not know this model's {name!r}; use eager")
+    if odd := unknown(settings):
+        raise SpectraError("step", f"recorded attention does not know this model's {odd!r}; use eager")
     spectra_plan.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if spectra_plan.attend == "wide":
-        rows = _wide(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
+        work, group = torch.promote_types(query.dtype, torch.float32), query.shape[1] // key.shape[1]
+        bias = spectra_plan.bias(sliding_window, work, group)
+        rows = wide_heads(query[0], key[0], value[0], scaling, bias)
     else:
         free = spectra_plan.attend == "flash" and sliding_window is None
         context = spectra_plan.context(query, value) if free else None
@@ -62,17 +63,6 @@ def static_attention(
             own = spectra_plan.own(key[0], value[0], query.shape[1] // key.shape[1])
             rows = flash_attention(query[0], key[0], value[0], scaling, context, own)
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
-
-
-def _wide(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, told: StaticPass
-) -> torch.Tensor:
-    """query [heads, q, d], key and value [kv_heads, span, d] -> [heads, q, d]: the arithmetic of the eager step."""
-    (heads, count, dim), kv_heads = query.shape, len(key)
-    work = torch.promote_types(query.dtype, torch.float32)
-    flat = query.reshape(kv_heads, -1, dim).to(work) * scaling
-    bias = told.bias(window, work, heads // kv_heads)
-    return wide(flat, key.to(work), value, bias).view(heads, count, -1).to(query.dtype)
 
 
 def _masked(
