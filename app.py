@@ -11,7 +11,7 @@ from spectra.engine import EMBEDDED, Engine
 from spectra.errors import SpectraError
 from visual.endpoint import Endpoint
 from visual.page import build_page
-from visual.serve import launch_options
+from visual.serve import launch_options, queued
 
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no package with the embedded one
 WAITING = 16
@@ -55,7 +55,7 @@ def main() -> None:
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
-    page = build_page(engine, endpoint, waiting=WAITING).queue(max_size=8 * WAITING)
+    page = queued(build_page(engine, endpoint, waiting=WAITING), 8 * WAITING)
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
 
 

@@ -40,9 +40,9 @@ def browser() -> Iterator[Any]:
 
 def serve(engine: Engine, **options: Any) -> tuple[Any, str]:
     from visual.page import build_page
-    from visual.serve import launch_options
+    from visual.serve import launch_options, queued
 
-    page = build_page(engine, **options).queue(max_size=64)
+    page = queued(build_page(engine, **options), 64)
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     return page, url
 

@@ -4,12 +4,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import gradio as gr
 import pytest
 from fakes_engine import FakeEngine
 from gradio_client import Client
 
 from visual.page import build_page
-from visual.serve import launch_options
+from visual.serve import launch_options, queued
 
 KEYS = {"lane", "text", "tokens", "tokens_per_second", "done"}
 
@@ -17,10 +18,16 @@ KEYS = {"lane", "text", "tokens", "tokens_per_second", "done"}
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[FakeEngine, str]]:
     engine = FakeEngine(pace=0.003)
-    page = build_page(engine, waiting=12).queue(max_size=64)
+    page = queued(build_page(engine, waiting=12), 64)
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     yield engine, url
     page.close()
+
+
+def test_the_line_of_requests_looks_for_work_less_often_than_gradios_own() -> None:
+    own, ours = (vars(page._queue) for page in (gr.Blocks().queue(), queued(gr.Blocks(), 4)))
+    for pause in ("sleep_when_free", "progress_update_sleep_when_free"):
+        assert own[pause] < ours[pause] < 0.1
 
 
 def ask(url: str, prompt: str, tokens: int, **more: Any) -> list[dict[str, Any]]:

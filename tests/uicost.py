@@ -53,24 +53,28 @@ def behind(url: str, prompt: str, tokens: int) -> dict[str, float]:
 def consume(url: str, prompt: str, tokens: int) -> dict[str, float]:
     from gradio_client import Client
 
-    last = {}
-    for event in Client(url, verbose=False).submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare"):
-        last[event["lane"]] = event
+    job = Client(url, verbose=False).submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare")
+    job.result()  # going through the job instead asks it a thousand times a second
+    last = {event["lane"]: event for event in job.outputs()}
     assert all(event["done"] for event in last.values()) and len(last) == len(LANES)
     return {lane: event["tokens"] / event["tokens_per_second"] for lane, event in last.items()}
 
 
 def cost(engine: Engine, url: str, prompt: str, tokens: int, rounds: int) -> dict[str, Any]:
-    """Percent by which a race's steps take longer behind the page, medians over the rounds; one round warms up."""
-    found: dict[str, list[float]] = {}
+    """Percent by which a race's steps take longer behind the page: the median over rounds of a round's own two races,
+    whose order changes from round to round so that a machine that slows down favours neither. One round warms up.
+    """
+    ways = {"alone": lambda: alone(engine, prompt, tokens), "behind": lambda: behind(url, prompt, tokens)}
+    found: list[dict[str, dict[str, float]]] = []
     for number in range(rounds + 1):
-        for name, seconds in (("alone", alone(engine, prompt, tokens)), ("behind", behind(url, prompt, tokens))):
-            if number:
-                for lane, value in (*seconds.items(), ("race", sum(seconds.values()))):
-                    found.setdefault(f"{lane}_{name}", []).append(value)
-    middle = {name: median(values) for name, values in found.items()}
-    percent = {lane: 100 * (middle[f"{lane}_behind"] / middle[f"{lane}_alone"] - 1) for lane in (*LANES, "race")}
-    return {"seconds": middle, "percent": percent, "spread": {n: max(v) / min(v) - 1 for n, v in found.items()}}
+        order = list(ways)[:: 1 if number % 2 else -1]
+        found.append({name: ways[name]() for name in order})
+    rows = [{name: {**lanes, "race": sum(lanes.values())} for name, lanes in row.items()} for row in found[1:]]
+    percent = {
+        lane: [100 * (row["behind"][lane] / row["alone"][lane] - 1) for row in rows] for lane in (*LANES, "race")
+    }
+    seconds = {f"{lane}_{way}": median(row[way][lane] for row in rows) for lane in percent for way in ways}
+    return {"seconds": seconds, "percent": {lane: median(each) for lane, each in percent.items()}, "rounds": percent}
 
 
 def opening(chromium: Any, url: str, rounds: int) -> list[float]:

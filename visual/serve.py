@@ -12,6 +12,8 @@ from starlette.staticfiles import StaticFiles
 from visual import palette
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+LOOK = 0.03
+"""Seconds between two looks for a waiting request."""
 
 
 class Served(StaticFiles):
@@ -21,6 +23,16 @@ class Served(StaticFiles):
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "no-cache"
         return response
+
+
+def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
+    """The page with its line of requests, max_size long, which looks for work every 30 ms.
+
+    Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on.
+    """
+    page.queue(max_size=max_size)
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = LOOK
+    return page
 
 
 def launch_options() -> dict[str, Any]:
