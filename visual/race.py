@@ -104,14 +104,15 @@ class Race:
     def running(self) -> bool:
         return self.state == "running"
 
-    def halt(self, wait: float = 2.0) -> None:
-        """Ask the decoding thread to end and read what it still had; one that waits in line leaves it."""
+    def halt(self, wait: float = 2.0) -> Event | None:
+        """Ask the decoding thread to end and return what it still had; one that waits in line leaves it."""
         self.stop.set()
         if self.thread is not None:
             self.thread.join(wait)
-        self.drain()
+        last = self.drain()
         if self.state in ("waiting", "running"):
             self.state = "stopped"
+        return last
 
 
 def words(traces: Mapping[str, Trace]) -> dict[int, str]:
@@ -155,7 +156,8 @@ def _decode(engine: Talker, race: Race, lane: str, method: str) -> None:
 
 
 def stream(engine: Talker, race: Race, line: Line, longest: float = LONGEST) -> Iterator[Event | None]:
-    """Messages for the browser, seven a second at most; None keeps a silent run cancellable. Closing it stops the run.
+    """Messages for the browser, seven a second at most; None keeps a silent run cancellable. Closing it stops the run;
+    `race.stop` ends it with what was decoded.
 
     longest: seconds after which a run is stopped, since others wait. Raises SpectraError when the line is full. The
     thread leaves it after its last step: nobody decodes beside it.
@@ -181,11 +183,11 @@ def stream(engine: Talker, race: Race, line: Line, longest: float = LONGEST) -> 
         yield race.begin()
         quiet = begun = time.monotonic()
         while race.running:
-            time.sleep(TICK)
-            if time.monotonic() - begun > longest and not race.stop.is_set():
-                race.stop.set()
+            stopped = race.stop.wait(TICK)
+            if time.monotonic() - begun > longest and not stopped:
+                stopped = True
                 race.problem = {"field": "", "text": f"Stopped after {longest:g} seconds; ask for fewer tokens."}
-            news = race.drain()
+            news = race.halt() if stopped else race.drain()
             if news or time.monotonic() - quiet > IDLE:
                 quiet = time.monotonic()
                 yield news

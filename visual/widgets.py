@@ -49,6 +49,12 @@ def relay(engine: Engine, race: Race, line: Line) -> Iterator[Any]:
         yield refusal(error)
 
 
+def stop(race: Race | None) -> None:
+    """What a Stop button does: the run tells its own end, so that its handler is over when Start is to be had again."""
+    if race is not None:
+        race.stop.set()
+
+
 def visitor_of(request: gr.Request) -> str:
     """A name for one open page, drawn by it at random; what is kept for a visitor is kept under it."""
     return str(request.session_hash or "")

@@ -24,6 +24,7 @@ from visual.widgets import (
     number_fields,
     refusal,
     starters,
+    stop,
     stop_button,
     visitor_of,
     wire,
@@ -61,11 +62,8 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
             more["readout"] = readout(race.traces["method"], engine.plain)
         return send({**message, **more})
 
-    def stop(talk: Conversation | None) -> Update:
-        if talk is None or talk.running is None:
-            return gr.skip(), *buttons(running=False)
-        talk.running.halt()
-        return with_turn(talk.running.snapshot(), talk), *buttons(running=False)
+    def halt(talk: Conversation | None) -> None:
+        stop(talk.running if talk else None)
 
     def resync(talk: Conversation | None) -> Any:
         return with_turn(talk.running.snapshot(), talk) if talk and talk.running else gr.skip()
@@ -132,7 +130,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
                 scale=1,
             )
             go = gr.Button("Send", elem_id="chat-go", elem_classes="go", scale=0, min_width=96)
-            halt = stop_button("chat-stop")
+            end = stop_button("chat-stop")
         with gr.Row(elem_classes="ask-settings"):
             method = method_field(engine, "chat-")
             numbers = number_fields("chat-")
@@ -148,15 +146,15 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
         [go.click, prompt.submit],
         say,
         [memory, warm, prompt, method, *numbers],
-        [stage, memory, prompt, go, halt],
+        [stage, memory, prompt, go, end],
         **RUN,
     )
-    raced = stage.race(race_turn, memory, [stage, go, halt], **RUN)
+    raced = stage.race(race_turn, memory, [stage, go, end], **RUN)
     renewed = stage.renew(renew, memory, stage, **RUN)
-    halt.click(stop, memory, [stage, go, halt], cancels=[said, raced], queue=False, **PRIVATE)
+    end.click(halt, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.back(take_back, memory, [stage, memory, prompt], queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory, go, halt], cancels=[said, raced, renewed], queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory, go, end], cancels=[said, raced, renewed], queue=False, **PRIVATE)
 
 
 def again(turn: Race) -> Race:

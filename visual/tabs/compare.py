@@ -22,6 +22,7 @@ from visual.widgets import (
     prompt_box,
     refusal,
     starters,
+    stop,
     stop_button,
     visitor_of,
     wire,
@@ -52,12 +53,6 @@ def build_compare(engine: Engine, line: Line) -> None:
         except SpectraError as error:
             yield refusal(error), gr.skip(), *buttons(running=False)
 
-    def stop(race: Race | None) -> Update:
-        if race is None:
-            return gr.skip(), *buttons(running=False)
-        race.halt()
-        return send(with_rows(race.snapshot(), race)), *buttons(running=False)
-
     def resync(race: Race | None) -> Any:
         return send(with_rows(race.snapshot(), race)) if race else gr.skip()
 
@@ -87,8 +82,8 @@ def build_compare(engine: Engine, line: Line) -> None:
     }
     stage = wire("compare", facts, ("resync", "download"))
 
-    running = gr.on([go.click, prompt.submit], start, [prompt, *methods, *numbers], [stage, memory, go, halt], **RUN)
-    halt.click(stop, memory, [stage, go, halt], cancels=[running], queue=False, **PRIVATE)
+    gr.on([go.click, prompt.submit], start, [prompt, *methods, *numbers], [stage, memory, go, halt], **RUN)
+    halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
 

@@ -27,6 +27,7 @@ from visual.widgets import (
     refusal,
     relay,
     starters,
+    stop,
     stop_button,
     visitor_of,
     wire,
@@ -55,12 +56,6 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     def again(race: Race | None) -> Iterator[Update]:
         if race is not None and race.state not in ("waiting", "running"):
             yield from run(Race.against_plain(race.request))
-
-    def stop(race: Race | None) -> Update:
-        if race is None:
-            return gr.skip(), *buttons(running=False)
-        race.halt()
-        return send(race.snapshot()), *buttons(running=False)
 
     def resync(race: Race | None) -> Any:
         return send(race.snapshot()) if race else gr.skip()
@@ -115,7 +110,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     running = gr.on([go.click, prompt.submit], start, fields, outputs, **RUN)
     repeated = stage.again(again, memory, outputs, **RUN)
     model.input(switch, model, [stage, model], **RUN)
-    halt.click(stop, memory, [stage, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
+    halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
     stage.clear(clear, memory, [stage, memory, prompt, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
