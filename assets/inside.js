@@ -113,8 +113,10 @@ export class Inside {
     const leaf = path.at(-1) ?? 0;
     const followed = tree.parents.some((parent, node) => parent === leaf && node > 0 && !pool.has(node));
     const reasons = [];
+    const known = Object.entries(facts.held ?? {}).filter(([source]) => this.names.has(source));
+    if (known.length) reasons.push(`N-grams known by then: ${list(known.map(([source, size]) => `${this.names.get(source).toLowerCase()} ${count(size)}`))}.`);
     if (!guesses.length) reasons.push("Nothing was known that might follow here, so this was a plain step.");
-    else reasons.push(`${sentence(list(names))} offered ${plural(guesses.length, "token")}, merged into one tree.`);
+    else reasons.push(`${sentence(list(names))} offered ${plural(guesses.length, "token")}, merged into one tree${left(facts, guesses)}.`);
     reasons.push(`One forward pass scored ${guesses.length ? "all of them" : "the last token"}, ${milliseconds(facts.seconds)} for the whole step.`);
     if (path.length) reasons.push(`From the left, the model picked its own next token at each node; ${path.length === 1 ? "one pick was" : `${count(path.length)} picks were`} in the tree, so the walk went on.`);
     if (bonus !== undefined && guesses.length)
@@ -126,6 +128,9 @@ export class Inside {
     at("reasons").replaceChildren(...reasons.map((text) => make("li", "", text)));
   }
 }
+
+// The budget: guesses that were known and not worth a place in the pass.
+const left = ({ offered }, guesses) => (offered > guesses.length ? `; ${count(offered - guesses.length)} less likely to pay were left out` : "");
 
 const width = (each) => 18 + 7.3 * brief(each.text).length + (each.chance !== null ? 34 : 0);
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spectra.drafters.protocol import Outcome
+from spectra.drafters.protocol import Holder, Outcome
 from spectra.guess import Source
 from spectra.methods import make_method
 from spectra.preset import Method
@@ -44,6 +44,7 @@ def decode(
     session = target.start(prompt, limits.max_new_tokens, method.most + 1, sampling, top=method.top, **session_options)
     try:
         tokens, produced, index, finish = list(prompt), 0, 0, ""
+        holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
         clock = _Clock()
         for drafter in method.drafters:
             drafter.begin(prompt)
@@ -52,6 +53,7 @@ def decode(
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
             grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
+            held = {source.value: size for holder in holders for source, size in holder.held().items()}
             tree = method.budget.choose(grown)
             if not target.trees:
                 tree = tree.chain()
@@ -85,6 +87,8 @@ def decode(
                 prefill_seconds=0.0 if produced else session.prefill_seconds,
                 parts=parts,
                 finish=finish,
+                held=held,
+                offered=sum(grown.eligible) - 1,
             )
             produced += len(emitted)
             index += 1

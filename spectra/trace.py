@@ -69,7 +69,9 @@ class StepTrace:
     path: accepted nodes of `tree`, one for each guessed token in `tokens`. picks: the target's own token at each node
     of the walk, the root first. seconds: wall time of the whole step, the prefill of the first one excluded.
     prefill_seconds: only on the first step. parts: seconds by part (draft, forward, verify, keep).
-    finish: why the answer ended here ("eos", "length", "criteria"), else "".
+    finish: why the answer ended here ("eos", "length", "criteria"), else "". held: n-grams that a source had learned
+    before this step, for those that tell. offered: guessed tokens that the drafters had, those that the budget left out
+    of the tree included (None in old files).
     """
 
     index: int
@@ -82,6 +84,8 @@ class StepTrace:
     prefill_seconds: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict)
     finish: str = ""
+    held: Mapping[str, int] = field(default_factory=dict)
+    offered: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -105,6 +109,8 @@ class StepTrace:
             prefill_seconds=float(data["prefill_seconds"]),
             parts={str(k): float(v) for k, v in data["parts"].items()},
             finish=str(data["finish"]),
+            held={Source(k).value: int(v) for k, v in data.get("held", {}).items()},
+            offered=None if data.get("offered") is None else int(data["offered"]),
         )
 
 

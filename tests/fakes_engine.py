@@ -125,6 +125,8 @@ class FakeAnswer:
             seconds=0.031 if self.guesses else 0.024,
             prefill_seconds=0.0 if done else 0.18,
             finish="length" if done + len(new) >= self.limit else "",
+            held={"forward": 1000 + done, "backward": 2000 + done} if self.guesses else {},
+            offered=sum(tree.eligible) + 2,
         )
 
     def _grow(self, tree: TokenTree, ids: list[int], dice: random.Random) -> None:

@@ -187,6 +187,10 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     pool = sum(not eligible for eligible in steps[chosen].tree.eligible)
     rejected = len(steps[chosen].tree) - 1 - len(steps[chosen].path) - pool
     assert page.locator("[data-id=tree] .node.no").count() == rejected
+    held = steps[chosen].held
+    reasons = page.locator("[data-id=reasons]").inner_text()
+    assert f"forward dictionary {held['forward']:,} and backward dictionary {held['backward']:,}." in reasons
+    assert "; 2 less likely to pay were left out." in reasons  # the script offers two more than it guesses
     span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
     assert "chosen" in span.get_attribute("class")
     page.wait_for_selector("[data-id=plot-gain] .band")

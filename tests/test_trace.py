@@ -10,6 +10,7 @@ from tiny import COST, VOCABULARY, model_of, target_of
 
 from spectra import Limits, Sampling, decode
 from spectra.errors import SpectraError
+from spectra.methods import make_method
 from spectra.trace import StepTrace, Trace, TreeTrace, check_writable, write_text
 
 
@@ -57,6 +58,39 @@ def test_steps_are_consistent():
             assert set(step.parts) == {"draft", "forward", "verify", "keep"}
 
 
+def forward(core):
+    return sum(map(len, core.forward.lists.values()))
+
+
+SIZES = {
+    "spectra-core": lambda core: {"forward": forward(core), "backward": len(core.backward.entries)},
+    "spectra-paper-core-no-backward": lambda core: {"forward": forward(core)},
+    "anpd": lambda anpd: {"ngram": len(anpd._best)},
+    "lookahead": lambda lookahead: {"ngram": sum(map(len, lookahead.pool.lists.values()))},
+    "prompt-lookup": lambda lookup: {},
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_step_tells_how_many_ngrams_it_was_drafted_from(name):
+    """Asked of the drafter after the step before."""
+    target = target_of(model_of("llama"))
+    method = make_method(name, target, sampling=Sampling())
+    expected = []
+    for step in decode(target, [3, 1, 4, 1, 5, 3, 1, 4], method, limits=Limits(30)):
+        assert not expected or step.held == expected[-1]
+        assert step.offered >= sum(step.tree.eligible) - 1
+        expected.append(SIZES[name](method.drafters[0]))
+    assert len(expected) > 2
+
+
+def test_a_file_from_before_steps_told_it_is_read():
+    data = recorded().to_dict()
+    for step in data["steps"]:
+        del step["held"], step["offered"]
+    assert all((step.held, step.offered) == ({}, None) for step in Trace.from_dict(data).steps)
+
+
 def broken():
     """(what is wrong, text of the file)."""
     good = recorded().to_dict()
@@ -80,6 +114,8 @@ def broken():
         "index": "x",
         "seconds": None,
         "parts": 3,
+        "held": {"magic": 1},
+        "offered": "x",
         "tree": {},
     }
     for key, value in changes.items():

@@ -31,6 +31,10 @@ def step_event(step: StepTrace, pieces: Pieces) -> Event:
         event["tree"] = tree_event(step.tree, step.path)
     if step.path:
         event["path"] = step.path
+    if step.held:
+        event["held"] = dict(step.held)
+    if step.offered is not None:
+        event["offered"] = step.offered
     if step.finish:
         event["finish"] = step.finish
     return event

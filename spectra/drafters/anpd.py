@@ -3,7 +3,7 @@
 Adaptive: the counts grow with each accepted token. Does not guess more than one continuation.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
@@ -38,6 +38,10 @@ class Anpd:
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         self._learn(tokens, len(outcome.emitted))
+
+    def held(self) -> Mapping[Source, int]:
+        """Contexts of known continuation."""
+        return {Source.NGRAM: len(self._best)}
 
     def _learn(self, tokens: Sequence[int], new: int) -> None:
         """Count the n-grams that end in the last `new` tokens."""

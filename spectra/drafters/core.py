@@ -4,7 +4,7 @@ Every place where the paper leaves a choice is a setting; `CoreSettings()` is th
 """
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectra.drafters.ngrams import BackwardDictionary, ForwardDictionary
@@ -115,6 +115,12 @@ class SpectraCore:
             self._harvest(tokens[: len(tokens) - len(outcome.emitted)], outcome)
         if self.settings.text:
             self._learn_text(tokens, len(outcome.emitted))
+
+    def held(self) -> Mapping[Source, int]:
+        """N-grams of each dictionary that guesses."""
+        forward = {Source.FORWARD: self.forward.size} if self.settings.forward else {}
+        backward = {Source.BACKWARD: len(self.backward.entries)} if self.settings.backward else {}
+        return {**forward, **backward}
 
     def _grow_backward(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         """u: append what followed the longest known suffix of x + u, up to the first miss (paper 4.1)."""

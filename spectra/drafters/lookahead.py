@@ -4,7 +4,7 @@ The window's columns stand for the next positions of the text; each forward pass
 """
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spectra.drafters.ngrams import ForwardDictionary
 from spectra.drafters.protocol import Outcome
@@ -60,6 +60,10 @@ class Lookahead:
             self.rows = [first[1:], *rest]
         else:
             self.rows = [row[1:] for row in [*self.rows, new]]
+
+    def held(self) -> Mapping[Source, int]:
+        """N-grams of its pool."""
+        return {Source.NGRAM: self.pool.size}
 
     def _grow_window(self, tree: TokenTree) -> list[int]:
         """Add the rows; returns the tickets of the columns' next levels."""

@@ -10,15 +10,19 @@ class ForwardDictionary:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.lists: dict[int, OrderedDict[tuple[int, ...], None]] = {}
+        self.size = 0
+        """Continuations of all tokens together."""
 
     def put(self, token: int, continuation: Sequence[int]) -> None:
         """Insert, or move to the front."""
         kept = self.lists.setdefault(token, OrderedDict())
         key = tuple(continuation)
+        self.size -= len(kept)
         kept[key] = None
         kept.move_to_end(key)
         if len(kept) > self.capacity:
             kept.popitem(last=False)
+        self.size += len(kept)
 
     def get(self, token: int) -> list[tuple[int, ...]]:
         """Continuations, newest first."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from spectra.guess import Source
 from spectra.tree import TokenTree
 
 
@@ -36,3 +37,10 @@ class Drafter(Protocol):
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """Learn from a step. tokens: all committed ones, this step's included."""
         ...
+
+
+@runtime_checkable
+class Holder(Protocol):
+    """A drafter that tells how many n-grams it has learned, by the source that guesses from them."""
+
+    def held(self) -> Mapping[Source, int]: ...
