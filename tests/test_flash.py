@@ -10,8 +10,8 @@ import torch
 from drafting import random_tree
 from recording import PlainFlash
 
-from spectra.target import flash
-from spectra.target.flash import Builtin, Installed, context_kernel, flash_attention
+from spectra.target.recorded import flash
+from spectra.target.recorded.flash import Builtin, Installed, context_kernel, flash_attention
 
 SCALING = 0.21
 LENGTH = torch.tensor([9])

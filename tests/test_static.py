@@ -9,11 +9,11 @@ from recording import Counting, PlainFlash, record
 from tiny import FAMILIES, VOCABULARY, model_of, target_of
 
 from spectra.errors import SpectraError
-from spectra.target import static_attention
 from spectra.target.lanes import slot_mask
 from spectra.target.plan import Plan
-from spectra.target.static import Buffers, StaticPass
-from spectra.target.steps import StaticSteps
+from spectra.target.recorded import static_attention
+from spectra.target.recorded.static import Buffers, StaticPass
+from spectra.target.recorded.steps import StaticSteps
 
 BUCKETS = (1, 4, 20)
 LENGTHS = (7, 0, 40, 460)

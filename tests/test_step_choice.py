@@ -15,14 +15,14 @@ from spectra import Limits, Sampling, decode, load_target
 from spectra.cli import main
 from spectra.errors import SpectraError
 from spectra.sampling import Chooser
-from spectra.target import static_attention, step_choice
-from spectra.target.graphs import CudaCapture
 from spectra.target.load import wrap_model
 from spectra.target.plan import Plan
 from spectra.target.preflight import measure_exact
 from spectra.target.protocol import StepCost
-from spectra.target.step_choice import choose_step, obstacle, recorded_plan, recorded_steps
-from spectra.target.steps import StaticSteps
+from spectra.target.recorded import choice, static_attention
+from spectra.target.recorded.choice import choose_step, obstacle, recorded_plan, recorded_steps
+from spectra.target.recorded.graphs import CudaCapture
+from spectra.target.recorded.steps import StaticSteps
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
 COUNTS = (1, 16, 40)
@@ -37,8 +37,8 @@ def timed(monkeypatch):
     def cost(target):
         return StepCost(((1, seconds[target.steps.attend]),))
 
-    monkeypatch.setattr(step_choice, "measure_cost", cost)
-    monkeypatch.setattr(step_choice, "LADDER", COUNTS)
+    monkeypatch.setattr(choice, "measure_cost", cost)
+    monkeypatch.setattr(choice, "LADDER", COUNTS)
     return seconds
 
 
@@ -203,9 +203,9 @@ def test_a_cpu_has_eager_steps_and_says_why():
 
 
 def test_flash_and_exact_exclude_each_other(monkeypatch):
-    monkeypatch.setattr(step_choice, "obstacle", lambda target: "")
+    monkeypatch.setattr(choice, "obstacle", lambda target: "")
     with pytest.raises(SpectraError, match="not exact"):
-        step_choice.wanted_step(target_of(model_of("llama"), Plan(cost=COST)), "flash", "exact")
+        choice.wanted_step(target_of(model_of("llama"), Plan(cost=COST)), "flash", "exact")
 
 
 def test_the_command_line_names_the_step(capsys):

@@ -11,11 +11,11 @@ from tiny import VOCABULARY, make, model_of, target_of
 
 from spectra import Limits, Sampling, decode
 from spectra.errors import SpectraError
-from spectra.target import static_attention
-from spectra.target.graphs import Recent
 from spectra.target.plan import Plan
 from spectra.target.prefix import Prefix
-from spectra.target.steps import SPANS, StaticSteps
+from spectra.target.recorded import static_attention
+from spectra.target.recorded.graphs import Recent
+from spectra.target.recorded.steps import SPANS, StaticSteps
 
 BUCKETS = (1, 4, 16, 48)
 PROMPT = [5, 9, 33, 2, 17, 40, 21]

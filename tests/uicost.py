@@ -54,10 +54,12 @@ def consume(url: str, prompt: str, tokens: int) -> dict[str, float]:
     from gradio_client import Client
 
     job = Client(url, verbose=False).submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare")
+    begun = time.process_time()
     job.result()  # going through the job instead asks it a thousand times a second
     last = {event["lane"]: event for event in job.outputs()}
+    spent = time.process_time() - begun
     assert all(event["done"] for event in last.values()) and len(last) == len(LANES)
-    return {lane: event["tokens"] / event["tokens_per_second"] for lane, event in last.items()}
+    return {lane: event["tokens"] / event["tokens_per_second"] for lane, event in last.items()} | {"client": spent}
 
 
 def cost(engine: Engine, url: str, prompt: str, tokens: int, rounds: int) -> dict[str, Any]:
@@ -65,15 +67,20 @@ def cost(engine: Engine, url: str, prompt: str, tokens: int, rounds: int) -> dic
     whose order changes from round to round so that a machine that slows down favours neither. One round warms up.
     """
     ways = {"alone": lambda: alone(engine, prompt, tokens), "behind": lambda: behind(url, prompt, tokens)}
-    found: list[dict[str, dict[str, float]]] = []
+    rows: list[dict[str, dict[str, float]]] = []
     for number in range(rounds + 1):
-        order = list(ways)[:: 1 if number % 2 else -1]
-        found.append({name: ways[name]() for name in order})
-    rows = [{name: {**lanes, "race": sum(lanes.values())} for name, lanes in row.items()} for row in found[1:]]
+        row = {}
+        for way in list(ways)[:: 1 if number % 2 else -1]:
+            begun = time.process_time()
+            row[way] = {"client": 0.0, **ways[way](), "server": time.process_time() - begun}
+            row[way]["race"] = sum(row[way][lane] for lane in LANES)
+        rows += [row] if number else []
     percent = {
         lane: [100 * (row["behind"][lane] / row["alone"][lane] - 1) for row in rows] for lane in (*LANES, "race")
     }
     seconds = {f"{lane}_{way}": median(row[way][lane] for row in rows) for lane in percent for way in ways}
+    for side in ("server", "client"):
+        seconds[side] = median(row["behind"][side] - row["alone"][side] for row in rows)
     return {"seconds": seconds, "percent": {lane: median(each) for lane, each in percent.items()}, "rounds": percent}
 
 
@@ -123,7 +130,7 @@ def main() -> None:
     if chosen.consume:
         print(json.dumps(consume(chosen.consume, chosen.prompt, chosen.tokens)))
         return
-    engine: Any = FakeEngine() if chosen.model == "fake" else load(chosen.model)
+    engine: Any = FakeEngine(pace=0.02) if chosen.model == "fake" else load(chosen.model)
     served, url = serve(engine)
     result: dict[str, Any] = {"model": engine.model, "tokens": chosen.tokens, "rounds": chosen.rounds}
     result["cost"] = cost(engine, url, chosen.prompt, chosen.tokens, chosen.rounds)
@@ -133,10 +140,12 @@ def main() -> None:
         result["stream"] = longest_tasks(chromium, url, chosen.prompt, chosen.stream)
         chromium.close()
     served.close()
+    seconds = result["cost"]["seconds"]
     for lane, percent in result["cost"]["percent"].items():
-        seconds = result["cost"]["seconds"]
         print(f"{lane}: {seconds[f'{lane}_alone']:.3f} s alone, {seconds[f'{lane}_behind']:.3f} s behind the page, "
               f"{percent:+.1f} %")  # fmt: skip
+    if chosen.model == "fake":  # its clock is scripted, and it does no work that would blur the processor's
+        print("{server:.2f} s of processor in the server, {client:.2f} s in the client".format(**seconds))
     seen = result["opening_seconds"]
     print(f"opening race on the screen after {median(seen):.2f} s ({min(seen):.2f} to {max(seen):.2f})")
     print("{longest_wall_ms:.0f} ms longest task ({longest_busy_ms:.0f} ms of it busy)".format(**result["stream"]))

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import transformers
 
-from spectra.target.flash import flash_library
 from spectra.target.plan import Plan
+from spectra.target.recorded.flash import flash_library
 from spectra.trace import write_text
 
 

@@ -25,7 +25,7 @@ from spectra.target.protocol import Draft, StepCost
 from spectra.target.session import HuggingFaceSession
 
 if TYPE_CHECKING:
-    from spectra.target.steps import StaticSteps
+    from spectra.target.recorded.steps import StaticSteps
 
 WIDEST = 1025
 

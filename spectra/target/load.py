@@ -15,15 +15,16 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
-from spectra.target import attention, embedded, static_attention
+from spectra.target import attention, embedded
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.packed import Packing, pays
 from spectra.target.plan import Plan
 from spectra.target.preflight import measure_plan, refresh_cost
 from spectra.target.protocol import Draft
-from spectra.target.step_choice import STEPS, choose_step, cuda_steps, wanted_step
-from spectra.target.steps import StaticSteps
+from spectra.target.recorded import static_attention
+from spectra.target.recorded.choice import STEPS, choose_step, cuda_steps, wanted_step
+from spectra.target.recorded.steps import StaticSteps
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 NUMERICS = ("auto", "exact", "fast")

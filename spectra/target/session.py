@@ -19,7 +19,7 @@ from spectra.tree import ROOT, TokenTree
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
-    from spectra.target.steps import StaticSteps
+    from spectra.target.recorded.steps import StaticSteps
 
 PREFILL_ROWS = 512
 

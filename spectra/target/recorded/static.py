@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from spectra.errors import SpectraError
-from spectra.target import static_attention
 from spectra.target.cache import SlabCache
-from spectra.target.flash import Context, Own
-from spectra.target.static_cache import StaticCache
+from spectra.target.recorded import static_attention
+from spectra.target.recorded.flash import Context, Own
+from spectra.target.recorded.static_cache import StaticCache
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget

@@ -1,8 +1,8 @@
 """The attention of a recorded step: over a fixed span of slots, the length of the context read on the device.
 
 Three arithmetics: `wide` (exact numerics, see docs/numerics.md), `flash` (the context by a flash kernel, see
-`spectra.target.flash`), `masked` (stock scaled-dot-product attention under a mask). Where `flash` does not apply,
-in layers with a sliding window or where no kernel takes the shape, `masked` does. Refuses settings it does not know.
+flash.py), `masked` (stock scaled-dot-product attention under a mask). Where `flash` does not apply, in layers with a
+sliding window or where no kernel takes the shape, `masked` does. Refuses settings it does not know.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
 from spectra.target.attention import unknown, wide_heads
-from spectra.target.flash import Context, flash_attention
+from spectra.target.recorded.flash import Context, flash_attention
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
-    from spectra.target.static import StaticPass
+    from spectra.target.recorded.static import StaticPass
 
 NAME = "spectra_static"
 Kernels = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Context | None]

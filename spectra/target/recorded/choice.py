@@ -12,13 +12,13 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.target.fused import hooked
-from spectra.target.graphs import Capture, CudaCapture
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.kernels import LADDER, slots_agree
 from spectra.target.plan import Plan
 from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens
+from spectra.target.recorded.graphs import Capture, CudaCapture
+from spectra.target.recorded.steps import StaticSteps
 from spectra.target.session import HuggingFaceSession
-from spectra.target.steps import StaticSteps
 
 STEPS = ("auto", "eager", "graphs", "flash")
 GAP = 1.3  # every recorded row count is at least so much larger than the one before: a step is filled up to one

@@ -17,11 +17,11 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.target.cache import SlabCache
-from spectra.target.flash import context_kernel
 from spectra.target.fused import hooked
-from spectra.target.graphs import Capture, Recent, Replay
-from spectra.target.static import Buffers, StaticStep
-from spectra.target.static_attention import Kernels
+from spectra.target.recorded.flash import context_kernel
+from spectra.target.recorded.graphs import Capture, Recent, Replay
+from spectra.target.recorded.static import Buffers, StaticStep
+from spectra.target.recorded.static_attention import Kernels
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
