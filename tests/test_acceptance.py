@@ -11,10 +11,10 @@ from words import tokenizer
 
 from spectra import Limits, Sampling, decode
 from spectra.bench.__main__ import main
-from spectra.bench.acceptance_efficiency import expected_passes
-from spectra.bench.acceptance_masses import multistep, naive, spechub, transport, without_replacement
-from spectra.bench.acceptance_summary import summarise
-from spectra.bench.acceptance_witness import Witness, look
+from spectra.bench.acceptance.efficiency import expected_passes
+from spectra.bench.acceptance.masses import multistep, naive, spechub, transport, without_replacement
+from spectra.bench.acceptance.summary import summarise
+from spectra.bench.acceptance.witness import Witness, look
 from spectra.drafted import binary, chain, specinfer
 from spectra.expansion import levels, unbalanced
 from spectra.rules.multistep import MultiStep, WithoutReplacement

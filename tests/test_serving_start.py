@@ -12,9 +12,9 @@ import pytest
 from stores import build, rows, save_model, write_rows
 
 from spectra.bench.__main__ import main as bench
-from spectra.bench.client import Server
-from spectra.bench.serve import each, measure
-from spectra.bench.serving import markdown
+from spectra.bench.served.client import Server
+from spectra.bench.served.command import each, measure
+from spectra.bench.served.tables import markdown
 from spectra.bench.tasks import Prompt
 from spectra.serving.__main__ import environment, main
 from spectra.serving.settings import ServingSettings

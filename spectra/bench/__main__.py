@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectra.bench.acceptance import add_acceptance_arguments, run_acceptance
+from spectra.bench.acceptance.command import add_acceptance_arguments, run_acceptance
 from spectra.bench.costs import add_cost_argument
 from spectra.bench.exactness import run_exactness
 from spectra.bench.halves import run_halves
@@ -22,8 +22,8 @@ from spectra.bench.recordings import add_replay_arguments as replay_arguments
 from spectra.bench.recordings import run_record, run_replay
 from spectra.bench.rouge import run_rouge
 from spectra.bench.run import run_timing
-from spectra.bench.serve import add_serve_arguments, add_server_arguments, run_serve
-from spectra.bench.soak import add_soak_arguments, run_soak
+from spectra.bench.served.command import add_serve_arguments, add_server_arguments, run_serve
+from spectra.bench.served.soak import add_soak_arguments, run_soak
 from spectra.bench.sweep import RANGES, run_sweep
 from spectra.bench.toy import run_toy
 from spectra.bench.values import names

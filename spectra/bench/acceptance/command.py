@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spectra.bench.acceptance_summary import summarise
-from spectra.bench.acceptance_tables import markdown
-from spectra.bench.acceptance_witness import Witness
+from spectra.bench.acceptance.summary import summarise
+from spectra.bench.acceptance.tables import markdown
+from spectra.bench.acceptance.witness import Witness
 from spectra.bench.answer import turn_ids
 from spectra.bench.progress import Progress
 from spectra.bench.rows import Rows, claim

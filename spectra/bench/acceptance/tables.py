@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spectra.bench.acceptance_summary import DEPTHS, UNBALANCED, WIDTHS
+from spectra.bench.acceptance.summary import DEPTHS, UNBALANCED, WIDTHS
 
 NAMES = {
     "rrs": "RRS", "rrsw": "RRSw", "spechub": "SpecHub", "mss": "multi-step", "naive": "naive",

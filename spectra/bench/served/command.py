@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spectra.bench.client import Reply, Server
 from spectra.bench.rows import Rows, claim
-from spectra.bench.server import Running, default_python
-from spectra.bench.serving import markdown
+from spectra.bench.served.client import Reply, Server
+from spectra.bench.served.server import Running, default_python
+from spectra.bench.served.tables import markdown
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import names
 from spectra.cli import number

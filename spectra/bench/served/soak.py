@@ -5,9 +5,9 @@ import asyncio
 import random
 from pathlib import Path
 
-from spectra.bench.client import Server
-from spectra.bench.serve import server_flags
-from spectra.bench.server import Running
+from spectra.bench.served.client import Server
+from spectra.bench.served.command import server_flags
+from spectra.bench.served.server import Running
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import names
 from spectra.cli import number

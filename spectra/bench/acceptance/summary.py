@@ -1,11 +1,11 @@
-"""What rows of `bench acceptance` come to, by temperature: plain numbers, which `acceptance_tables.py` shows."""
+"""What rows of `bench acceptance` come to, by temperature: plain numbers, which `tables.py` shows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import mean
 from typing import Any
 
-from spectra.bench.acceptance_efficiency import expected_passes
+from spectra.bench.acceptance.efficiency import expected_passes
 from spectra.expansion import Shape, levels, unbalanced
 
 DEPTHS = range(1, 6)

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from spectra.bench.client import Server
+from spectra.bench.served.client import Server
 from spectra.errors import SpectraError
 from spectra.settings import check_number
 
 READY = 600.0
 STOP = 20.0
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Running:

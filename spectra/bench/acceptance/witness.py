@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spectra.bench.acceptance_masses import multistep, naive, spechub, transport, without_replacement
+from spectra.bench.acceptance.masses import multistep, naive, spechub, transport, without_replacement
 from spectra.budget import FixedBudget
 from spectra.drafters.protocol import Outcome
 from spectra.preset import Method, by_picks
