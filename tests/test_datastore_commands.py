@@ -248,7 +248,9 @@ def test_a_recipe_is_a_build_from_the_hub(run, model, tmp_path, monkeypatch):
     data = [{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": words(30, i)}]}
             for i in range(6)]  # fmt: skip
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=lambda *_, **__: iter(data)))
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: types.SimpleNamespace(sha="abc"))
+    monkeypatch.setattr(
+        "huggingface_hub.HfApi.dataset_info", lambda *_, **__: types.SimpleNamespace(sha="abc", siblings=None)
+    )
     fixed = ("--model", model, "--dtype", "fp32", "--device", "cpu", "--window", "64")
     assert run("recipe", "ultrachat", "--out", tmp_path / "chat", *fixed)[0] == 0
     card = read_card(tmp_path / "chat")

@@ -196,7 +196,8 @@ def test_a_hub_data_set_is_streamed_at_one_revision(monkeypatch):
         return iter(ROWS)
 
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: types.SimpleNamespace(sha="abc"))
+    info = types.SimpleNamespace(sha="abc", siblings=[types.SimpleNamespace(rfilename="data/name.py")])
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: info)
     assert texts("hf:owner/name:half:data/python", where={"source": ["a"]}) == TEXTS[::2]
     options = {"data_dir": "data/python", "split": "half", "streaming": True, "revision": "abc"}
     assert asked == [("owner/name", options)]
@@ -204,6 +205,26 @@ def test_a_hub_data_set_is_streamed_at_one_revision(monkeypatch):
     assert asked[1] == ("owner/name", {"name": "main", "split": "test", "streaming": True, "revision": "abc"})
     assert Corpus(["hf:owner/name"]).facts() == [{"name": "hf:owner/name", "revision": "abc"}]
     assert all(place.startswith("hf:") for place in hub.RECIPES.values())
+
+
+def test_a_data_set_that_is_a_script_is_read_from_the_hubs_conversion(monkeypatch):
+    asked = []
+
+    def load_dataset(path, **options):
+        asked.append(options)
+        return iter(ROWS)
+
+    def dataset_info(self, name, revision="main", timeout=None):
+        files = [types.SimpleNamespace(rfilename=f"{name.split('/')[-1]}.py")]
+        return types.SimpleNamespace(sha=f"commit of {revision}", siblings=files)
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
+    converted = "refs/convert/parquet"
+    for place, folder in (("hf:owner/name:test", {}), ("hf:owner/name:test:main", {"data_dir": "main"})):
+        assert texts(place, where={"source": ["a"]}) == TEXTS[::2]
+        assert asked[-1] == {**folder, "split": "test", "streaming": True, "revision": converted}
+        assert Corpus([place]).facts() == [{"name": place, "revision": f"commit of {converted}"}]
 
 
 def test_a_hub_out_of_reach_is_named(monkeypatch):

@@ -1,6 +1,7 @@
 """Data sets of the Hugging Face hub, streamed: `hf:NAME[:SPLIT[:PART]]`, at the revision the hub names first.
 
-PART: a folder of the data set where it holds a slash, else one of its configurations.
+PART: a folder of the data set where it holds a slash, else one of its configurations. A data set that is a loading
+script, which `datasets` no longer runs, is read from the hub's own conversion to Parquet.
 """
 
 from collections.abc import Iterator
@@ -13,18 +14,13 @@ RECIPES = {
     "thestack": "hf:bigcode/the-stack-smol:train:data/python",
 }
 """The corpora of the paper's two stores."""
+CONVERTED = "refs/convert/parquet"
+"""The branch on which the hub keeps a data set as Parquet, in a folder for each configuration."""
 
 
 def hub_facts(place: str) -> dict[str, Any]:
     """Name and revision, so that a store says exactly what it was made of."""
-    name = _parts(place)[0]
-    try:
-        from huggingface_hub import HfApi
-
-        revision = HfApi().dataset_info(name, timeout=10).sha
-    except Exception as error:  # each kind of unreachable hub fails in its own way
-        raise _unreachable(place, error) from error
-    return {"name": place, "revision": revision}
+    return {"name": place, "revision": _revision(place)[0]}
 
 
 def hub_rows(place: str) -> Iterator[tuple[str, Any]]:
@@ -34,14 +30,30 @@ def hub_rows(place: str) -> Iterator[tuple[str, Any]]:
     except ImportError as error:
         raise SpectraError("corpus", f"{place} needs the datasets package; pip install datasets") from error
     name, split, part = _parts(place)
-    which = {"data_dir" if "/" in part else "name": part} if part else {}
-    revision = hub_facts(place)["revision"]
+    revision, converted = _revision(place)
+    which = {"data_dir" if converted or "/" in part else "name": part} if part else {}
     try:
-        rows = load_dataset(name, **which, split=split, streaming=True, revision=revision)
+        rows = load_dataset(name, **which, split=split, streaming=True, revision=CONVERTED if converted else revision)
         for number, row in enumerate(rows, 1):
             yield f"{place} row {number}", row
     except Exception as error:
         raise _unreachable(place, error) from error
+
+
+def _revision(place: str) -> tuple[str | None, bool]:
+    """(the commit to read, whether it is of the hub's conversion)."""
+    name = _parts(place)[0]
+    script = f"{name.split('/')[-1]}.py"
+    try:
+        from huggingface_hub import HfApi
+
+        info = HfApi().dataset_info(name, timeout=10)
+        scripted = any(file.rfilename == script for file in info.siblings or ())
+        if scripted:
+            info = HfApi().dataset_info(name, revision=CONVERTED, timeout=10)
+    except Exception as error:  # each kind of unreachable hub fails in its own way
+        raise _unreachable(place, error) from error
+    return info.sha, scripted
 
 
 def _parts(place: str) -> tuple[str, str, str]:
