@@ -112,11 +112,12 @@ export class Inside {
     const bonus = facts.picks[path.length];
     const leaf = path.at(-1) ?? 0;
     const followed = tree.parents.some((parent, node) => parent === leaf && node > 0 && !pool.has(node));
+    const offered = Math.max(facts.offered ?? 0, guesses.length);
     const reasons = [];
     const known = Object.entries(facts.held ?? {}).filter(([source]) => this.names.has(source));
-    if (known.length) reasons.push(`N-grams known by then: ${list(known.map(([source, size]) => `${this.names.get(source).toLowerCase()} ${count(size)}`))}.`);
-    if (!guesses.length) reasons.push("Nothing was known that might follow here, so this was a plain step.");
-    else reasons.push(`${sentence(list(names))} offered ${plural(guesses.length, "token")}, merged into one tree${left(facts, guesses)}.`);
+    if (known.length) reasons.push(`N-grams held by then: ${list(known.map(([source, size]) => `${count(size)} in the ${this.names.get(source).toLowerCase()}`))}.`);
+    if (!guesses.length) reasons.push(`${offered ? `None of ${plural(offered, "known guess", "known guesses")} was worth its time` : "Nothing was known that might follow"} here, so this was a plain step.`);
+    else reasons.push(`${sentence(list(names))} offered ${plural(offered, "token")}, merged into one tree${offered > guesses.length ? `; the ${count(guesses.length)} likeliest to pay were kept` : ""}.`);
     reasons.push(`One forward pass scored ${guesses.length ? "all of them" : "the last token"}, ${milliseconds(facts.seconds)} for the whole step.`);
     if (path.length) reasons.push(`From the left, the model picked its own next token at each node; ${path.length === 1 ? "one pick was" : `${count(path.length)} picks were`} in the tree, so the walk went on.`);
     if (bonus !== undefined && guesses.length)
@@ -128,9 +129,6 @@ export class Inside {
     at("reasons").replaceChildren(...reasons.map((text) => make("li", "", text)));
   }
 }
-
-// The budget: guesses that were known and not worth a place in the pass.
-const left = ({ offered }, guesses) => (offered > guesses.length ? `; ${count(offered - guesses.length)} less likely to pay were left out` : "");
 
 const width = (each) => 18 + 7.3 * brief(each.text).length + (each.chance !== null ? 34 : 0);
 

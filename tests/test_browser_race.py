@@ -189,8 +189,9 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     assert page.locator("[data-id=tree] .node.no").count() == rejected
     held = steps[chosen].held
     reasons = page.locator("[data-id=reasons]").inner_text()
-    assert f"forward dictionary {held['forward']:,} and backward dictionary {held['backward']:,}." in reasons
-    assert "; 2 less likely to pay were left out." in reasons  # the script offers two more than it guesses
+    assert f"{held['forward']:,} in the forward dictionary and {held['backward']:,} in the backward" in reasons
+    kept = steps[chosen].offered - 3  # the script offers three more than it guesses
+    assert f"offered {kept + 3} tokens, merged into one tree; the {kept} likeliest to pay were kept." in reasons
     span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
     assert "chosen" in span.get_attribute("class")
     page.wait_for_selector("[data-id=plot-gain] .band")
