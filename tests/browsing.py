@@ -82,12 +82,17 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("request", lambda request: None if local.match(request.url) else page.outside.append(request.url))
         page.on("pageerror", lambda error: page.problems.append(str(error)))
         page.goto(url)
-        page.wait_for_selector(ready)
+        appear(page, ready)
         return page
 
     yield go
     for context in contexts:
         context.close()
+
+
+def appear(page: Any, selector: str) -> None:
+    """Wait until a CSS selector matches. Looked at in every frame: playwright's own waits pause half a second."""
+    page.wait_for_function("(selector) => document.querySelector(selector)", arg=selector)
 
 
 def fill(page: Any, **fields: object) -> None:

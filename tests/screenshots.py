@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from browsing import ARGS, CHROMIUM, READY, serve
+from browsing import ARGS, CHROMIUM, READY, appear, serve
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -25,24 +25,24 @@ def prepare(page: Any, name: str) -> None:
     """What a visitor would do in this tab."""
     page.get_by_role("tab", name=name).click()
     stage = f"#stage-{name.lower()}"
-    page.wait_for_selector(f"{stage} :is(.stage[data-state], .chapters)")
+    appear(page, f"{stage} :is(.stage[data-state], .chapters)")
     done = f"{stage} .stage[data-state=done]"
     if name == "Chat":
         page.fill("#field-chat-max_new_tokens input", "128")
         for number, said in enumerate(("Name three colours and what they stand for.", "Now write that as a table.")):
             page.fill("#field-chat-prompt textarea", said)
             page.click("#chat-go")
-            page.wait_for_selector(f"{stage} .turn:nth-child({number + 1}) .estimate")
+            appear(page, f"{stage} .turn:nth-child({number + 1}) .estimate")
         page.click(f"{stage} [data-id=race]")
-        page.wait_for_selector(f"{stage} .measured b")
+        appear(page, f"{stage} .measured b")
     elif name == "Compare":
         page.click("#compare-go")
-        page.wait_for_selector(done)
+        appear(page, done)
     elif name == "Datastore" and page.locator("#store-go").count():
         page.click("#store-go")
-        page.wait_for_selector(f"{stage} .answers li")
+        appear(page, f"{stage} .answers li")
     elif name in ("Race", "Replay"):
-        page.wait_for_selector(done)
+        appear(page, done)
     page.wait_for_timeout(2500)
 
 
@@ -60,7 +60,7 @@ def main() -> None:
         page = chromium.new_context(viewport=SIZE, color_scheme="light", reduced_motion="reduce").new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(url)
-        page.wait_for_selector(READY)
+        appear(page, READY)
         for name in sys.argv[1:] or TABS:
             prepare(page, name)
             for scheme in ("light", "dark"):

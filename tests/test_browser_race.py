@@ -9,6 +9,7 @@ import pytest
 from browsing import (
     SOURCES,
     STAGE,
+    appear,
     assert_charts_show,
     assert_page_shows,
     busy_ms,
@@ -58,7 +59,7 @@ def test_a_finished_recording_greets_a_visitor(
     assert "recording" in note and recorded.method.model in note and recorded.recorded in note
     assert "in this recording" in page.locator("[data-id=verdict]").inner_text()
     page.click("[data-id=play]")
-    page.wait_for_selector("[data-id=text-plain] .ahead")
+    appear(page, "[data-id=text-plain] .ahead")
     assert len(engine.answers) == before
     page.click("#go")
     page.wait_for_function(f"{STAGE}.state === 'running'")
@@ -83,7 +84,7 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     page = visit(url)
     start(page, max_new_tokens=1500)
     page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 40")
-    page.wait_for_selector("#go:disabled")
+    appear(page, "#go:disabled")
     page.click("#stop")
     finish(page)
     answer = engine.answers[-1]
@@ -95,8 +96,8 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     assert "had not begun" in page.locator("[data-id=verdict]").inner_text()
     assert page.locator("[data-id=plot-growth]").is_visible() and page.locator("[data-id=plot-gain]").is_hidden()
     assert page.locator("#stage-race .key").is_hidden()
-    page.wait_for_selector("#go:enabled")
-    page.wait_for_selector("#stop:disabled")
+    appear(page, "#go:enabled")
+    appear(page, "#stop:disabled")
     written = sum(tokens for tokens, _ in answer.trace.pieces)
     assert page.evaluate(SOURCES, "plain") == [source.value for source in answer.trace.sources[:written]]
     race(page, max_new_tokens=40)
@@ -154,10 +155,10 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
         place = "#ask > .field-error" if value == "break" else f"#field-{field} .field-error"
         note = page.wait_for_selector(f"{place}:has-text('{text}')").inner_text()
         assert "Traceback" not in note and "secret" not in note
-        page.wait_for_selector("#go:enabled")
+        appear(page, "#go:enabled")
         page.click("#go")
         page.wait_for_selector(f"{place}:has-text('{text}')")
-        page.wait_for_selector("#go:enabled")
+        appear(page, "#go:enabled")
     assert page.locator(".toast-body").count() == 0
     race(page, **good)
     assert page.locator(".field-error").count() == 0
@@ -194,14 +195,14 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     assert f"offered {kept + 3} tokens, merged into one tree; the {kept} likeliest to pay were kept." in reasons
     span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
     assert "chosen" in span.get_attribute("class")
-    page.wait_for_selector("[data-id=plot-gain] .band")
+    appear(page, "[data-id=plot-gain] .band")
     first = page.locator("[data-id=text-method] [data-step='2']")
     first.hover()
     assert "lit" in first.get_attribute("class")
     assert page.locator("[data-id=tip] b").inner_text().startswith("Step 3")
     assert page.locator(".band").is_visible()
     page.locator("[data-id=plot-gain] .nsewdrag").hover(position={"x": 120, "y": 90})
-    page.wait_for_selector(".step.lit")
+    appear(page, ".step.lit")
     page.locator(".top").hover()
     page.wait_for_function("!document.querySelector('.step.lit')")
     first.click()
@@ -222,7 +223,7 @@ def test_the_mask_opens_what_the_tree_lets_each_token_read(
     page.locator("[data-id=step-slider]").fill(str(chosen + 1))
     assert page.locator(".sees svg").count() == 0
     page.click("[data-id=mask] summary")
-    page.wait_for_selector(".sees svg")
+    appear(page, ".sees svg")
     rows = page.locator(".sees .row").evaluate_all("(rows) => rows.map((row) => row.querySelectorAll('.open').length)")
     assert rows == [2 + each for each in depth]  # itself, those above it and the text before
     assert page.locator(".sees .row.yes").count() == 1 + len(steps[chosen].path)
@@ -233,7 +234,7 @@ def test_the_mask_opens_what_the_tree_lets_each_token_read(
 def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], motion="no-preference")
     race(page, max_new_tokens=40)
-    page.wait_for_selector("[data-id=play]:not([hidden])")
+    appear(page, "[data-id=play]:not([hidden])")
     page.click("[data-id=play]")
     ahead = "document.querySelectorAll('[data-id=text-{}] .ahead').length"
     page.wait_for_function(f"{ahead.format('method')} === 0 && {ahead.format('plain')} > 0")

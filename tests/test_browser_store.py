@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import race, serve
+from browsing import appear, race, serve
 from fakes_engine import FakeEngine
 
 pytest_plugins = ["browsing"]
@@ -107,4 +107,4 @@ def test_a_bad_upload_is_said_at_its_field(
     upload(page, tmp_path / name, "<script>window.hacked=1</script>\n")
     page.wait_for_selector(f"#field-own-{field} .field-error:has-text('{words}')")
     assert page.locator(".toast-body").count() == 0 and page.evaluate("window.hacked") is None
-    page.wait_for_selector("#field-own-file button:enabled")
+    appear(page, "#field-own-file button:enabled")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from browsing import race
+from browsing import appear, race
 from fakes_engine import FakeEngine, recorded_race
 
 from spectra.metrics import summarize
@@ -25,13 +25,14 @@ def tab(page: Any, name: str) -> Any:
     """Open a tab; returns its stage once it is drawn."""
     page.get_by_role("tab", name=name).click()
     stage = page.locator(f"#stage-{name.lower()}")
-    stage.locator(".stage[data-state], .learn .chapters").first.wait_for()
+    appear(page, f"#stage-{name.lower()} :is(.stage[data-state], .learn .chapters)")
     return stage
 
 
 def ended(stage: Any, *states: str) -> None:
     wanted = ", ".join(f".stage[data-state={state}]" for state in states or ("done",))
-    stage.locator(wanted).wait_for()
+    seen = "([stage, wanted]) => stage.querySelector(wanted)"
+    stage.page.wait_for_function(seen, arg=[stage.element_handle(), wanted])
 
 
 def test_a_shipped_recording_replays_without_a_model(fake: Fake, visit: Visit, races: Path) -> None:
@@ -121,7 +122,7 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     assert "Stopped." in stage.locator("[data-id=note]").inner_text()
     for box in page.locator("#field-compare-methods input").all():
         box.uncheck()
-    page.wait_for_selector("#compare-go:enabled")
+    appear(page, "#compare-go:enabled")
     page.click("#compare-go")
     page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
 
@@ -263,7 +264,7 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     assert right.locator(".yes").count() == len(steps[best].path) and right.locator(".pick").count() == 1
     assert wrong.locator(".no").count() > 0 and wrong.locator(".yes").count() == 0
     stage.get_by_role("button", name="Show this step").first.click()
-    page.wait_for_selector("#stage-race [data-id=inside].pointed")
+    appear(page, "#stage-race [data-id=inside].pointed")
     assert page.locator("#stage-race [data-id=step-at]").inner_text() == f"{best + 1} of {len(steps)}"
     page.mouse.click(5, 5)
     page.wait_for_function("!document.querySelector('.pointed')")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from browsing import STAGE, fill, finish, race, serve, start
+from browsing import STAGE, appear, fill, finish, race, serve, start
 from fakes_engine import FakeEngine
 
 pytest_plugins = ["browsing"]
@@ -73,16 +73,16 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
         second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
         third.click("#go")
         third.wait_for_selector("#ask > .field-error:has-text('2 others are waiting; try again')")
-        third.wait_for_selector("#go:enabled")
+        appear(third, "#go:enabled")
         assert third.locator(".toast-body").count() == 0
         assert "in this recording" in third.locator("[data-id=verdict]").inner_text()
         second.click("#stop")
         second.wait_for_selector("[data-id=verdict]:has-text('in this recording')")
-        second.wait_for_selector("#go:enabled")
+        appear(second, "#go:enabled")
         first.click("#stop")
         finish(first)
         assert len(engine.answers) == 1 and engine.answers[0].closed
-        third.wait_for_selector("#stop:disabled")
+        appear(third, "#stop:disabled")
         race(third, max_new_tokens=10)
         assert len(engine.answers) == 3
     finally:

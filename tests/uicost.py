@@ -14,7 +14,7 @@ import time
 from statistics import median
 from typing import Any
 
-from browsing import ARGS, CHROMIUM, busy_ms, fill, finish, serve, start
+from browsing import ARGS, CHROMIUM, appear, busy_ms, fill, finish, serve, start
 from fakes_engine import FakeEngine
 from playwright.sync_api import sync_playwright
 
@@ -93,7 +93,7 @@ def opening(chromium: Any, url: str, rounds: int) -> list[float]:
         page.set_default_timeout(PATIENCE)
         begun = time.monotonic()
         page.goto(url, wait_until="commit")
-        page.locator(OPENED).wait_for()
+        appear(page, OPENED)
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         seconds.append(time.monotonic() - begun)
         context.close()
