@@ -54,7 +54,7 @@ export class Board {
   final({ plain, method, speedup, whole, same, differs, drawn }, state, recorded) {
     const word = { stopped: "Stopped", failed: "Ended early" }[state];
     if (!plain || !method) {
-      this.at("verdict").textContent = `${plain ? this.name : "plain decoding"} had not begun: nothing to compare`;
+      this.at("verdict").textContent = plain ? `${this.name} had not begun: nothing to compare` : "nothing was written yet: nothing to compare";
       this.score(word ?? "No race");
       this.at("note-method").textContent = "";
       return;

@@ -52,7 +52,8 @@ class Chat {
   take(message) {
     const { kind } = message;
     if (kind === "refused") return this.fields.refuse(message.field, message.text);
-    if (kind === "clear") return this.clear();
+    if (kind === "clear") return (this.gone = this.run), this.clear();
+    if (this.gone && (message.run ?? message.begin?.run) === this.gone) return; // it was on its way
     if (kind === "back") return this.back(message.turn);
     if (kind === "waiting") return this.say(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
     if (kind === "left") return this.say("");
@@ -136,6 +137,7 @@ class Chat {
   measure({ kind, turn, speedup, differs, drawn, kept, problem }) {
     const at = this.turns[turn];
     if (!at) return;
+    this.say("");
     at.note.querySelector(".measured")?.remove();
     if (kind === "measuring") return void at.note.append(make("span", "measured", "Racing this turn against plain decoding …"));
     const text = problem ?? (speedup ? "" : "The race of this turn was stopped.");

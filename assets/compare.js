@@ -14,13 +14,14 @@ const COLUMNS = [
   ["Guesses accepted", (row) => (row.acceptance === null || row.acceptance === undefined ? "–" : percent(row.acceptance))],
   ["Output", (row) => (!row.ended ? "…" : row.differs === null ? "identical" : row.drawn ? "another draw" : `differs at ${count(row.differs + 1)}`)],
 ];
+const HINT = "Tick some methods and press Compare. They run one after the other, plain decoding first, so that none slows another, and every answer is compared with plain decoding's, token by token.";
 const BODY = `
 <section class="card table" data-id="table-card" hidden><div class="wide" tabindex="0" role="region" aria-label="Figures of every method"><table><thead></thead><tbody></tbody></table></div>
 <p class="end"><span data-id="note"></span><span class="actions"><button type="button" class="quiet" data-id="csv">CSV</button><button type="button" class="quiet" data-id="json">JSON</button><button type="button" class="quiet" data-id="png">PNG</button></span></p></section>
 <section class="figures" data-id="figures" hidden>
 <article class="card figure"><h2>Tokens a second</h2><p>With the time to read the prompt. The dashed line is plain decoding.</p><div class="plot" data-id="bars"></div></article>
 <article class="card figure"><h2>Tokens over time</h2><p>Every method on one clock.</p><div class="plot" data-id="lines"></div></article></section>
-<p class="hero-hint" data-id="hint">Tick some methods and press Compare. They run one after the other, plain decoding first, so that none slows another, and every answer is compared with plain decoding's, token by token.</p>
+<p class="hero-hint" data-id="hint">${HINT}</p>
 <p class="unseen" role="status" data-id="status"></p>`;
 
 export function mount({ element, props, watch, facts, ask }) {
@@ -55,7 +56,7 @@ class Compare {
     if (kind === "refused") return this.fields.refuse(message.field, message.text);
     if (kind === "file") return save(message.name, message.text);
     if (kind === "waiting") return this.note(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
-    if (kind === "left") return this.note("");
+    if (kind === "left") return this.state === "empty" ? (this.at("hint").textContent = HINT) : this.show();
     if (kind === "begin") return this.begin(message);
     if (kind === "snapshot") {
       this.begin(message.begin);

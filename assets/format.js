@@ -3,7 +3,7 @@ const whole = new Intl.NumberFormat("en");
 
 export const count = (n) => whole.format(Math.round(n));
 export const seconds = (s) => (s < 1 ? s.toFixed(2) : s.toFixed(1)) + " s";
-export const milliseconds = (s) => (s < 1 ? `${Math.round(1000 * s)} ms` : seconds(s));
+export const milliseconds = (s) => (s < 1 ? `${Math.round(1000 * s)}\u00a0ms` : seconds(s));
 export const speed = (x) => (x < 9.95 ? x.toFixed(1) : count(x)); // tokens a second
 export const ratio = (x) => x.toFixed(x < 9.995 ? 2 : 1);
 export const percent = (x) => Math.round(100 * x) + " %";

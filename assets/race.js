@@ -46,6 +46,7 @@ class Race {
     if (message.kind === "waiting") return this.queued(message.ahead);
     if (message.kind === "left") return this.restore();
     if (message.kind === "begin" || message.kind === "clear") this.fields.clear();
+    if (message.kind === "clear") this.before = undefined;
     return this.show.take(message);
   }
 
@@ -59,7 +60,7 @@ class Race {
   // The button was pressed; the model may be busy with someone else.
   wait() {
     const { show } = this;
-    if (show.state === "running" || this.before !== undefined) return;
+    if (show.state === "running" || this.before !== undefined || document.getElementById("go").disabled) return;
     this.fields.clear();
     this.before = show.at("verdict").textContent;
     show.at("verdict").textContent = "waiting for the model …";

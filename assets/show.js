@@ -36,7 +36,8 @@ export class Show {
   }
 
   take(message) {
-    if (message.kind === "clear") return this.clear();
+    if (message.kind === "clear") return (this.gone = this.run), this.clear();
+    if (this.gone && (message.run ?? message.begin.run) === this.gone) return; // it was on its way when the page was cleared
     if (message.kind === "begin") return this.begin(message);
     if (message.kind === "snapshot") {
       this.begin(message.begin);

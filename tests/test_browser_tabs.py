@@ -255,7 +255,7 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     race(page, max_new_tokens=100)
     stage = tab(page, "Learn")
     stage.locator(".lead:has-text('your last race')").wait_for()
-    text = stage.inner_text()
+    text = stage.inner_text().replace("\u00a0", " ")
     assert "1 token takes 21 ms, over 8 tokens 26 ms" in text and "1.24 times" in text
     steps = engine.answers[-1].trace.steps
     best = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))

@@ -101,6 +101,18 @@ def test_halt_keeps_what_was_decoded() -> None:
     assert snapshot["end"]["figures"]["method"] is None
 
 
+def test_a_step_that_outlives_its_stop_is_no_part_of_the_run() -> None:
+    race = asked()
+    messages = stream(FakeEngine(pace=0.3), race, Line())
+    next(messages), next(messages)
+    race.halt(wait=0.01)
+    shown = len(race.events["plain"])
+    assert ended(race)
+    trace = race.traces["plain"]
+    assert len(trace.steps) == shown and race.snapshot()["end"]["counts"]["plain"] == shown
+    assert sum(size for size, _ in trace.pieces) <= len(trace.tokens)
+
+
 def test_a_second_race_waits_in_line_and_is_told_how_long() -> None:
     engine, line = FakeEngine(pace=0.001), Line()
     first = stream(engine, asked(tokens=60), line)
@@ -122,7 +134,7 @@ def test_one_who_waits_can_leave_and_decodes_nothing() -> None:
     messages = stream(engine, race, line)
     next(messages)
     race.halt()
-    assert race.snapshot() == {"kind": "left"}
+    assert race.state == "stopped" and not race.goes_on
     assert [m["kind"] for m in messages if m] == ["left"]
     line.leave(holder)
     assert not engine.answers and line.ahead(line.join()) == 0

@@ -1,7 +1,6 @@
 """A visitor's own datastore being built: a thread builds, the page's generator tells how far it is. Stop ends it."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +12,9 @@ from visual.engine import Engine
 from visual.events import Event
 from visual.line import Line
 from visual.race import IDLE, TICK, explain
+
+PATIENCE = 2.0
+"""Seconds that a stopped build is waited for: its step in hand ends by itself."""
 
 
 class StoppedError(Exception):
@@ -70,7 +72,9 @@ def stream(engine: Engine, building: Building, line: Line) -> Iterator[Event]:
         while thread.is_alive():
             what, done, total = building.progress
             yield {"kind": "building", "what": what, "done": done, "total": total}
-            time.sleep(TICK)
+            if building.stop.wait(TICK):
+                thread.join(PATIENCE)
+                break
         yield outcome(building)
     finally:
         building.stop.set()

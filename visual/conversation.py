@@ -5,16 +5,16 @@ from typing import Any
 
 from spectra.metrics import first_difference, speedup, summarize
 from spectra.trace import Trace
+from visual.desk import Place
 from visual.engine import Message, Rate
 from visual.race import Race
 
 
 @dataclass(slots=True)
-class Conversation:
-    """turns: a finished or stopped `Race` each, with the one lane "method". running: what decodes now, if anything."""
+class Conversation(Place):
+    """turns: a finished or stopped `Race` each, with the one lane "method"."""
 
     turns: list[Race] = field(default_factory=list)
-    running: Race | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:

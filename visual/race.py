@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.trace import StepTrace, Trace
@@ -94,9 +94,7 @@ class Race:
         }
 
     def snapshot(self) -> Event:
-        """Everything so far in one message; one that never began has only been left."""
-        if self.thread is None:
-            return {"kind": "left"}
+        """Everything so far in one message."""
         whole = delta(self.run, dict.fromkeys(self.events, 0), self.events)
         return {**whole, "kind": "snapshot", "begin": self.begin(), "end": None if self.running else self.end()}
 
@@ -104,15 +102,37 @@ class Race:
     def running(self) -> bool:
         return self.state == "running"
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it decodes or waits to, and was not told to stop."""
+        return self.state in ("waiting", "running") and not self.stop.is_set()
+
     def halt(self, wait: float = 2.0) -> Event | None:
-        """Ask the decoding thread to end and return what it still had; one that waits in line leaves it."""
+        """Ask the decoding thread to end and return what it still had; one that waits in line leaves it.
+
+        A step that takes longer than `wait` seconds is left to itself: what it brings is no part of this run any more.
+        """
         self.stop.set()
         if self.thread is not None:
             self.thread.join(wait)
         last = self.drain()
+        if self.thread is not None and self.thread.is_alive():
+            self.traces = {lane: upto(trace, len(self.events[lane])) for lane, trace in self.traces.items()}
         if self.state in ("waiting", "running"):
             self.state = "stopped"
         return last
+
+
+def upto(trace: Trace, count: int) -> Trace:
+    """The first `count` steps of a trace that may still grow, and the text that they completed."""
+    steps, pieces = trace.steps[:count], []
+    held = sum(len(step.tokens) for step in steps)
+    for size, text in list(trace.pieces):
+        held -= size
+        if held < 0:
+            break
+        pieces.append((size, text))
+    return replace(trace, steps=steps, pieces=pieces, vocabulary=dict(trace.vocabulary))
 
 
 def words(traces: Mapping[str, Trace]) -> dict[int, str]:
@@ -162,7 +182,11 @@ def stream(engine: Talker, race: Race, line: Line, longest: float = LONGEST) -> 
     longest: seconds after which a run is stopped, since others wait. Raises SpectraError when the line is full. The
     thread leaves it after its last step: nobody decodes beside it.
     """
-    ticket = line.join()
+    try:
+        ticket = line.join()
+    except SpectraError:
+        race.state = "failed"
+        raise
 
     def work() -> None:
         try:
@@ -176,6 +200,7 @@ def stream(engine: Talker, race: Race, line: Line, longest: float = LONGEST) -> 
             yield {"kind": "waiting", "ahead": ahead}
             ahead = line.wait(ticket, IDLE)
         if race.stop.is_set():
+            race.state = "stopped"
             yield {"kind": "left"}
             return
         race.state, race.thread = "running", threading.Thread(target=work, daemon=True)

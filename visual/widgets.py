@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from spectra.errors import SpectraError
+from visual.desk import Place
 from visual.engine import PLAIN, Engine, Talker
 from visual.events import Event, harmless, send
 from visual.examples import EXAMPLES, Example
@@ -49,10 +50,19 @@ def relay(engine: Engine, race: Race, line: Line) -> Iterator[Any]:
         yield refusal(error)
 
 
-def stop(race: Race | None) -> None:
-    """What a Stop button does: the run tells its own end, so that its handler is over when Start is to be had again."""
-    if race is not None:
-        race.stop.set()
+def stop(place: Place | None) -> None:
+    """What a Stop button does."""
+    if place is not None:
+        place.stop()
+
+
+def settle(run: gr.events.Dependency, memory: gr.State, go: gr.Button, halt: gr.Button) -> None:
+    """Start is to be had again when a run's handler is over, however it ended: gradio drops a click before."""
+
+    def idle(place: Place | None) -> tuple[Any, Any]:
+        return buttons(running=place is not None and place.busy)
+
+    run.then(idle, memory, [go, halt], queue=False, **PRIVATE)
 
 
 def visitor_of(request: gr.Request) -> str:

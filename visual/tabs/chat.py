@@ -23,6 +23,7 @@ from visual.widgets import (
     method_field,
     number_fields,
     refusal,
+    settle,
     starters,
     stop,
     stop_button,
@@ -39,18 +40,21 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
 
     def say(visit: gr.Request, talk: Conversation | None, warm: bool, *fields: Any) -> Iterator[Update]:
         talk = talk or Conversation()
+        if talk.busy:
+            yield (gr.skip(),) * 5
+            return
         try:
             who = visitor_of(visit)
             request = Request.of(*fields, earlier=talk.messages, conversation=True, visitor=who, warm=bool(warm))
             race = talk.running = Race(request, {"method": request.method})
-            yield gr.skip(), talk, "", *buttons(running=True)
+            yield gr.skip(), talk, gr.skip(), *buttons(running=True)
             for message in stream(engine, race, line):
-                if message and message["kind"] == "begin":
+                begins = bool(message) and message is not None and message["kind"] == "begin"
+                if begins:
                     talk.turns.append(race)
-                yield with_turn(message, talk), *[gr.skip()] * 4
-            yield gr.skip(), talk, gr.skip(), *buttons(running=False)
+                yield with_turn(message, talk), gr.skip(), "" if begins else gr.skip(), gr.skip(), gr.skip()
         except SpectraError as error:
-            yield refusal(error), gr.skip(), fields[0], *buttons(running=False)
+            yield refusal(error), *[gr.skip()] * 4
 
     def with_turn(message: Event | None, talk: Conversation) -> Any:
         """On the wire each message names its turn, and an end has the estimate."""
@@ -62,26 +66,27 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
             more["readout"] = readout(race.traces["method"], engine.plain)
         return send({**message, **more})
 
-    def halt(talk: Conversation | None) -> None:
-        stop(talk.running if talk else None)
-
     def resync(talk: Conversation | None) -> Any:
         return with_turn(talk.running.snapshot(), talk) if talk and talk.running else gr.skip()
 
     def race_turn(talk: Conversation | None) -> Iterator[Update]:
-        if talk is None or not talk.turns:
+        if talk is None or not talk.turns or talk.busy:
+            yield (gr.skip(),) * 3
             return
         try:
             race = talk.running = again(talk.turns[-1])
-            yield send({"kind": "measuring", "turn": len(talk.turns) - 1}), *buttons(running=True)
+            turn = {"turn": len(talk.turns) - 1}
+            yield gr.skip(), *buttons(running=True)
             for message in stream(engine, race, line):
-                waits = bool(message) and message is not None and message["kind"] == "waiting"
-                yield send(message) if waits and message else gr.skip(), gr.skip(), gr.skip()
-            problem = race.problem or {}
-            result = {"kind": "measured", "turn": len(talk.turns) - 1, "problem": problem.get("text"), **measured(race)}
-            yield send(result), *buttons(running=False)
+                kind = message["kind"] if message else ""
+                tells = {"begin": {"kind": "measuring", **turn}, "waiting": message, "left": message}.get(kind)
+                yield send(tells) if tells else gr.skip(), gr.skip(), gr.skip()
+            if race.thread is not None:
+                problem = race.problem or {}
+                result = {"kind": "measured", **turn, "problem": problem.get("text"), **measured(race)}
+                yield send(result), gr.skip(), gr.skip()
         except SpectraError as error:
-            yield refusal(error), *buttons(running=False)
+            yield refusal(error), gr.skip(), gr.skip()
 
     def renew(talk: Conversation | None) -> Iterator[str]:
         context = max(LEAST_CONTEXT, talk.context if talk else 0)
@@ -95,14 +100,13 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
                 raise
 
     def clear(visit: gr.Request, talk: Conversation | None) -> Update:
-        if talk is not None and talk.running is not None:
-            talk.running.halt()
+        stop(talk)
         engine.start_over(visitor_of(visit))
         return send({"kind": "clear"}), None, *buttons(running=False)
 
     def take_back(talk: Conversation | None) -> Update:
         """The last turn goes and its message returns to the box, to be changed or sent once more."""
-        if talk is None or not talk.turns or (talk.running is not None and talk.running.running):
+        if talk is None or not talk.turns or talk.busy:
             return gr.skip(), gr.skip(), gr.skip()
         turn = talk.turns.pop()
         return send({"kind": "back", "turn": len(talk.turns)}), talk, turn.request.prompt
@@ -130,7 +134,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
                 scale=1,
             )
             go = gr.Button("Send", elem_id="chat-go", elem_classes="go", scale=0, min_width=96)
-            end = stop_button("chat-stop")
+            halt = stop_button("chat-stop")
         with gr.Row(elem_classes="ask-settings"):
             method = method_field(engine, "chat-")
             numbers = number_fields("chat-")
@@ -146,15 +150,17 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
         [go.click, prompt.submit],
         say,
         [memory, warm, prompt, method, *numbers],
-        [stage, memory, prompt, go, end],
+        [stage, memory, prompt, go, halt],
         **RUN,
     )
-    raced = stage.race(race_turn, memory, [stage, go, end], **RUN)
+    raced = stage.race(race_turn, memory, [stage, go, halt], **RUN)
     renewed = stage.renew(renew, memory, stage, **RUN)
-    end.click(halt, memory, queue=False, **PRIVATE)
+    for each in (said, raced):
+        settle(each, memory, go, halt)
+    halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.back(take_back, memory, [stage, memory, prompt], queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory, go, end], cancels=[said, raced, renewed], queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory, go, halt], cancels=[said, raced, renewed], queue=False, **PRIVATE)
 
 
 def again(turn: Race) -> Race:

@@ -7,6 +7,7 @@ import gradio as gr
 
 from spectra.errors import SpectraError
 from visual.compare import comparison_dict, rows
+from visual.desk import Desk
 from visual.engine import PLAIN, Engine
 from visual.events import Event, encode, send
 from visual.examples import EXAMPLES
@@ -21,6 +22,7 @@ from visual.widgets import (
     number_fields,
     prompt_box,
     refusal,
+    settle,
     starters,
     stop,
     stop_button,
@@ -37,7 +39,8 @@ def build_compare(engine: Engine, line: Line) -> None:
 
     groups = grouped(engine.methods)
 
-    def start(visit: gr.Request, prompt: str, *fields: Any) -> Iterator[Update]:
+    def start(visit: gr.Request, desk: Desk | None, prompt: str, *fields: Any) -> Iterator[Update]:
+        desk = desk or Desk()
         ticked: Sequence[Sequence[str] | None] = fields[: len(groups)]
         numbers = fields[len(groups) :]
         try:
@@ -45,21 +48,22 @@ def build_compare(engine: Engine, line: Line) -> None:
             if not chosen:
                 raise SpectraError("methods", "none is chosen; tick at least one")
             request = Request.of(prompt, chosen[0], *numbers, visitor=visitor_of(visit))
-            race = Race(request, {each: each for each in [PLAIN, *chosen]}, brief=True)
-            yield gr.skip(), race, *buttons(running=True)
+            race = desk.running = Race(request, {each: each for each in [PLAIN, *chosen]}, brief=True)
+            yield gr.skip(), desk, *buttons(running=True)
             for message in stream(engine, race, line):
+                if race.thread is not None:
+                    desk.shown = race
                 yield send(with_rows(message, race)) if message else gr.skip(), gr.skip(), gr.skip(), gr.skip()
-            yield gr.skip(), gr.skip(), *buttons(running=False)
         except SpectraError as error:
-            yield refusal(error), gr.skip(), *buttons(running=False)
+            yield refusal(error), gr.skip(), gr.skip(), gr.skip()
 
-    def resync(race: Race | None) -> Any:
-        return send(with_rows(race.snapshot(), race)) if race else gr.skip()
+    def resync(desk: Desk | None) -> Any:
+        return send(with_rows(desk.shown.snapshot(), desk.shown)) if desk and desk.shown else gr.skip()
 
-    def download(race: Race | None) -> Any:
-        if race is None:
+    def download(desk: Desk | None) -> Any:
+        if desk is None or desk.shown is None:
             return gr.skip()
-        return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(race))})
+        return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(desk.shown))})
 
     memory = gr.State()
     with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
@@ -82,7 +86,8 @@ def build_compare(engine: Engine, line: Line) -> None:
     }
     stage = wire("compare", facts, ("resync", "download"))
 
-    gr.on([go.click, prompt.submit], start, [prompt, *methods, *numbers], [stage, memory, go, halt], **RUN)
+    asked = [memory, prompt, *methods, *numbers]
+    settle(gr.on([go.click, prompt.submit], start, asked, [stage, memory, go, halt], **RUN), memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)

@@ -8,6 +8,7 @@ import gradio as gr
 
 from spectra.errors import SpectraError
 from visual import palette
+from visual.desk import Desk
 from visual.engine import Engine
 from visual.events import Event, encode, send
 from visual.examples import EXAMPLES
@@ -26,6 +27,7 @@ from visual.widgets import (
     prompt_box,
     refusal,
     relay,
+    settle,
     starters,
     stop,
     stop_button,
@@ -34,40 +36,46 @@ from visual.widgets import (
 )
 
 Update = tuple[Any, ...]
+NOTHING: tuple[Update] = ((gr.skip(), gr.skip(), gr.skip(), gr.skip()),)
+"""Updates of a start while a run goes on: a handler must yield something."""
 
 
 def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    def run(race: Race) -> Iterator[Update]:
-        yield gr.skip(), race, *buttons(running=True)
+    def run(desk: Desk, request: Request) -> Iterator[Update]:
+        race = desk.running = Race.against_plain(request)
+        yield gr.skip(), desk, *buttons(running=True)
         for message in relay(engine, race, line):
+            if race.thread is not None:
+                desk.shown = race
             yield message, gr.skip(), gr.skip(), gr.skip()
-        yield gr.skip(), gr.skip(), *buttons(running=False)
 
-    def start(visit: gr.Request, *fields: Any) -> Iterator[Update]:
+    def start(visit: gr.Request, desk: Desk | None, *fields: Any) -> Iterator[Update]:
+        desk = desk or Desk()
         try:
-            race = Race.against_plain(Request.of(*fields, visitor=visitor_of(visit)))
+            request = Request.of(*fields, visitor=visitor_of(visit))
         except SpectraError as error:
-            yield refusal(error), gr.skip(), *buttons(running=False)
+            yield refusal(error), gr.skip(), gr.skip(), gr.skip()
             return
-        yield from run(race)
+        yield from NOTHING if desk.busy else run(desk, request)
 
-    def again(race: Race | None) -> Iterator[Update]:
-        if race is not None and race.state not in ("waiting", "running"):
-            yield from run(Race.against_plain(race.request))
+    def again(desk: Desk | None) -> Iterator[Update]:
+        if desk is None or desk.shown is None or desk.busy:
+            yield from NOTHING
+        else:
+            yield from run(desk, desk.shown.request)
 
-    def resync(race: Race | None) -> Any:
-        return send(race.snapshot()) if race else gr.skip()
+    def resync(desk: Desk | None) -> Any:
+        return send(desk.shown.snapshot()) if desk and desk.shown else gr.skip()
 
-    def download(race: Race | None) -> Any:
-        if race is None:
+    def download(desk: Desk | None) -> Any:
+        if desk is None or desk.shown is None:
             return gr.skip()
-        return send({"kind": "trace", "name": "spectra-race.json", "text": encode(race_dict(race.traces))})
+        return send({"kind": "trace", "name": "spectra-race.json", "text": encode(race_dict(desk.shown.traces))})
 
-    def clear(race: Race | None) -> Update:
-        if race is not None:
-            race.halt()
+    def clear(desk: Desk | None) -> Update:
+        stop(desk)
         return send({"kind": "clear"}), None, "", *buttons(running=False)
 
     def switch(model: str) -> Iterator[tuple[Any, Any]]:
@@ -107,9 +115,11 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
 
     outputs = [stage, memory, go, halt]
-    running = gr.on([go.click, prompt.submit], start, fields, outputs, **RUN)
+    running = gr.on([go.click, prompt.submit], start, [memory, *fields], outputs, **RUN)
     repeated = stage.again(again, memory, outputs, **RUN)
     model.input(switch, model, [stage, model], **RUN)
+    for each in (running, repeated):
+        settle(each, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
