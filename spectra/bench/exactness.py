@@ -1,86 +1,104 @@
-"""Count how often speculative output equals plain decoding's, token for token, by numerics and temperature."""
+"""Count how often speculative output equals plain decoding's, token for token, by temperature.
+
+Rows are kept, so a run that was stopped goes on; rows of another setting are refused.
+"""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spectra.bench.answer import turn_ids
 from spectra.bench.progress import Progress
-from spectra.bench.rows import Rows
+from spectra.bench.rows import Rows, claim
+from spectra.bench.runner import PLAIN, guessed_from
 from spectra.bench.tasks import Prompt, load_prompts
-from spectra.bench.values import numbers
+from spectra.bench.values import known, numbers
 from spectra.cli import quiet_target
+from spectra.decode import decode
+from spectra.drafted import DRAFTED
 from spectra.errors import SpectraError
-from spectra.methods import METHODS, redraws
+from spectra.methods import METHODS, make_method, redraws
 from spectra.metrics import distinct4, first_difference
-from spectra.record import Recording
-from spectra.settings import Sampling
+from spectra.settings import Limits, Sampling
+
+FILE = "exactness.jsonl"
 
 
 def run_exactness(chosen: argparse.Namespace) -> int:
     """The subcommand `exactness`."""
-    for method in chosen.methods:
-        if method not in METHODS:
-            raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join(METHODS)}")
+    methods = known("methods", chosen.methods, METHODS)
     temperatures = numbers("temperatures", chosen.temperatures, float)
     for temperature in temperatures:
-        for method in chosen.methods:
+        for method in methods:
             if redraws(method, Sampling(temperature)):
                 raise SpectraError("methods", f"{method} draws a text of its own above temperature 0; leave it out")
+    Limits(chosen.max_new_tokens)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target = quiet_target(chosen)
-    counts = count_identical(
-        target, prompts, chosen.methods, temperatures, chosen.max_new_tokens, chosen.out, chosen.seed
-    )
+    for method in methods:
+        make_method(method, target)  # one that lacks its datastore or draft model says so now
+    counts = count_identical(target, prompts, methods, temperatures, chosen.max_new_tokens, chosen.out, chosen.seed)
     for (method, temperature), (same, of) in sorted(counts.items()):
         print(f"{method}, temperature {temperature:g}, {target.plan.numerics}: {same} of {of} identical")
     return 0
 
 
 def count_identical(
-    target: Any, prompts: list[Prompt], methods: list[str], temperatures: list[float], tokens: int, out: Path, seed: int
+    target: Any,
+    prompts: Sequence[Prompt],
+    methods: Sequence[str],
+    temperatures: Sequence[float],
+    tokens: int,
+    out: Path,
+    seed: int,
 ) -> dict[tuple[str, float], tuple[int, int]]:
     """{(method, temperature): (identical, of)}. The first turn of each prompt.
 
-    Appends a row a comparison to `out`/exactness.jsonl, skipping known ones.
+    Appends a row a comparison to `out`/exactness.jsonl, skipping known ones. A prompt that does not fit the context is
+    left out, with a note. Raises SpectraError where `out` holds rows of other settings, or no prompt fits.
     """
-    rows = Rows(out, "exactness.jsonl")
-    numerics = target.plan.numerics
-    shared = {"numerics": numerics, "max_new_tokens": tokens, "seed": seed}
-    ours = [row for row in rows.all if all(row[name] == value for name, value in shared.items())]
-    known = {(row["id"], row["method"], row["temperature"]) for row in ours}
-    progress = Progress(len(prompts))
+    shared = {
+        "max_new_tokens": tokens, "seed": seed, **target.facts,
+        **guessed_from(target, drafted=not DRAFTED.keys().isdisjoint(methods)),
+    }  # fmt: skip
+    claim(out, shared)
+    rows = Rows(out, FILE)
+    done, progress = {_key(row) for row in rows.all}, Progress(len(prompts))
     for prompt in prompts:
         ran = False
         for temperature in temperatures:
-            wanted = [m for m in methods if (prompt.id, m, temperature) not in known]
-            if not wanted:
+            missing = [m for m in methods if (prompt.task, prompt.id, temperature, m) not in done]
+            if not missing:
                 continue
-            ran = True
-            sampling = Sampling(temperature=temperature, seed=seed)
-            plain = _tokens(target, prompt, "autoregressive", sampling, tokens)
-            for method in wanted:
-                difference = first_difference(plain, _tokens(target, prompt, method, sampling, tokens))
-                row = {
-                    "task": prompt.task, "id": prompt.id, "method": method, "temperature": temperature,
-                    "new_tokens": len(plain), "identical": difference is None, "first_difference": difference,
-                    "distinct4": round(distinct4(plain), 4), **target.facts, **shared,
-                }  # fmt: skip
-                rows.add(row)
-                ours.append(row)
+            ran, sampling = True, Sampling(temperature, seed=seed)
+            try:
+                plain = _tokens(target, prompt, PLAIN, sampling, tokens)
+                for method in missing:
+                    difference = first_difference(plain, _tokens(target, prompt, method, sampling, tokens))
+                    row = {
+                        "task": prompt.task, "id": prompt.id, "method": method, "temperature": temperature,
+                        "new_tokens": len(plain), "identical": difference is None, "first_difference": difference,
+                        "distinct4": round(distinct4(plain), 4), **shared,
+                    }  # fmt: skip
+                    rows.add(row)
+            except SpectraError as error:
+                progress.leave_out(prompt, error)
+                break
         progress.step(ran=ran)
-    ids = {prompt.id for prompt in prompts}
+    wanted = {(p.task, p.id, t, m) for p in prompts for t in temperatures for m in methods}
     counts: dict[tuple[str, float], tuple[int, int]] = {}
-    for row in ours:
-        if row["id"] in ids:
+    for row in rows.all:
+        if _key(row) in wanted:
             same, of = counts.get((row["method"], row["temperature"]), (0, 0))
             counts[row["method"], row["temperature"]] = (same + row["identical"], of + 1)
     return counts
 
 
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["task"], row["id"], row["temperature"], row["method"]
+
+
 def _tokens(target: Any, prompt: Prompt, method: str, sampling: Sampling, tokens: int) -> list[int]:
-    answer = Recording(target, prompt.text, method, sampling=sampling, max_new_tokens=tokens)
-    for _ in answer:
-        pass
-    if not answer.trace.steps:
-        raise SpectraError("prompt", f"{prompt.id} gave no token")
-    return answer.trace.tokens
+    ids, limits = turn_ids(target.tokenizer, prompt, []), Limits(tokens, target.eos)
+    return [token for step in decode(target, ids, method, sampling=sampling, limits=limits) for token in step.tokens]

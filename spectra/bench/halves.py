@@ -13,12 +13,13 @@ from typing import Any
 from spectra.bench.answer import turn_ids
 from spectra.bench.progress import Progress
 from spectra.bench.rows import Rows, claim
-from spectra.bench.runner import PLAIN
+from spectra.bench.runner import PLAIN, guessed_from
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.cli import quiet_target
 from spectra.decode import decode
+from spectra.drafted import DRAFTED
 from spectra.errors import SpectraError
-from spectra.methods import METHODS
+from spectra.methods import METHODS, make_method
 from spectra.metrics import first_difference
 from spectra.settings import Limits, Sampling
 from spectra.trace import write_text
@@ -44,7 +45,10 @@ def run_halves(chosen: argparse.Namespace) -> int:
     Limits(chosen.max_new_tokens)
     prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
     target, ways = answers(chosen)
-    shared = {"method": chosen.method, "max_new_tokens": chosen.max_new_tokens, **target.facts}
+    shared = {
+        "method": chosen.method, "max_new_tokens": chosen.max_new_tokens, **target.facts,
+        **guessed_from(target, drafted=chosen.method in DRAFTED),
+    }  # fmt: skip
     rows = compare(target, prompts, ways, shared, chosen.out)
     text = markdown(rows, chosen.method, ", ".join(f"{name} {value}" for name, value in target.facts.items()))
     write_text(chosen.out / "halves.md", text, "out")
@@ -53,11 +57,15 @@ def run_halves(chosen: argparse.Namespace) -> int:
 
 
 def answers(chosen: argparse.Namespace) -> tuple[Any, dict[str, Answer]]:
-    """(the target in 16 bits and exact numerics, every way to answer by name)."""
+    """(the target in 16 bits and exact numerics, every way to answer by name).
+
+    Ours come first: they refuse a prompt that does not fit, which stock `generate` writes on and on about.
+    """
     from spectra.bench.stock import run_peer
     from spectra.target.load import load_network, wrap_model
 
     exact = quiet_target(argparse.Namespace(**{**vars(chosen), "numerics": "exact"}))
+    make_method(chosen.method, exact)  # one that lacks its datastore or draft model says so now
     fast = wrap_model(exact.model, exact.tokenizer, numerics="fast", name=exact.name)
     fast.stores, fast.drafts = exact.stores, exact.drafts
     network, tokenizer, name = load_network(chosen.model, device=chosen.device, dtype="fp32")
@@ -70,10 +78,10 @@ def answers(chosen: argparse.Namespace) -> tuple[Any, dict[str, Answer]]:
     def stock(target: Any, ids: list[int]) -> list[int]:
         return run_peer(target, "hf-generate", Sampling(), chosen.max_new_tokens, None, ids)[0]
 
-    ways: dict[str, Answer] = {"stock half": partial(stock, exact), "stock whole": partial(stock, whole)}
+    ways: dict[str, Answer] = {}
     for kind, target in (("fast", fast), ("exact", exact)):
         ways |= {f"{kind} plain": partial(ours, target, PLAIN), f"{kind} method": partial(ours, target, chosen.method)}
-    return exact, ways
+    return exact, ways | {"stock half": partial(stock, exact), "stock whole": partial(stock, whole)}
 
 
 def compare(
@@ -82,25 +90,29 @@ def compare(
     """A row a prompt: for each count the first token that differs, None where none does. The first turn."""
     claim(out, dict(shared))
     rows = Rows(out, FILE)
-    known, progress = {row["id"] for row in rows.all}, Progress(len(prompts))
+    known, progress = {(row["task"], row["id"]) for row in rows.all}, Progress(len(prompts))
     for prompt in prompts:
-        if prompt.id not in known:
-            ids = turn_ids(target.tokenizer, prompt, [])
+        missing = (prompt.task, prompt.id) not in known
+        if missing:
             try:
-                said = {name: answer(ids) for name, answer in ways.items()}
+                rows.add(_row(target, prompt, ways))
             except SpectraError as error:
-                progress.note(f"{prompt.task} {prompt.id} is left out: {error}")
-                continue
-            row = {
-                "stock": first_difference(said["stock whole"], said["stock half"]),
-                "half": first_difference(said["exact plain"], said["stock half"]),
-                "fast": first_difference(said["fast plain"], said["fast method"]),
-                "exact": first_difference(said["exact plain"], said["exact method"]),
-            }
-            rows.add({"task": prompt.task, "id": prompt.id, "tokens": len(said["exact plain"]), **row})
-        progress.step(ran=prompt.id not in known)
-    ids_of = {prompt.id for prompt in prompts}
-    return [row for row in rows.all if row["id"] in ids_of]
+                progress.leave_out(prompt, error)
+        progress.step(ran=missing)
+    wanted = {(prompt.task, prompt.id) for prompt in prompts}
+    return [row for row in rows.all if (row["task"], row["id"]) in wanted]
+
+
+def _row(target: Any, prompt: Prompt, ways: Mapping[str, Answer]) -> dict[str, Any]:
+    ids = turn_ids(target.tokenizer, prompt, [])
+    said = {name: answer(ids) for name, answer in ways.items()}
+    return {
+        "task": prompt.task, "id": prompt.id, "tokens": len(said["exact plain"]),
+        "stock": first_difference(said["stock whole"], said["stock half"]),
+        "half": first_difference(said["exact plain"], said["stock half"]),
+        "fast": first_difference(said["fast plain"], said["fast method"]),
+        "exact": first_difference(said["exact plain"], said["exact method"]),
+    }  # fmt: skip
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], method: str, facts: str) -> str:

@@ -12,9 +12,9 @@ from spectra.bench.peers import ASSISTED, PEERS, check_assistant
 from spectra.bench.report import markdown
 from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import load_prompts
+from spectra.bench.values import known
 from spectra.cli import quiet_target
 from spectra.drafted import DRAFTED
-from spectra.errors import SpectraError
 from spectra.methods import METHODS, make_method
 from spectra.settings import Limits, Sampling, check_number
 from spectra.trace import write_text
@@ -22,9 +22,7 @@ from spectra.trace import write_text
 
 def run_timing(chosen: argparse.Namespace) -> int:
     """The subcommand `run`. What is wrong is found before a model is loaded."""
-    for method in chosen.methods:
-        if method not in METHODS and method not in PEERS:
-            raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join([*METHODS, *PEERS])}")
+    known("methods", chosen.methods, [*METHODS, *PEERS])
     check_assistant(chosen.methods, chosen.assistant, chosen.model)
     check_number("repeats", chosen.repeats, 1, 1000, whole=True)
     sampling = check_settings(chosen)

@@ -50,10 +50,15 @@ class Job:
             "temperature": self.sampling.temperature, "top_p": self.sampling.top_p, "seed": self.sampling.seed,
             "max_new_tokens": self.max_new_tokens, "nodes": self.nodes, **facts, "versions": versions,
             "assistant": getattr(self.assistant, "name_or_path", None),
-            "datastores": sorted(store.name for store in target.stores),
-            **({"drafts": [draft.name for draft in target.drafts]} if self.drafted else {}),
+            **guessed_from(target, drafted=self.drafted),
             **({"cost": self.cost.table} if self.cost else {}),
         }  # fmt: skip
+
+
+def guessed_from(target: Any, *, drafted: bool) -> dict[str, Any]:
+    """What methods guess from, as rows and folders record it. drafted: some method drafts with a model."""
+    drafts = {"drafts": [draft.name for draft in target.drafts]} if drafted else {}
+    return {"datastores": sorted(store.name for store in target.stores), **drafts}
 
 
 def run_methods(
@@ -62,7 +67,7 @@ def run_methods(
     """Rows of `out`/rows.jsonl, new ones appended as they finish; rows that are there are not run again.
 
     Plain decoding always runs, first. A prompt that does not fit the context is left out, with a note. The first calls
-    are a warm-up and not recorded. Raises SpectraError where `out` holds rows of other settings.
+    are a warm-up and not recorded. Raises SpectraError where `out` holds rows of other settings, or no prompt fits.
     """
     methods = [PLAIN, *[m for m in dict.fromkeys(methods) if m != PLAIN]]
     settings = job.settings(target)
@@ -80,9 +85,7 @@ def run_methods(
                 cold = False
                 answer = answer_turns(target.tokenizer, prompt, run_of(target, method, job), plain.get(prompt.id))
             except SpectraError as error:
-                if error.field != "prompt":
-                    raise
-                progress.note(f"{prompt.task} {prompt.id} is left out: {error}")
+                progress.leave_out(prompt, error)
                 break
             base = plain.setdefault(prompt.id, answer)
             comparable = job.sampling.greedy or not (method in PEERS or redraws(method.split()[0], job.sampling))

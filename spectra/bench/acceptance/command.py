@@ -75,12 +75,12 @@ def record(
     shared = {"max_new_tokens": tokens, "drafts": [draft.name for draft in drafts], **target.facts}
     claim(out, {**shared, "top_k": samplings[0].top_k, "top_p": samplings[0].top_p, "seed": samplings[0].seed})
     rows = Rows(out, FILE)
-    known = {(row["id"], row["temperature"]) for row in rows.all}
+    known = {(row["task"], row["id"], row["temperature"]) for row in rows.all}
     progress = Progress(len(prompts))
     for prompt in prompts:
         ran = False
         for sampling in samplings:
-            if (prompt.id, sampling.temperature) in known:
+            if (prompt.task, prompt.id, sampling.temperature) in known:
                 continue
             ran, witness = True, Witness(drafts, sampling)
             ids = turn_ids(target.tokenizer, prompt, [])
@@ -88,10 +88,10 @@ def record(
                 for _ in decode(target, ids, witness.method, sampling=sampling, limits=Limits(tokens, target.eos)):
                     pass
             except SpectraError as error:
-                progress.note(f"{prompt.task} {prompt.id} is left out: {error}")
+                progress.leave_out(prompt, error)
                 break
             row = {"task": prompt.task, "id": prompt.id, "temperature": sampling.temperature}
             rows.add({**row, "positions": witness.positions})
         progress.step(ran=ran)
-    wanted = {(prompt.id, sampling.temperature) for prompt in prompts for sampling in samplings}
-    return [row for row in rows.all if (row["id"], row["temperature"]) in wanted and row["positions"]]
+    wanted = {(prompt.task, prompt.id, sampling.temperature) for prompt in prompts for sampling in samplings}
+    return [row for row in rows.all if (row["task"], row["id"], row["temperature"]) in wanted and row["positions"]]
