@@ -82,12 +82,42 @@ def test_the_id_is_of_the_whole_prompt():
         ("ClassEval_data.json", "{}", "not a JSON list"),
         ("ClassEval_data.json", '[{"class_name": "A"}]', "ClassEval_data.json entry 1 is not a classeval row"),
         ("HumanEval.jsonl.gz", "not zipped", "HumanEval.jsonl.gz line 1 cannot be read"),
+        (
+            "gsm8k_test.jsonl",
+            '{"question": "a"}\n{"question": "\\ud800"}\n',
+            "gsm8k_test.jsonl line 2 is not valid Unicode",
+        ),
+        ("gsm8k_test.jsonl", "\n\n", r"gsm8k_test\*.jsonl in .* holds no gsm8k prompt"),
+        ("ClassEval_data.json", "[]", "ClassEval_data.json in .* holds no classeval prompt"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(tmp_path, name, content, said):
     (tmp_path / name).write_text(content)
     with pytest.raises(SpectraError, match="^data: .*" + said):
         load_prompts(None, tmp_path)
+
+
+def test_a_byte_that_is_not_utf8_is_named_with_its_own_line(tmp_path):
+    good = lines({"question": "a"}).encode()
+    (tmp_path / "gsm8k_test.jsonl").write_bytes(good * 4 + b'{"question": "caf\xe9"}\n')
+    with pytest.raises(SpectraError, match=r"^data: gsm8k_test.jsonl line 5 cannot be read"):
+        load_prompts(None, tmp_path)
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    whole = bytearray(gzip.compress(lines({"prompt": "def f():\n"}).encode() * 40))
+    whole[14:24] = b"\xff" * 10
+    (tmp_path / "HumanEval.jsonl.gz").write_bytes(whole)
+    with pytest.raises(SpectraError, match=r"^data: HumanEval.jsonl.gz line \d+ cannot be read \(Error -3"):
+        load_prompts(None, tmp_path)
+
+
+def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path):
+    text = "\ufeff" + lines({"question": "one"}, {"question": "two"}).replace("\n", "\r\n")
+    (tmp_path / "gsm8k_test.jsonl").write_bytes(text.encode())
+    (tmp_path / "ClassEval_data.json").write_text('\ufeff[\n{"class_name": "A", "skeleton": "s"}\n]')
+    assert [prompt.text for prompt in load_prompts(["gsm8k"], tmp_path)] == ["one", "two"]
+    assert len(load_prompts(["classeval"], tmp_path)) == 1
 
 
 def test_what_is_not_there_is_named(tmp_path):
@@ -97,5 +127,7 @@ def test_what_is_not_there_is_named(tmp_path):
         load_prompts(None, tmp_path)
     with pytest.raises(SpectraError, match=r"^tasks: 'gsm' is unknown"):
         load_prompts(["gsm"], tmp_path)
+    with pytest.raises(SpectraError, match=r"^tasks: there is none"):
+        load_prompts([], tmp_path)
     with pytest.raises(SpectraError, match=r"^limit: 0 is out of range"):
         load_prompts(None, tmp_path, 0)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,10 +40,12 @@ def load_prompts(tasks: list[str] | None, folder: Path, limit: int | None = None
     """Prompts of `tasks` (None: all whose files are there), at most `limit` each, spread evenly over categories.
 
     folder: "hub", where no folder has that name, is the Hugging Face hub. All matching files in name order, equal
-    prompts once. Raises SpectraError naming the task, or the file and line that is malformed.
+    prompts once. Raises SpectraError naming the task that holds no prompt, or the file and line that is malformed.
     """
     if limit is not None and limit < 1:
         raise SpectraError("limit", f"{limit} is out of range; give 1 or more")
+    if tasks is not None and not tasks:
+        raise SpectraError("tasks", f"there is none; choose from {', '.join(TASKS)}")
     hub = folder == Path(HUB) and not folder.is_dir()
     if tasks is None and hub:
         tasks = list(PLACES)
@@ -64,11 +67,17 @@ def _load(task: str, folder: Path | None) -> list[Prompt]:
             turns, category = layout.read(row)
             reference = next((row[name] for name in layout.reference if row.get(name)), "")
             prompt = Prompt(task, tuple(turn.strip() for turn in turns), str(category), str(reference))
+            "\n".join((*prompt.turns, prompt.category, prompt.reference)).encode()
+        except UnicodeEncodeError as error:
+            raise SpectraError("data", f"{where} is not valid Unicode; use the published file") from error
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise SpectraError("data", f"{where} is not a {task} row ({error!r}); use the published file") from error
         if not all(prompt.turns):
             raise SpectraError("data", f"{where} holds a blank prompt; use the published file")
         unique.setdefault(prompt.id, prompt)
+    if not unique:
+        place = HUB if folder is None else f"{layout.files} in {folder}"
+        raise SpectraError("data", f"{place} holds no {task} prompt; use the published file")
     return list(unique.values())
 
 
@@ -103,15 +112,15 @@ def _parse(text: str, file: Path, lines_before: int) -> Any:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    number = 0
+    """(number, line). A line is decoded by itself, so that one that is not UTF-8 gets its own number."""
+    at = 1
     try:
-        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                yield number, line.rstrip("\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise SpectraError(
-            "data", f"{file.name} line {number + 1} cannot be read ({error}); use the published file"
-        ) from error
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+            for line in lines:
+                yield at, line.decode("utf-8-sig" if at == 1 else "utf-8").rstrip("\r\n")
+                at += 1
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise SpectraError("data", f"{file.name} line {at} cannot be read ({error}); use the published file") from error
 
 
 def _spread(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
