@@ -114,6 +114,23 @@ def test_halves_asks_stock_transformers_only_what_fits(bench, monkeypatch):
     assert len(asked) == 2 and max(asked) < 196
 
 
+def test_halves_offers_neither_numerics_nor_a_seed(bench, capsys):
+    code, _, err = bench("halves", "--numerics", "fast")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("spectra.bench: numerics: this command counts in fast and in exact ones")
+    with pytest.raises(SystemExit):
+        bench("halves", "--seed", "1")
+    assert "unrecognized arguments: --seed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "exactness", "rouge"])
+def test_nothing_to_measure_is_an_error(bench, command):
+    for field in ("methods", "tasks"):
+        code, _, err = bench(command, f"--{field}", "")
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"spectra.bench: {field}: there is none")
+
+
 def test_halves_of_a_method_without_its_datastore_says_how_to_build_one(bench):
     code, _, err = bench("halves", "--method", "rest", "--tasks", "gsm8k")
     assert code == 2
@@ -135,3 +152,7 @@ def test_acceptance_keeps_the_tasks_apart(bench, place, tmp_path):
     for _ in range(2):
         assert bench("acceptance", *FP32, *more)[0] == 0
         assert len(read_rows(tmp_path / "out" / "acceptance.jsonl")) == 2
+    what = "--draft small --model tiny --dtype fp32 --data DIR --tasks gsm8k,mt-bench --max-new-tokens 4"
+    sampled = "--temperatures 0 --top-k 0 --top-p 1 --seed 0"
+    command = f"    python -m spectra.bench acceptance {what} {sampled} --out DIR\n"
+    assert command in (tmp_path / "out" / "acceptance.md").read_text()

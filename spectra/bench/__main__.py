@@ -70,7 +70,8 @@ def build_parser() -> Parser:
     for one in (profile, record, run, sweep, exact, accepted, rouge, halves):
         add_model_arguments(one)
         one.add_argument("--max-new-tokens", type=number(int), default=256)
-        one.add_argument("--seed", type=number(int), default=0)
+        if one is not halves:  # it answers greedily only
+            one.add_argument("--seed", type=number(int), default=0)
     halves.set_defaults(go=run_halves, dtype="bf16")
     for one in (record, run, sweep, exact, accepted, rouge, halves):
         one.add_argument("--tasks", type=names, help="default: every task whose files are there")

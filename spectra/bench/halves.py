@@ -40,6 +40,8 @@ def run_halves(chosen: argparse.Namespace) -> int:
     """The subcommand `halves`. Loads the model twice, in 16 bits and in fp32."""
     if chosen.method not in METHODS:
         raise SpectraError("method", f"{chosen.method!r} is unknown; choose one of {', '.join(METHODS)}")
+    if chosen.numerics != "auto":
+        raise SpectraError("numerics", "this command counts in fast and in exact ones; leave it out")
     if chosen.dtype not in ("bf16", "fp16"):
         raise SpectraError("dtype", f"{chosen.dtype!r} is not 16 bits wide; give bf16 or fp16")
     Limits(chosen.max_new_tokens)

@@ -16,7 +16,7 @@ from spectra.bench.progress import Progress
 from spectra.bench.rows import Rows, claim
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import names, numbers
-from spectra.cli import number, quiet_target
+from spectra.cli import command_line, number, quiet_target
 from spectra.decode import decode
 from spectra.drafted import need_drafts
 from spectra.drafters.draft_model import SOURCES
@@ -60,11 +60,16 @@ def run_acceptance(chosen: argparse.Namespace) -> int:
 
 def _command(chosen: argparse.Namespace) -> str:
     """What to type for the same report, as Markdown shows code."""
-    limit = [] if chosen.limit is None else [f"--limit {chosen.limit}"]
-    tasks = [] if chosen.tasks is None else [f"--tasks {','.join(chosen.tasks)}"]
-    sampled = f"--temperatures {','.join(chosen.temperatures)} --top-k {chosen.top_k} --top-p {chosen.top_p:g}"
-    what = ["--data DIR", *tasks, *limit, f"--max-new-tokens {chosen.max_new_tokens}", sampled, f"--seed {chosen.seed}"]
-    return f"    python -m spectra.bench acceptance {' '.join(what)} --out DIR"
+    loaded = {name: value for name in ("dtype", "numerics") if (value := getattr(chosen, name)) != "auto"}
+    given = {
+        "model": chosen.model, **loaded,
+        "data": "DIR", "tasks": chosen.tasks and ",".join(chosen.tasks), "limit": chosen.limit,
+        "max-new-tokens": chosen.max_new_tokens, "temperatures": ",".join(chosen.temperatures),
+        "top-k": chosen.top_k, "top-p": f"{chosen.top_p:g}", "seed": chosen.seed, "out": "DIR",
+    }  # fmt: skip
+    drafts = [part for path in chosen.draft for part in ("--draft", path)]
+    words = [part for name, value in given.items() if value is not None for part in (f"--{name}", str(value))]
+    return "    " + command_line("python -m spectra.bench acceptance", [*drafts, *words])
 
 
 def record(
