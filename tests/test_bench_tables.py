@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from spectra.bench.__main__ import main
 from spectra.bench.charts import acceptance_by_source, mean_cumulative, tau_by_method, write_figures
 from spectra.bench.merge import merge, report
 from spectra.bench.report import markdown
-from spectra.bench.rows import ROWS
+from spectra.bench.rows import ROWS, Rows
 from spectra.errors import SpectraError
 
 
@@ -44,7 +45,7 @@ class TestTables:
         assert "| anpd | 2.00 | 2.00 | 2.00 | 2.50 | 2.00 | 2.22 |" in text  # b: the medians, 1 s and 20 tokens/s
         assert "| hf-generate |  |  |  |  |  |  |" in text
         assert "| anpd | 40.0 | 20.0 | 2.00 | 20.0 | 10.0 | 2.00 | 30.0 | 13.3 | 2.00 |" in text
-        assert "| hf-generate |  | 12.5 | 1.25 |  |  |  |  | 12.5 | 1.88 |" in text
+        assert "| hf-generate |  | 12.5 | 1.25 |  |  |  |  | 12.5 | 1.25 |" in text  # all: over what both ran
 
     def test_all_that_is_known_of_a_task(self):
         text = markdown(ROWS_BY_HAND)
@@ -54,6 +55,16 @@ class TestTables:
         assert "| hf-generate | 12.5 | 1.00 | 1.25 | 1.25 |  |  |  | 0 of 1 | 0.50 |  |" in text.splitlines()
         uncompared = markdown([row("autoregressive", steps=9), row("hf-generate", identical=None)])
         assert "| hf-generate | 10.0 | 1.00 | 1.00 | 1.00 |  |  |  |  | 0.50 |  |" in uncompared.splitlines()
+
+    def test_methods_of_different_prompts_are_compared_on_the_common_ones(self):
+        rows = [row("autoregressive", prompt=prompt, steps=10, seconds=s) for prompt, s in (("x", 1.0), ("y", 9.0))]
+        rows += [row("anpd", steps=5, seconds=0.5), row("lookahead", prompt="y", steps=5, seconds=3.0)]
+        text = markdown(rows)
+        assert "| anpd | 2.00 | 2.00 | 2.00 | 2.00 |" in text.splitlines()
+        assert "| lookahead |  | 3.3 |" not in text
+        assert "| lookahead | 6.7 | 3.3 | 3.00 | 6.7 | 3.3 | 3.00 |" in text.splitlines()
+        assert text.count("Prompts: autoregressive 2, anpd 1, lookahead 1. A ratio is over those") == 3
+        assert "Prompts: " not in markdown(rows[:2])
 
     def test_categories_of_a_task(self):
         kinds = [("q", "x"), ("q", "y"), ("r", "z")]
@@ -78,6 +89,60 @@ class TestTables:
             merge([tmp_path / "one", tmp_path / "one"])
         with pytest.raises(SpectraError, match=r"^folders: no rows in"):
             merge([tmp_path])
+
+
+class TestMerge:
+    @staticmethod
+    def saved(folder, *rows):
+        folder.mkdir()
+        (folder / ROWS).write_text("".join(json.dumps(one) + "\n" for one in rows))
+        return folder
+
+    def test_plain_decoding_of_two_runs_of_a_setting_is_one_with_repeats(self, tmp_path):
+        plain = [row("autoregressive", steps=10, seconds=seconds) for seconds in (1.0, 3.0)]
+        one = self.saved(tmp_path / "one", plain[0], row("anpd", steps=5, seconds=0.5))
+        two = self.saved(tmp_path / "two", plain[1], row("lookahead", steps=5, seconds=0.25))
+        text = report(merge([one, two])).splitlines()
+        assert text[0] == "In several of the folders, counted as repeats: autoregressive."
+        assert "| autoregressive | 13.3 | 5.0 | 1.00 | 13.3 | 5.0 | 1.00 |" in text  # Mac-TP of 20 and 6.7; 2 s
+        assert any(line.startswith("| anpd | 40.0 | 20.0 | 4.00 |") for line in text)
+        assert "repeats" not in report(merge([one]))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"seed": 1}, {"datastores": ["a"]}, {"cost": [[1, 1.0]]}, {"drafts": ["d"]}, {"assistant": "m"}],
+    )
+    def test_runs_of_other_settings_are_told_apart(self, tmp_path, changes):
+        one = self.saved(tmp_path / "one", row("autoregressive", steps=10))
+        two = self.saved(tmp_path / "two", row("autoregressive", steps=10, **changes))
+        assert [name.split()[0] for name in merge([one, two])] == [*changes] * 2
+
+    @pytest.mark.parametrize(
+        ("line", "said"), [("{}", "no task, id, category"), ("5", "no JSON object"), ("{", "Expecting property name")]
+    )
+    def test_damaged_rows_are_named(self, tmp_path, capsys, line, said):
+        folder = self.saved(tmp_path / "one", row("autoregressive", steps=10))
+        with (folder / ROWS).open("a") as rows:
+            rows.write(line + "\n")
+        assert main(["report", str(folder)]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("spectra.bench: folders: ") and err.count("\n") == 1
+        assert f"line 2 is damaged ({said}" in err
+        if line == "{}":
+            with pytest.raises(SpectraError, match=r"^out: .* line 1 is damaged \(no task, id\)"):
+                (tmp_path / ROWS).write_text("{}\n")
+                Rows(tmp_path)
+
+    def test_a_folder_where_rows_should_be(self, tmp_path, capsys):
+        (tmp_path / ROWS).mkdir()
+        assert main(["report", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.startswith("spectra.bench: folders: ")
+
+    def test_the_tables_may_go_to_the_folder_of_the_figures(self, tmp_path, capsys):
+        folder = self.saved(tmp_path / "one", row("autoregressive", steps=10))
+        charts = tmp_path / "new"
+        assert main(["report", str(folder), "--charts", str(charts), "--out", str(charts / "all.md")]) == 0
+        assert (charts / "all.md").read_text() + "\n" == capsys.readouterr().out
 
 
 class TestFigures:

@@ -2,11 +2,13 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
+Prompt = tuple[str, str]
+"""(task, id)."""
 PLAIN, STOCK = "autoregressive", "hf-generate"
 
 
@@ -28,6 +30,8 @@ class Figures:
     distinct4: float
     sources: dict[str, float]
     """Share of the output by source, the largest first; empty for a peer."""
+    by_prompt: Mapping[Prompt, Row]
+    """What `medians` gives, for `ratio`."""
 
 
 def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
@@ -43,15 +47,36 @@ def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
         credit.update(row["sources"])
     return Figures(
         prompts=len(ours),
-        micro=sum(row["new_tokens"] for row in ours) / sum(row["seconds"] for row in ours),
-        macro=statistics.mean(row["mac_tp"] for row in stepped) if stepped else None,
+        micro=micro(ours),
+        macro=macro(ours),
         tau=sum(row["new_tokens"] for row in stepped) / passes if passes else None,
         queries=sum(width * steps for width, steps in widths) / sum(n for _, n in widths) if widths else None,
         slowest=ratios[len(ratios) // 10] if ratios else None,
         identical=(sum(compared), len(compared)),
         distinct4=statistics.mean(row["distinct4"] for row in ours),
         sources={source: count / credit.total() for source, count in credit.most_common()},
+        by_prompt={_prompt(row): row for row in ours},
     )
+
+
+def micro(rows: Sequence[Row]) -> float:
+    """Mic-TP: all tokens over all time."""
+    return float(sum(row["new_tokens"] for row in rows) / sum(row["seconds"] for row in rows))
+
+
+def macro(rows: Sequence[Row]) -> float | None:
+    """The mean over prompts of Mac-TP; None for a peer."""
+    stepped = [row["mac_tp"] for row in rows if row["mac_tp"] is not None]
+    return statistics.mean(stepped) if stepped else None
+
+
+def ratio(ours: Figures, base: Figures | None, measure: Callable[[Sequence[Row]], float | None]) -> float | None:
+    """`micro` or `macro` over the base's, both on the prompts that both have; None where either is missing."""
+    common = [prompt for prompt in ours.by_prompt if base is not None and prompt in base.by_prompt]
+    if base is None or not common:
+        return None
+    above, below = (measure([figures.by_prompt[prompt] for prompt in common]) for figures in (ours, base))
+    return above / below if above is not None and below else None
 
 
 def by_method(rows: Iterable[Row]) -> dict[str, Figures]:
@@ -64,7 +89,7 @@ def by_method(rows: Iterable[Row]) -> dict[str, Figures]:
 
 def medians(rows: Iterable[Row]) -> list[Row]:
     """One row a prompt: its seconds and Mac-TP are the medians over repeats."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[Prompt, list[Row]] = {}
     for row in rows:
         groups.setdefault(_prompt(row), []).append(row)
     return [group[0] | {name: _median(group, name) for name in ("seconds", "mac_tp")} for group in groups.values()]
@@ -86,7 +111,7 @@ def rate(row: Row) -> float:
     return float(row["new_tokens"] / row["seconds"])
 
 
-def _prompt(row: Row) -> tuple[str, str]:
+def _prompt(row: Row) -> Prompt:
     return row["task"], row["id"]
 
 

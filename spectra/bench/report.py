@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from spectra.bench.figures import PLAIN, STOCK, Figures, Row, by_method
+from spectra.bench.figures import PLAIN, STOCK, Figures, Row, by_method, macro, micro, ratio
 
 OVERALL = "all"
 DETAILS = (
@@ -16,12 +16,14 @@ def markdown(rows: Sequence[Row]) -> str:
     """All tables over one run's rows."""
     tables = by_field(rows, "task")
     parts = [
-        "## Speedup and tau\n\nSpeedup: Mac-TP over plain decoding's, as in the paper's Table 1.\n\n" + speeds(tables),
+        "## Speedup and tau\n\nSpeedup: Mac-TP over plain decoding's, as in the paper's Table 1.\n\n"
+        + speeds(tables)
+        + uneven(tables[OVERALL]),
         "## Throughput\n\nTokens/s: Mac-TP is the mean over steps, Mic-TP all tokens over all time, prefill included, "
         "as in the paper's Table 4; the speedup is that of Mic-TP.\n\n" + throughputs(tables),
     ]
     for name, table in tables.items():
-        parts.append(f"## {name} ({_prompts(table)} prompts)\n\n{details(table)}")
+        parts.append(f"## {name} ({_prompts(table)} prompts)\n\n{details(table)}{uneven(table)}")
         kinds = by_field([row for row in rows if row["task"] == name], "category")
         if len(kinds) > 2:
             parts.append(f"Speedup (Mac-TP) and tau by category:\n\n{speeds(kinds)}")
@@ -36,7 +38,7 @@ def by_field(rows: Sequence[Row], field: str) -> dict[str, Table]:
 
 def speeds(tables: Mapping[str, Table]) -> str:
     """A row a method; for each task its speedup by Mac-TP and tau."""
-    return _wide(tables, {"speedup": lambda f, plain: ratio_cell(f, plain, "macro"), "tau": _tau})
+    return _wide(tables, {"speedup": lambda f, plain: number_cell(ratio(f, plain, macro), 2), "tau": _tau})
 
 
 def throughputs(tables: Mapping[str, Table]) -> str:
@@ -46,7 +48,7 @@ def throughputs(tables: Mapping[str, Table]) -> str:
         {
             "Mac-TP": lambda f, _: number_cell(f.macro, 1),
             "Mic-TP": lambda f, _: number_cell(f.micro, 1),
-            "speedup": lambda f, plain: ratio_cell(f, plain, "micro"),
+            "speedup": lambda f, plain: number_cell(ratio(f, plain, micro), 2),
         },
     )
 
@@ -59,8 +61,8 @@ def details(table: Table) -> str:
         cells = [
             method,
             number_cell(f.micro, 1),
-            ratio_cell(f, table.get(STOCK), "micro"),
-            ratio_cell(f, table.get(PLAIN), "micro"),
+            number_cell(ratio(f, table.get(STOCK), micro), 2),
+            number_cell(ratio(f, table.get(PLAIN), micro), 2),
             number_cell(f.slowest, 2),
             number_cell(f.tau, 2),
             number_cell(f.queries, 1),
@@ -95,6 +97,14 @@ def _tau(figures: Figures, _: Figures | None) -> str:
     return number_cell(figures.tau, 2)
 
 
+def uneven(table: Table) -> str:
+    """A paragraph for a table whose methods ran on different prompts; else nothing."""
+    if len({frozenset(figures.by_prompt) for figures in table.values()}) < 2:
+        return ""
+    counts = ", ".join(f"{method} {figures.prompts}" for method, figures in table.items())
+    return f"\n\nPrompts: {counts}. A ratio is over those that both methods ran; other figures are over each one's own."
+
+
 def _prompts(table: Table) -> int:
     return max((figures.prompts for figures in table.values()), default=0)
 
@@ -102,9 +112,3 @@ def _prompts(table: Table) -> int:
 def number_cell(value: float | None, digits: int) -> str:
     """Blank where there is none."""
     return "" if value is None else f"{value:.{digits}f}"
-
-
-def ratio_cell(figures: Figures, base: Figures | None, name: str) -> str:
-    """One of the figures over the base's; blank where either is missing."""
-    ours, theirs = getattr(figures, name), getattr(base, name, None)
-    return f"{ours / theirs:.2f}" if ours is not None and theirs else ""

@@ -4,6 +4,7 @@ A row that a kill cut short is dropped and run again; rows of other settings are
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ class Rows:
     def __init__(self, folder: Path, name: str = ROWS) -> None:
         make_folder(folder)
         self.file = folder / name
-        self.all = read_rows(self.file)
+        self.all = read_rows(self.file, needed=("task", "id"))
         whole = "".join(json.dumps(row) + "\n" for row in self.all)
         if self.file.exists() and self.file.stat().st_size != len(whole.encode()):
             write_text(self.file, whole, "out")
@@ -31,16 +32,36 @@ class Rows:
             lines.write(json.dumps(row) + "\n")
 
 
-def read_rows(file: Path) -> list[dict[str, Any]]:
-    """The rows of a file (none where it is not there). A last line without its end is left out."""
+def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The rows of a file (none where it is not there). A last line without its end is left out.
+
+    Raises SpectraError naming `field` for a line that is no JSON object or lacks one of the `needed` names.
+    """
     if not file.exists():
         return []
-    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     try:
-        return [json.loads(line) for line in lines]
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    except OSError as error:
+        raise SpectraError(field, f"{file} cannot be read ({error.strerror}); give another folder") from error
+    rows = []
+    for number, line in enumerate(lines, 1):
+        row, problem = _parsed(line, needed)
+        if problem:
+            raise SpectraError(field, f"{file} line {number} is damaged ({problem}); remove that line")
+        rows.append(row)
+    return rows
+
+
+def _parsed(line: str, needed: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """(the row, what is wrong with it or "")."""
+    try:
+        row = json.loads(line)
     except json.JSONDecodeError as error:
-        number = next(n for n, line in enumerate(lines, 1) if line == error.doc)
-        raise SpectraError("out", f"{file} line {number} is damaged ({error.msg}); remove that line") from error
+        return {}, error.msg
+    if not isinstance(row, dict):
+        return {}, "no JSON object"
+    lacks = [name for name in needed if name not in row]
+    return row, f"no {', '.join(lacks)}" if lacks else ""
 
 
 def claim(folder: Path, settings: dict[str, Any]) -> None:

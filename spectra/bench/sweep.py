@@ -8,8 +8,8 @@ from typing import Any
 
 from spectra.baselines import anpd, lookahead, prompt_lookup, suffix_automaton, token_recycling
 from spectra.bench.charts import sweep_figure, write_figures
-from spectra.bench.figures import PLAIN, Figures, by_method
-from spectra.bench.report import number_cell, ratio_cell
+from spectra.bench.figures import PLAIN, Figures, Row, by_method, macro, micro, ratio
+from spectra.bench.report import number_cell
 from spectra.bench.run import check_settings, describe
 from spectra.bench.runner import Job, run_methods
 from spectra.bench.tasks import Prompt, load_prompts
@@ -77,7 +77,7 @@ def run_sweep(chosen: argparse.Namespace) -> int:
     write_text(chosen.out / "sweep.md", text, "out")
     columns: dict[str, list[float | None]] = {
         "tau": [ours.tau for ours, _ in found.values()],
-        "speedup (Mic-TP)": [ours.micro / plain.micro for ours, plain in found.values()],
+        "speedup (Mic-TP)": [ratio(ours, plain, micro) for ours, plain in found.values()],
     }
     write_figures(chosen.out, {"sweep": sweep_figure(chosen.vary, list(found), columns)})
     print(text)
@@ -104,16 +104,24 @@ def measure(
 ) -> dict[float, tuple[Figures, Figures]]:
     """value -> (the method, plain decoding). Rows go to `out`; each temperature has a folder of its own there."""
     if chosen.vary == "temperature":
-        found = {}
+        found: dict[float, tuple[Figures, Figures]] = {}
         for value in values:
             hot = replace(job, sampling=replace(job.sampling, temperature=value))
             rows = run_methods(target, prompts, [chosen.method], chosen.out / f"temperature-{value:g}", hot)
-            table = by_method(rows)
-            found[value] = table[chosen.method], table[PLAIN]
+            found |= _against_plain(rows, {chosen.method: value})
         return found
     labels = {f"{chosen.method} {chosen.vary}={value:g}": value for value in values}
     made = {label: _maker(target, chosen.method, chosen.vary, value, job) for label, value in labels.items()}
-    table = by_method(run_methods(target, prompts, list(labels), chosen.out, replace(job, variants=made)))
+    rows = run_methods(target, prompts, list(labels), chosen.out, replace(job, variants=made))
+    return _against_plain(rows, labels)
+
+
+def _against_plain(rows: list[Row], labels: Mapping[str, float]) -> dict[float, tuple[Figures, Figures]]:
+    """value -> (its label's figures, plain decoding's). Raises SpectraError for one that has no row."""
+    table = by_method(rows)
+    for label in labels:
+        if label not in table:
+            raise SpectraError("max_new_tokens", f"{label} has no prompt that fits the model's context; ask for fewer")
     return {value: (table[label], table[PLAIN]) for label, value in labels.items()}
 
 
@@ -130,13 +138,13 @@ def table(vary: str, found: Mapping[float, tuple[Figures, Figures]]) -> str:
         same, of = ours.identical
         cells = [
             f"{value:g}",
-            ratio_cell(ours, plain, "macro"),
+            number_cell(ratio(ours, plain, macro), 2),
             number_cell(ours.tau, 2),
             number_cell(ours.queries, 1),
             number_cell(ours.macro, 1),
             number_cell(ours.micro, 1),
-            ratio_cell(ours, plain, "micro"),
-            f"{same} of {of}",
+            number_cell(ratio(ours, plain, micro), 2),
+            f"{same} of {of}" if of else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
