@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -209,15 +210,16 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}"
+        file = temporary.open("x", encoding="utf-8")  # unlike mkstemp's, its mode is what the umask allows
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with file:
             file.write(text)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
 
 

@@ -117,6 +117,20 @@ def test_profile_and_latency_print_tables(monkeypatch, capsys):
     assert "| 32 | " in capsys.readouterr().out
 
 
+def test_latency_writes_what_it_prints(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(latency, "quiet_target", lambda chosen: tiny_target())
+    common = ["latency", "--contexts", "8", "--out"]
+    assert main([*common, str(tmp_path / "table.md"), "--queries", "1,2,1500"]) == 0
+    said = capsys.readouterr().out
+    assert (tmp_path / "table.md").read_text() == said
+    assert "| context | q=1 | q=2 |" in said and "Left out: q=1500; " in said
+    assert main([*common, str(tmp_path / "table.md"), "--queries", "1500"]) == 2
+    assert "queries: 1500 is more than a step takes here; give" in capsys.readouterr().err
+    monkeypatch.setattr(latency, "quiet_target", lambda chosen: pytest.fail("it was measured first"))
+    assert main([*common, str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("spectra.bench: out: cannot write")
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [

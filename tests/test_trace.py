@@ -171,6 +171,15 @@ def test_paths_that_cannot_be_written(tmp_path, name):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_file_has_the_mode_that_the_umask_allows(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a.json", "one")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o640
+
+
 def test_checking_a_path_leaves_nothing_behind(tmp_path):
     check_writable(tmp_path / "a.json")
     assert [p.name for p in tmp_path.iterdir()] == []

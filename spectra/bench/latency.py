@@ -3,13 +3,14 @@ what share of the memory's speed a one-token pass gets.
 """
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from spectra.bench.values import names, numbers
 from spectra.cli import quiet_target
 from spectra.errors import SpectraError
 from spectra.target.protocol import StepCost
-from spectra.trace import write_text
+from spectra.trace import check_writable, write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,21 +18,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", metavar="SHAPE", help="random weights in this shape instead of a model")
     parser.add_argument("--contexts", type=names, default=["256", "1024"])
     parser.add_argument("--queries", type=names, default=["1", "2", "4", "8", "16", "32", "64", "128"])
-    parser.add_argument("--out", metavar="FILE", help="write the table as Markdown")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as Markdown")
 
 
 def run_latency(chosen: argparse.Namespace) -> int:
     """The subcommand `latency`. Prints milliseconds, the ratio to one token, and bytes a second."""
     contexts, queries = (sizes(name, getattr(chosen, name)) for name in ("contexts", "queries"))
+    if chosen.out is not None:
+        check_writable(chosen.out, "out")
     target = shaped(chosen) if chosen.shape else quiet_target(chosen)
-    longest = contexts[-1] + queries[-1] + 1
+    fitting = [q for q in queries if q <= target.widest]
+    if not fitting:
+        raise SpectraError("queries", f"{queries[0]} is more than a step takes here; give {target.widest} or less")
+    longest = contexts[-1] + fitting[-1] + 1
     if longest > target.context:
         raise SpectraError("contexts", f"{longest} positions do not fit the context of {target.context}; ask for less")
     facts = ", ".join(f"{name} {value}" for name, value in target.facts.items())
-    costs = measured(target, contexts, queries := [q for q in queries if q <= target.widest])
-    text = "\n\n".join([facts, table(costs, queries), reading(target, costs)])
+    costs = measured(target, contexts, fitting)
+    parts = [facts, table(costs, fitting), reading(target, costs)]
+    if len(fitting) < len(queries):
+        parts.append(f"Left out: {', '.join(f'q={q}' for q in queries[len(fitting) :])}; {target.widest} fit a step.")
+    text = "\n\n".join(parts)
     print(text)
-    if chosen.out:
+    if chosen.out is not None:
         write_text(chosen.out, text + "\n", "out")
     return 0
 
