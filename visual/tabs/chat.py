@@ -102,7 +102,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
     def clear(visit: gr.Request, talk: Conversation | None) -> Update:
         stop(talk)
         engine.start_over(visitor_of(visit))
-        return send({"kind": "clear"}), None, *buttons(running=False)
+        return send({"kind": "clear"}), None
 
     def take_back(talk: Conversation | None) -> Update:
         """The last turn goes and its message returns to the box, to be changed or sent once more."""
@@ -160,7 +160,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.back(take_back, memory, [stage, memory, prompt], queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory, go, halt], cancels=[said, raced, renewed], queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory], cancels=[said, raced, renewed], queue=False, **PRIVATE)
 
 
 def again(turn: Race) -> Race:

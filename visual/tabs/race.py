@@ -76,7 +76,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
 
     def clear(desk: Desk | None) -> Update:
         stop(desk)
-        return send({"kind": "clear"}), None, "", *buttons(running=False)
+        return send({"kind": "clear"}), None, ""
 
     def switch(model: str) -> Iterator[tuple[Any, Any]]:
         yield send({"kind": "loading", "model": model}), gr.skip()
@@ -123,7 +123,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory, prompt, go, halt], cancels=[running, repeated], queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory, prompt], cancels=[running, repeated], queue=False, **PRIVATE)
     page.load(link, None, fields, queue=False, **PRIVATE)
 
 
