@@ -6,7 +6,7 @@ import pytest
 from test_bench_run import tiny_target
 from tiny import COST
 
-from spectra.bench import latency, profile, recordings
+from spectra.bench import latency, profile, recordings, run
 from spectra.bench.__main__ import main
 from spectra.bench.costs import read_cost
 from spectra.bench.recordings import read_recording
@@ -40,7 +40,7 @@ def recorded(folder, monkeypatch):
 def test_a_recording_holds_answers_and_what_was_likely(recorded):
     header, answers = read_recording(recorded)
     target = tiny_target()
-    assert header["cost"] == [list(row) for row in COST.table]
+    assert header.cost == COST
     assert len(answers) == 3
     for answer in answers:
         steps = list(decode(target, answer.prompt, "autoregressive", limits=Limits(TOKENS, target.eos)))
@@ -82,7 +82,14 @@ def test_another_devices_table_changes_the_prediction(recorded, tmp_path, capsys
 
 @pytest.mark.parametrize(
     ("line", "text"),
-    [(0, "{}"), (0, "no json"), (1, "[1]"), (2, '{"task": "t"}'), (0, '{"format": "spectra-trace", "version": 1}')],
+    [
+        (0, "{}"),
+        (0, "no json"),
+        (1, "[1]"),
+        (2, '{"task": "t"}'),
+        (0, '{"format": "spectra-trace", "version": 1}'),
+        (1, '{"task": "t", "id": "i", "prompt": [5], "answer": [], "top": []}'),
+    ],
 )
 def test_a_file_that_is_no_recording_is_named_with_its_line(recorded, line, text, capsys):
     lines = recorded.read_text().splitlines()
@@ -94,12 +101,86 @@ def test_a_file_that_is_no_recording_is_named_with_its_line(recorded, line, text
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cost": [[2, 1.0], [1, 1.0]]},
+        {"cost": 5},
+        {"cost": []},
+        {"facts": None},
+        {"eos": None},
+        {"tokenizer_sha256": 0},
+    ],
+)
+def test_a_damaged_header_is_named(recorded, changes, capsys):
+    lines = recorded.read_text().splitlines()
+    header = json.loads(lines[0]) | changes
+    lines[0] = json.dumps({name: value for name, value in header.items() if value != 0})
+    recorded.write_text("\n".join(lines))
+    assert main(["replay", str(recorded)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"spectra.bench: recording: {recorded} line 1 is not a recording's")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--methods", "anpd,rest"], "datastore: no unrefined datastore fits"),
+        (["--methods", "anpd,draft-model"], "methods: draft-model drafts with a model"),
+        (["--nodes", "0"], "nodes: 0 is out of range"),
+        (["--methods", ","], "methods: there is none"),
+    ],
+)
+def test_a_replay_prints_nothing_before_all_methods_are_known_to_run(recorded, arguments, said, capsys):
+    capsys.readouterr()
+    assert main(["replay", str(recorded), *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"spectra.bench: {said}")
+
+
+def test_a_profile_prints_nothing_before_all_methods_are_known_to_run(monkeypatch, capsys):
+    monkeypatch.setattr(profile, "quiet_target", lambda chosen: tiny_target())
+    assert main(["profile", "--methods", "anpd,rest"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("spectra.bench: datastore: no unrefined")
+    assert main(["profile", "--methods", ""]) == 2
+    assert capsys.readouterr().err.startswith("spectra.bench: methods: there is none")
+
+
+def test_a_recording_that_cannot_be_written_is_refused_first(folder, monkeypatch, capsys):
+    monkeypatch.setattr(recordings, "quiet_target", lambda chosen: pytest.fail("it was answered first"))
+    for out in (folder, folder / "missing" / "a.jsonl"):
+        assert main(["record", "--data", str(folder), "--out", str(out)]) == 2
+        assert capsys.readouterr().err.startswith("spectra.bench: out: cannot write")
+
+
+def test_a_prompt_that_does_not_fit_is_not_recorded(folder, monkeypatch, capsys):
+    monkeypatch.setattr(recordings, "quiet_target", lambda chosen: tiny_target(max_position_embeddings=28))
+    out = folder / "recording.jsonl"
+    assert main(["record", "--data", str(folder), "--max-new-tokens", str(TOKENS), "--out", str(out)]) == 0
+    assert [len(answer.prompt) for answer in read_recording(out)[1]] == [4]
+    assert capsys.readouterr().err.count("is left out: prompt: ") == 2
+
+
+@pytest.mark.parametrize(("command", "resumes"), [("run", True), ("record", False)])
+def test_only_commands_that_go_on_say_so_when_stopped(folder, monkeypatch, capsys, command, resumes):
+    def stop(chosen):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recordings, "quiet_target", stop)
+    monkeypatch.setattr(run, "quiet_target", stop)
+    assert main([command, "--data", str(folder), "--out", str(folder / "out")]) == 130
+    assert ("goes on from here" in capsys.readouterr().err) == resumes
+
+
 def test_missing_and_empty_files_and_bad_tables(recorded, tmp_path, capsys):
     header = recorded.read_text().splitlines()[0]
     recorded.write_text(header)
     assert main(["replay", str(recorded)]) == 2
     assert main(["replay", str(tmp_path / "none")]) == 2
-    for text in ("[[2, 1.0], [1, 1.0]]", "{}", "[1]", "[]"):
+    for text in ("[[2, 1.0], [1, 1.0]]", "{}", "[1]", "[]", "[[1, -1]]", "[[1, NaN]]", "[[0, 1]]", "[[Infinity, 1]]"):
         (tmp_path / "cost").write_text(text)
         with pytest.raises(SpectraError, match="cost"):
             read_cost(tmp_path / "cost")

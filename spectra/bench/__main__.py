@@ -29,6 +29,9 @@ from spectra.bench.toy import run_toy
 from spectra.bench.values import names
 from spectra.cli import Parser, add_model_arguments, exit_code, number
 
+RESUMED = ("run", "sweep", "exactness", "acceptance", "rouge", "halves", "serve")
+"""Commands that write a row as soon as it is known and go on after it."""
+
 
 def build_parser() -> Parser:
     parser = Parser(prog="python -m spectra.bench", description="Benchmarks of speculative decoding, as commands.")
@@ -114,7 +117,7 @@ def build_parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a benchmark; returns the exit code (2 with one line for bad input)."""
     chosen = build_parser().parse_args(arguments)
-    return exit_code("spectra.bench", lambda: chosen.go(chosen), resumes=True)
+    return exit_code("spectra.bench", lambda: chosen.go(chosen), resumes=chosen.command in RESUMED)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ import statistics
 from collections.abc import Sequence
 
 from spectra.bench.run import check_settings
-from spectra.bench.values import names
+from spectra.bench.values import known, names
 from spectra.cli import quiet_target
-from spectra.errors import SpectraError
-from spectra.methods import METHODS
+from spectra.methods import METHODS, make_method
 from spectra.record import Recording
 from spectra.trace import StepTrace
 
@@ -30,12 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_profile(chosen: argparse.Namespace) -> int:
     """The subcommand `profile`: one answer a method, the first steps left out."""
     sampling = check_settings(chosen)
-    for method in chosen.methods:
-        if method not in METHODS:
-            raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join(METHODS)}")
+    methods = known("methods", chosen.methods, METHODS)
     target = quiet_target(chosen)
+    for method in methods:
+        make_method(method, target, nodes=chosen.nodes, sampling=sampling)  # one that lacks its datastore says so now
     print("| method | steps | ms a step | " + " | ".join(PARTS) + " |\n|---|---:|---:|" + "---:|" * len(PARTS))
-    for method in chosen.methods:
+    for method in methods:
         answer = Recording(
             target, chosen.prompt, method, sampling=sampling, max_new_tokens=chosen.max_new_tokens, nodes=chosen.nodes
         )
