@@ -39,6 +39,21 @@ class TestCommands:
         assert main(["run", *tiny, *out, "--methods", "anpd", "--top-p", "0.8"]) == 2
         assert capsys.readouterr().err.startswith("spectra.bench: out: ")
 
+    @pytest.mark.parametrize(
+        "command", ["run", "sweep", "exactness", "rouge", "halves", "record", "replay", "profile", "latency", "toy"]
+    )
+    def test_help_explains_every_option_and_its_default(self, capsys, command):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        options = " ".join(capsys.readouterr().out.partition("options:")[2].split()).split(" --")[1:]
+        assert all(len(option.split()) > 2 for option in options)
+        texts = {option.split()[0]: option for option in options}
+        defaults = {"max-new-tokens": "256", "queries": "1,2,4,8,16,32,64,128", "method": "spectra", "pairs": "100"}
+        for name in defaults.keys() & texts:
+            assert f"(default: {defaults[name]}" in texts[name]
+        if command == "sweep":
+            assert "any method: nodes, temperature;" in texts["vary"] and "rrsw: depth" in texts["vary"]
+
     def test_a_run_may_plan_as_if_on_another_device(self, tiny, tmp_path, capsys):
         widths = {}
         for name, table in (("flat", [[1, 1.0], [64, 1.0]]), ("steep", [[1, 1.0], [2, 50.0], [64, 5000.0]])):

@@ -132,7 +132,7 @@ class TestRun:
         with pytest.raises(SpectraError, match=r"^out: .*settings.json is damaged"):
             run_methods(tiny_target(), PROMPTS, METHODS, tmp_path, JOB)
         (tmp_path / SETTINGS).write_text((ran[0] / SETTINGS).read_text())
-        (tmp_path / ROWS).write_text('{"id": 1}\n{"id": \n{"id": 2}\n')
+        (tmp_path / ROWS).write_text('{"task": "a", "id": 1}\n{"id": \n{"id": 2}\n')
         with pytest.raises(SpectraError, match=r"^out: .*rows.jsonl line 2 is damaged"):
             run_methods(tiny_target(), PROMPTS, METHODS, tmp_path, JOB)
         (tmp_path / "file").write_text("")

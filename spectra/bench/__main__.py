@@ -4,6 +4,7 @@ outputs that equal plain decoding's, `halves` those that half precision changes,
 model, `serve` and `soak` measure vLLM servers, `prompts` prints the prompts' hashes.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,13 +25,24 @@ from spectra.bench.rouge import run_rouge
 from spectra.bench.run import run_timing
 from spectra.bench.served.command import add_serve_arguments, add_server_arguments, run_serve
 from spectra.bench.served.soak import add_soak_arguments, run_soak
-from spectra.bench.sweep import RANGES, run_sweep
+from spectra.bench.sweep import RANGES, run_sweep, settings_by_method
 from spectra.bench.toy import run_toy
 from spectra.bench.values import names
 from spectra.cli import Parser, add_model_arguments, exit_code, number
 
 RESUMED = ("run", "sweep", "exactness", "acceptance", "rouge", "halves", "serve")
 """Commands that write a row as soon as it is known and go on after it."""
+PRESETS, TEMPERATURES = "presets, with commas between them", "numbers with commas between them; 0 is greedy"
+
+
+class Defaults(argparse.HelpFormatter):
+    """Help that says every option's default."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default = action.default
+        if default in (None, [], argparse.SUPPRESS) or isinstance(default, bool) or "default" in (action.help or ""):
+            return action.help
+        return f"{action.help} (default: {','.join(default) if isinstance(default, list) else default})"
 
 
 def build_parser() -> Parser:
@@ -38,27 +50,27 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="time methods on the same prompts, in turn")
     run.set_defaults(go=run_timing)
-    run.add_argument("--methods", type=names, default=["spectra-core", "hf-generate", "hf-prompt-lookup"])
-    run.add_argument("--repeats", type=number(int), default=1)
+    timed = ["spectra-core", "hf-generate", "hf-prompt-lookup"]
+    run.add_argument("--methods", type=names, default=timed, help="presets and hf-..., with commas between them")
+    run.add_argument("--repeats", type=number(int), default=1, help="how often each method answers a prompt")
     run.add_argument("--assistant", metavar="PATH", help="the draft model of hf-assisted")
     add_cost_argument(run)
     sweep = commands.add_parser("sweep", help="vary one setting of a method")
     sweep.set_defaults(go=run_sweep)
-    sweep.add_argument("--method", default="spectra-paper-core")
-    sweep.add_argument("--vary", required=True, choices=list(RANGES))
+    sweep.add_argument("--method", default="spectra-paper-core", help="a preset")
+    sweep.add_argument("--vary", required=True, choices=list(RANGES), help=settings_by_method())
     sweep.add_argument("--values", type=names, required=True, help="numbers with commas between them")
     exact = commands.add_parser("exactness", help="count outputs identical to plain decoding")
     exact.set_defaults(go=run_exactness)
-    exact.add_argument("--methods", type=names, default=["spectra-core"])
-    exact.add_argument("--temperatures", type=names, default=["0", "0.8"])
+    exact.add_argument("--methods", type=names, default=["spectra-core"], help=PRESETS)
+    exact.add_argument("--temperatures", type=names, default=["0", "0.8"], help=TEMPERATURES)
     accepted = commands.add_parser("acceptance", help="how often draft models' tokens would be accepted, by rule")
     accepted.set_defaults(go=run_acceptance)
     add_acceptance_arguments(accepted)
     rouge = commands.add_parser("rouge", help="score summaries of methods against the published ones")
     rouge.set_defaults(go=run_rouge)
-    rouge.add_argument("--methods", type=names, default=["spectra"])
-    rouge.add_argument("--temperatures", type=names, default=["0", "1"])
-    rouge.add_argument("--top-p", type=number(float), default=1.0)
+    rouge.add_argument("--methods", type=names, default=["spectra"], help=PRESETS)
+    rouge.add_argument("--temperatures", type=names, default=["0", "1"], help=TEMPERATURES)
     halves = commands.add_parser("halves", help="count answers that half precision changes")
     halves.add_argument("--method", default="spectra", help="a preset (default: spectra)")
     record = commands.add_parser("record", help="write down plain answers for `replay`")
@@ -67,22 +79,24 @@ def build_parser() -> Parser:
     profile.set_defaults(go=run_profile)
     profile_arguments(profile)
     for one in (run, sweep, profile):
-        one.add_argument("--temperature", type=number(float), default=0.0, help="0 is greedy (default)")
-        one.add_argument("--top-p", type=number(float), default=1.0)
-        one.add_argument("--nodes", type=number(int), help="the most guessed tokens a step")
+        one.add_argument("--temperature", type=number(float), default=0.0, help="0 is greedy")
+        one.add_argument("--nodes", type=number(int), help="the most guessed tokens a step (default: the method's)")
+    for one in (run, sweep, profile, rouge):
+        one.add_argument("--top-p", type=number(float), default=1.0, help="draw from the likeliest, this much in sum")
     for one in (profile, record, run, sweep, exact, accepted, rouge, halves):
         add_model_arguments(one)
-        one.add_argument("--max-new-tokens", type=number(int), default=256)
+        one.add_argument("--max-new-tokens", type=number(int), default=256, help="where an answer is cut")
         if one is not halves:  # it answers greedily only
-            one.add_argument("--seed", type=number(int), default=0)
+            one.add_argument("--seed", type=number(int), default=0, help="of the draws above temperature 0")
     halves.set_defaults(go=run_halves, dtype="bf16")
     for one in (record, run, sweep, exact, accepted, rouge, halves):
-        one.add_argument("--tasks", type=names, help="default: every task whose files are there")
+        one.add_argument("--tasks", type=names, help="commas between them (default: every one whose files are there)")
         one.add_argument(
             "--data", type=Path, required=True, metavar="DIR", help="folder with the published task files, or hub"
         )
-        one.add_argument("--limit", type=number(int), help="prompts a task")
-        one.add_argument("--out", type=Path, required=True, metavar="FILE" if one is record else "DIR")
+        one.add_argument("--limit", type=number(int), help="prompts a task (default: all)")
+        kind, what = ("FILE", "the recording") if one is record else ("DIR", "rows and tables; a stopped run goes on")
+        one.add_argument("--out", type=Path, required=True, metavar=kind, help=what)
     replay = commands.add_parser("replay", help="run drafters on recorded answers and predict the speedup")
     replay.set_defaults(go=run_replay)
     replay_arguments(replay)
@@ -108,9 +122,11 @@ def build_parser() -> Parser:
     prompts.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the published task files")
     toy = commands.add_parser("toy", help="acceptance of two drafts by rule, on made-up distributions (SpecHub)")
     toy.set_defaults(go=run_toy)
-    toy.add_argument("--pairs", type=number(int), default=100)
-    toy.add_argument("--seed", type=number(int), default=0)
+    toy.add_argument("--pairs", type=number(int), default=100, help="pairs of distributions")
+    toy.add_argument("--seed", type=number(int), default=0, help="of the pairs")
     toy.add_argument("--out", type=Path, metavar="DIR", help="write toy.md there")
+    for one in commands.choices.values():
+        one.formatter_class = Defaults
     return parser
 
 

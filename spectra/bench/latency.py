@@ -16,8 +16,9 @@ from spectra.trace import check_writable, write_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("--shape", metavar="SHAPE", help="random weights in this shape instead of a model")
-    parser.add_argument("--contexts", type=names, default=["256", "1024"])
-    parser.add_argument("--queries", type=names, default=["1", "2", "4", "8", "16", "32", "64", "128"])
+    parser.add_argument("--contexts", type=names, default=["256", "1024"], help="tokens in the cache")
+    powers = [str(2**power) for power in range(8)]
+    parser.add_argument("--queries", type=names, default=powers, help="query tokens of a pass")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as Markdown")
 
 

@@ -22,8 +22,10 @@ PARTS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("--methods", type=names, default=["autoregressive", "spectra"])
-    parser.add_argument("--prompt", default=PROMPT)
+    parser.add_argument(
+        "--methods", type=names, default=["autoregressive", "spectra"], help="presets, commas between them"
+    )
+    parser.add_argument("--prompt", default=PROMPT, help="what is answered")
 
 
 def run_profile(chosen: argparse.Namespace) -> int:

@@ -165,7 +165,9 @@ def _answer(data: Any) -> Recorded:
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `replay`."""
     parser.add_argument("recording", type=Path, metavar="FILE", help="what `record` wrote")
-    parser.add_argument("--methods", type=names, default=["spectra", "spectra-core"])
+    parser.add_argument(
+        "--methods", type=names, default=["spectra", "spectra-core"], help="presets, commas between them"
+    )
     add_cost_argument(parser)
-    parser.add_argument("--datastore", action="append", default=[], metavar="PATH")
-    parser.add_argument("--nodes", type=number(int), help="the most guessed tokens a step")
+    parser.add_argument("--datastore", action="append", default=[], metavar="PATH", help="retrieve from this store too")
+    parser.add_argument("--nodes", type=number(int), help="the most guessed tokens a step (default: the method's)")

@@ -84,6 +84,12 @@ def run_sweep(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def settings_by_method() -> str:
+    """Which method takes which setting, in words."""
+    own = "; ".join(f"{method}: {', '.join(settings)}" for method, settings in VARIANTS.items())
+    return f"any method: nodes, temperature; {own}"
+
+
 def check_values(method: str, vary: str, texts: list[str]) -> list[float]:
     """The values as numbers. Raises SpectraError for an unknown method, one without that setting, or a bad value."""
     if method not in METHODS:
