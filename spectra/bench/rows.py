@@ -16,12 +16,15 @@ ROWS = "rows.jsonl"
 
 
 class Rows:
-    """The rows of one file: `all` holds what was there and what was added. Raises SpectraError for a damaged file."""
+    """The rows of one file: `all` holds what was there and what was added. needed: names that each has.
 
-    def __init__(self, folder: Path, name: str = ROWS) -> None:
+    Raises SpectraError for a damaged file.
+    """
+
+    def __init__(self, folder: Path, name: str = ROWS, needed: Sequence[str] = ("task", "id")) -> None:
         make_folder(folder)
         self.file = folder / name
-        self.all = read_rows(self.file, needed=("task", "id"))
+        self.all = read_rows(self.file, needed=needed)
         whole = "".join(json.dumps(row) + "\n" for row in self.all)
         if self.file.exists() and self.file.stat().st_size != len(whole.encode()):
             write_text(self.file, whole, "out")

@@ -48,7 +48,7 @@ def run_serve(chosen: argparse.Namespace) -> int:
         "prompts": [prompt.id for prompt in prompts],
     }  # fmt: skip
     claim(chosen.out, settings)
-    rows = Rows(chosen.out)
+    rows = Rows(chosen.out, needed=("method", "clients", "repeat"))
     methods = [PLAIN, *[method for method in dict.fromkeys(chosen.methods) if method != PLAIN]]
     done = {(row["method"], row["clients"], row["repeat"]) for row in rows.all}
     for repeat in range(chosen.repeats):
