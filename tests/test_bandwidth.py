@@ -7,7 +7,7 @@ import torch
 from tiny import make, target_of
 
 from spectra.bench.latency import measured, reading, table
-from spectra.bench.merge import merge
+from spectra.bench.merge import NEEDED, merge
 from spectra.bench.rows import ROWS
 from spectra.target import bandwidth
 from spectra.target.bandwidth import copy_bandwidth, token_bytes, weight_bytes
@@ -51,7 +51,7 @@ def test_one_token_is_measured_even_where_it_is_not_asked_for():
 
 
 def test_runs_by_other_steps_stand_side_by_side(tmp_path):
-    same = {"task": "a", "id": "1", "method": "autoregressive", "repeat": 0, "model": "m"}
+    same = dict.fromkeys(NEEDED, 0) | {"task": "a", "id": "1", "method": "autoregressive", "model": "m"}
     for name, step in (("one", {}), ("two", {"step": "graphs"}), ("three", {"step": "flash"})):
         (tmp_path / name).mkdir()
         (tmp_path / name / ROWS).write_text(json.dumps(same | step) + "\n")

@@ -110,13 +110,13 @@ def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visi
     first, second = visit(url), visit(url)
     before = len(engine.answers)
     fill(second, max_new_tokens=20)
-    start(first, max_new_tokens=1200)
+    start(first, max_new_tokens=700)
     second.click("#go")
     second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
     finish(first)
     second.wait_for_function(f"{STAGE}.state === 'done'")
     assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", "spectra"] * 2
-    assert [answer.limit for answer in engine.answers[before:]] == [1200, 1200, 20, 20]
+    assert [answer.limit for answer in engine.answers[before:]] == [700, 700, 20, 20]
     assert second.evaluate(SOURCES, "plain") == [source.value for source in engine.answers[-2].trace.sources]
 
 

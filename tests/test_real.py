@@ -19,7 +19,7 @@ PROMPTS = (
     "Repeat the words 'red green blue' five times, then explain why the sky is blue.",
     "Tom has 12 apples, gives 5 to Ann and buys 8 more. How many has he now? Think step by step.",
 )
-NEW = 48
+NEW = 40
 
 
 def answer(target, prompt, method, sampling):
@@ -33,7 +33,7 @@ def test_identical_to_plain_decoding(smollm, temperature):
         prompt = encode(smollm.tokenizer, text)
         sampling = Sampling(temperature=temperature, seed=seed)
         methods = ["autoregressive", "spectra-core"]
-        if seed < 1:  # 121 query tokens a step take their time
+        if not seed and not temperature:  # 121 query tokens a step take their time
             methods.append("spectra-paper-core")
         runs = {method: answer(smollm, prompt, method, sampling) for method in methods}
         tokens = {method: [t for step in steps for t in step.tokens] for method, steps in runs.items()}
@@ -43,7 +43,8 @@ def test_identical_to_plain_decoding(smollm, temperature):
             written[method] += len(tokens[method])
     assert passes["autoregressive"] == written["autoregressive"]
     assert passes["spectra-core"] < written["spectra-core"]
-    assert passes["spectra-paper-core"] < written["spectra-paper-core"]
+    if not temperature:
+        assert passes["spectra-paper-core"] < written["spectra-paper-core"]
 
 
 def test_numerics_are_exact(smollm):
