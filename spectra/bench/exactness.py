@@ -4,13 +4,13 @@ Rows are kept, so a run that was stopped goes on; rows of another setting are re
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from spectra.bench.answer import turn_ids
 from spectra.bench.progress import Progress
-from spectra.bench.rows import Rows, claim
+from spectra.bench.rows import Rows, answer_key, claim
 from spectra.bench.runner import PLAIN, guessed_from
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import known, numbers
@@ -64,7 +64,7 @@ def count_identical(
     }  # fmt: skip
     claim(out, shared)
     rows = Rows(out, FILE)
-    done, progress = {_key(row) for row in rows.all}, Progress(len(prompts))
+    done, progress = {answer_key(row) for row in rows.all}, Progress(len(prompts))
     for prompt in prompts:
         ran = False
         for temperature in temperatures:
@@ -89,14 +89,10 @@ def count_identical(
     wanted = {(p.task, p.id, t, m) for p in prompts for t in temperatures for m in methods}
     counts: dict[tuple[str, float], tuple[int, int]] = {}
     for row in rows.all:
-        if _key(row) in wanted:
+        if answer_key(row) in wanted:
             same, of = counts.get((row["method"], row["temperature"]), (0, 0))
             counts[row["method"], row["temperature"]] = (same + row["identical"], of + 1)
     return counts
-
-
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["task"], row["id"], row["temperature"], row["method"]
 
 
 def _tokens(target: Any, prompt: Prompt, method: str, sampling: Sampling, tokens: int) -> list[int]:

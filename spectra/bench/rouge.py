@@ -13,7 +13,7 @@ from typing import Any
 from spectra.bench.answer import turn_ids
 from spectra.bench.progress import Progress
 from spectra.bench.rouge_score import NAMES, rouge
-from spectra.bench.rows import Rows, claim
+from spectra.bench.rows import Rows, answer_key, claim
 from spectra.bench.runner import PLAIN, guessed_from
 from spectra.bench.tasks import Prompt, load_prompts
 from spectra.bench.values import known, numbers
@@ -71,7 +71,7 @@ def score(
     }  # fmt: skip
     claim(out, shared)
     rows = Rows(out, FILE)
-    done = {_key(row) for row in rows.all}
+    done = {answer_key(row) for row in rows.all}
     progress = Progress(len(prompts))
     for prompt in prompts:
         ran = False
@@ -93,11 +93,7 @@ def score(
                 rows.add({**row, **figures, "tokens": len(said[method]), "same": same})
         progress.step(ran=ran)
     wanted = {(p.task, p.id, s.temperature, m) for p in prompts for s in samplings for m in methods}
-    return [row for row in rows.all if _key(row) in wanted]
-
-
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["task"], row["id"], row["temperature"], row["method"]
+    return [row for row in rows.all if answer_key(row) in wanted]
 
 
 def _answers(

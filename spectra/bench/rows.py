@@ -4,7 +4,7 @@ A row that a kill cut short is dropped and run again; rows of other settings are
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,11 @@ def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> lis
             raise SpectraError(field, f"{file} line {number} is damaged ({problem}); remove that line")
         rows.append(row)
     return rows
+
+
+def answer_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells one answer of a run from the others: task, prompt, temperature and method."""
+    return row["task"], row["id"], row["temperature"], row["method"]
 
 
 def _parsed(line: str, needed: Sequence[str]) -> tuple[dict[str, Any], str]:

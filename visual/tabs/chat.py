@@ -49,7 +49,7 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
             race = talk.running = Race(request, {"method": request.method})
             yield gr.skip(), talk, gr.skip(), *buttons(running=True)
             for message in stream(engine, race, line):
-                begins = bool(message) and message is not None and message["kind"] == "begin"
+                begins = message is not None and message["kind"] == "begin"
                 if begins:
                     talk.turns.append(race)
                 yield with_turn(message, talk), gr.skip(), "" if begins else gr.skip(), gr.skip(), gr.skip()
