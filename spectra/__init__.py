@@ -2,11 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from spectra.budget.policy import AdaptiveBudget, FixedBudget
 from spectra.decode import decode
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.generate import generate
 from spectra.guess import Guess, Source
-from spectra.methods import METHODS, make_method
+from spectra.method import Budget, Drafter, Method, Outcome
+from spectra.methods.presets import METHODS, make_method
+from spectra.methods.resources import Resources, load_resources
 from spectra.metrics import summarize
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, Trace
@@ -18,8 +21,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "AdaptiveBudget",
+    "Budget",
+    "Drafter",
+    "FixedBudget",
     "Guess",
     "Limits",
+    "Method",
+    "Outcome",
+    "Resources",
     "Sampling",
     "Source",
     "SpectraError",
@@ -29,6 +39,7 @@ __all__ = [
     "Trace",
     "decode",
     "generate",
+    "load_resources",
     "load_target",
     "make_method",
     "summarize",

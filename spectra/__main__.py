@@ -2,6 +2,6 @@
 
 import sys
 
-from spectra.cli import main
+from spectra.cli.entry import run
 
-sys.exit(main())
+sys.exit(run("spectra"))

@@ -8,12 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spectra.drafters.protocol import Holder, Outcome
 from spectra.guess import Source
-from spectra.methods import make_method
-from spectra.preset import Method
+from spectra.method import Holder, Method, Outcome, Target
 from spectra.settings import Limits, Sampling
-from spectra.target.protocol import Target
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import TokenTree
 
@@ -21,27 +18,26 @@ from spectra.tree import TokenTree
 def decode(
     target: Target,
     prompt: Sequence[int],
-    method: str | Method = "spectra",
+    method: Method,
     *,
     sampling: Sampling | None = None,
     limits: Limits | None = None,
-    nodes: int | None = None,
     **session_options: Any,
 ) -> Iterator[StepTrace]:
     """Answer `prompt` (token ids), one `StepTrace` a forward pass. The tokens equal plain decoding's.
 
     Above temperature 0 a method whose drafts carry probabilities has plain decoding's distribution instead.
 
-    method: a preset name or a `Method` of your own (a fresh one: it learns as it goes). sampling: default greedy.
-    limits: default 256 new tokens and the target's end-of-sequence ids. nodes: the most guessed tokens a step.
+    method: a fresh one, it learns as it goes (`make_method` has presets by name). sampling: default greedy.
+    limits: default 256 new tokens and the target's end-of-sequence ids.
     session_options: handed to `target.start` (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
     Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
     """
     sampling = sampling or Sampling()
     limits = limits or Limits(eos=target.eos)
-    if isinstance(method, str):
-        method = make_method(method, target, nodes=nodes, sampling=sampling)
-    session = target.start(prompt, limits.max_new_tokens, method.most + 1, sampling, top=method.top, **session_options)
+    session = target.start(
+        prompt, limits.max_new_tokens, method.max_nodes + 1, sampling, top_k=method.top_k, **session_options
+    )
     try:
         tokens, produced, index, finish = list(prompt), 0, 0, ""
         holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
@@ -53,7 +49,7 @@ def decode(
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
             grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
-            held = {source.value: size for holder in holders for source, size in holder.held().items()}
+            held = {str(source): size for holder in holders for source, size in holder.held().items()}
             tree = method.budget.choose(grown)
             if not target.trees:
                 tree = tree.chain()

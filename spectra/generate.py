@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from spectra.decode import decode
 from spectra.errors import SpectraError
+from spectra.methods.presets import make_method
+from spectra.methods.resources import Resources
 from spectra.settings import Limits, Sampling
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def generate(
     """
     import torch
 
+    from spectra.target.draft_model import drafts_of
     from spectra.target.load import wrap_model
 
     _refuse(input_ids, generation_config, model_kwargs)
@@ -51,19 +54,21 @@ def generate(
     sampled = bool(generation_config is not None and generation_config.do_sample)
     if seed is None:
         seed = int(torch.randint(2**62, (1,))) if sampled else 0
-    room = _room(generation_config, len(prompt))
+    max_new_tokens = _max_new_tokens(generation_config, len(prompt))
 
     def stopped(tokens: list[int]) -> bool:
         ids = torch.tensor([tokens], device=input_ids.device)
         return bool(stopping_criteria(ids, None).all())
 
+    target = wrap_model(model, numerics=numerics, step=step)
+    sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=seed)
+    resources = Resources(drafts=lambda: drafts_of(target, drafts))
     steps = decode(
-        wrap_model(model, numerics=numerics, step=step, drafts=drafts),
+        target,
         prompt,
-        method,
-        sampling=Sampling(temperature=1.0 if sampled else 0.0, seed=seed),
-        limits=Limits(room, criteria=stopped if stopping_criteria else None),
-        nodes=nodes,
+        make_method(method, target, resources, nodes=nodes, sampling=sampling),
+        sampling=sampling,
+        limits=Limits(max_new_tokens, criteria=stopped if stopping_criteria else None),
         processors=list(logits_processor or []),
     )
     out = list(prompt)
@@ -81,13 +86,13 @@ def generate(
     return torch.tensor([out], device=input_ids.device)
 
 
-def _room(config: Any, prompt: int) -> int:
+def _max_new_tokens(config: Any, prompt: int) -> int:
     """How many tokens may be added; generate() has already turned max_new_tokens into max_length."""
     longest = getattr(config, "max_length", None)
     if longest is None:
         return 256
     if longest <= prompt:
-        raise SpectraError("max_length", f"{longest} leaves no room after a prompt of {prompt} tokens; raise it")
+        raise SpectraError("max_length", f"{longest} leaves no space after a prompt of {prompt} tokens; raise it")
     return int(longest) - prompt
 
 

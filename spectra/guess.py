@@ -1,25 +1,65 @@
 """What a drafter offers: a run of tokens with the place it came from. Plain ints, no torch."""
 
+import re
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import ClassVar
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
-class Source(StrEnum):
+class Source(str):
     """Where a token came from. `MODEL` is the target's own pick; every other source is a drafter's guess.
 
-    DRAFT and SECOND are draft models, the first and the second of a method's.
+    The constants are the project's own. A drafter of yours names another with `Source("mine")`: small letters, digits
+    and hyphens. DRAFT and SECOND are draft models, the first and the second of a method's.
     """
 
-    MODEL = "model"
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    RETRIEVAL = "retrieval"
-    POOL = "pool"
-    NGRAM = "ngram"
-    RECYCLED = "recycled"
-    AUTOMATON = "automaton"
-    DRAFT = "draft"
-    SECOND = "second"
+    __slots__ = ()
+
+    MODEL: ClassVar["Source"]
+    FORWARD: ClassVar["Source"]
+    BACKWARD: ClassVar["Source"]
+    RETRIEVAL: ClassVar["Source"]
+    POOL: ClassVar["Source"]
+    NGRAM: ClassVar["Source"]
+    RECYCLED: ClassVar["Source"]
+    AUTOMATON: ClassVar["Source"]
+    DRAFT: ClassVar["Source"]
+    SECOND: ClassVar["Source"]
+
+    def __new__(cls, name: str) -> "Source":
+        """Raises ValueError for a name that is none."""
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(f"{str(name)[:40]!r} is no source: small letters, digits and hyphens, at most 32")
+        return super().__new__(cls, name)
+
+    def __deepcopy__(self, memo: object) -> "Source":
+        return self
+
+
+Source.MODEL = Source("model")
+Source.FORWARD = Source("forward")
+Source.BACKWARD = Source("backward")
+Source.RETRIEVAL = Source("retrieval")
+Source.POOL = Source("pool")
+Source.NGRAM = Source("ngram")
+Source.RECYCLED = Source("recycled")
+Source.AUTOMATON = Source("automaton")
+Source.DRAFT = Source("draft")
+Source.SECOND = Source("second")
+
+KNOWN_SOURCES = (
+    Source.MODEL,
+    Source.FORWARD,
+    Source.BACKWARD,
+    Source.RETRIEVAL,
+    Source.POOL,
+    Source.NGRAM,
+    Source.RECYCLED,
+    Source.AUTOMATON,
+    Source.DRAFT,
+    Source.SECOND,
+)
 
 
 @dataclass(frozen=True, slots=True)

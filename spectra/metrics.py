@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectra.guess import Source
 from spectra.trace import StepTrace
@@ -36,6 +36,13 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+class PlainRate(NamedTuple):
+    """How fast plain decoding is: tokens a second, the prefill left out, after `context` tokens of text."""
+
+    tokens_per_second: float
+    context: int
 
 
 def summarize(steps: Sequence[StepTrace]) -> Summary:

@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spectra.errors import SpectraError
+
+Message = dict[str, str]
+"""One turn of a conversation: role ("user" or "assistant") and content."""
 
 
 def check_number(
@@ -76,3 +79,28 @@ class Limits:
             if produced + i + 1 >= self.max_new_tokens:
                 return new[: i + 1], "length"
         return new, ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """One answer, as it is asked of an engine that serves many visitors.
+
+    messages: the conversation, whose last message is the user's. method: a preset. visitor: who asks, "" for nobody
+    known; the visitor's own datastore, if there is one, is guessed from too. in_conversation: the KV cache of the
+    visitor's conversation stays from turn to turn. copied_tokens: start from a copy of at most so many of its tokens
+    instead, and leave it as it is. warm: guess from the start by what the visitor's earlier warm answers taught.
+    """
+
+    messages: tuple[Message, ...]
+    method: str
+    max_new_tokens: int = 256
+    sampling: Sampling = field(default_factory=Sampling)
+    visitor: str = ""
+    in_conversation: bool = False
+    copied_tokens: int | None = None
+    warm: bool = False
+
+    @property
+    def prompt(self) -> str:
+        """The user's last message."""
+        return self.messages[-1]["content"]

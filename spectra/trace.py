@@ -1,13 +1,8 @@
 """What happened, step by step: all that the page, the charts and the benchmarks read. JSON round trip, no torch."""
 
-import errno
 import json
-import os
-import secrets
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError
@@ -110,7 +105,7 @@ class StepTrace:
             prefill_seconds=float(data["prefill_seconds"]),
             parts={str(k): float(v) for k, v in data["parts"].items()},
             finish=str(data["finish"]),
-            held={Source(k).value: int(v) for k, v in data.get("held", {}).items()},
+            held={Source(k): int(v) for k, v in data.get("held", {}).items()},
             offered=None if data.get("offered") is None else int(data["offered"]),
         )
 
@@ -187,40 +182,6 @@ class Trace:
         except (json.JSONDecodeError, RecursionError) as error:
             raise SpectraError("trace", f"not JSON ({error}); give a file written by --trace") from error
         return cls.from_dict(data)
-
-
-def check_writable(path: Path, field_name: str = "path") -> None:
-    """Raise `SpectraError` when `write_text` would, before the work whose outcome is to be written."""
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if path.exists() and not path.is_file():
-            if not os.access(path, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            return
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}."):
-            pass
-    except OSError as error:
-        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
-
-
-def write_text(path: Path, text: str, field_name: str = "path") -> None:
-    """Write a file whole or not at all: to a neighbour first, then rename. A device or a pipe is written in place."""
-    try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
-            return
-        temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}"
-        file = temporary.open("x", encoding="utf-8")  # unlike mkstemp's, its mode is what the umask allows
-    except OSError as error:
-        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
-    try:
-        with file:
-            file.write(text)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
 
 
 def _ints(values: Any) -> tuple[int, ...]:

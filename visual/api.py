@@ -9,14 +9,14 @@ import gradio as gr
 
 from spectra.errors import SpectraError
 from visual.engine import Engine
-from visual.form import Request
-from visual.line import Line
-from visual.race import Race, stream
+from visual.run.admission import AdmissionQueue
+from visual.run.request import request_of
+from visual.run.run import Run, stream
 
-EVERY = 0.25
+UPDATE_SECONDS = 0.25
 
 
-def add_endpoint(engine: Engine, line: Line) -> None:
+def add_endpoint(engine: Engine, admission: AdmissionQueue) -> None:
     """Register `/compare` on the page that is being built."""
 
     def compare(
@@ -35,8 +35,8 @@ def add_endpoint(engine: Engine, line: Line) -> None:
             dicts with lane ("plain" or "method"), text so far, tokens so far, tokens_per_second, and done
         """
         try:
-            race = Race.against_plain(Request.of(prompt, method, max_new_tokens, temperature, seed))
-            yield from lanes(engine, race, line)
+            run = Run.against_plain(request_of(prompt, method, max_new_tokens, temperature, seed))
+            yield from lanes(engine, run, admission)
         except SpectraError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
@@ -45,27 +45,27 @@ def add_endpoint(engine: Engine, line: Line) -> None:
     )
 
 
-def lanes(engine: Engine, race: Race, line: Line) -> Iterator[dict[str, Any]]:
+def lanes(engine: Engine, run: Run, admission: AdmissionQueue) -> Iterator[dict[str, Any]]:
     """One dict a change, four a second at most; the last of each lane has `done` true. Raises what ended the run."""
     sent: dict[str, dict[str, Any]] = {}
     last = 0.0
-    for message in stream(engine, race, line):
-        over = bool(message) and message is not None and message["kind"] == "end"
-        if over and race.problem:
-            raise SpectraError(race.problem["field"] or "run", race.problem["text"])
-        if not over and time.monotonic() - last < EVERY:
+    for message in stream(engine, run, admission):
+        over = message is not None and message["kind"] == "end"
+        if over and run.problem:
+            raise SpectraError(run.problem["field"] or "run", run.problem["text"])
+        if not over and time.monotonic() - last < UPDATE_SECONDS:
             continue
-        for lane in race.lanes:
-            row = state_of(race, lane)
-            if row and row != sent.get(lane):
+        for lane in run.lanes:
+            state = state_of(run, lane)
+            if state and state != sent.get(lane):
                 last = time.monotonic()
-                sent[lane] = row
-                yield row
+                sent[lane] = state
+                yield state
 
 
-def state_of(race: Race, lane: str) -> dict[str, Any] | None:
-    """A lane as it stands, read off the steps that were drained; None before its first."""
-    steps = race.events[lane]
+def state_of(run: Run, lane: str) -> dict[str, Any] | None:
+    """A lane as far as its steps were drained; None before its first."""
+    steps = run.events[lane]
     if not steps:
         return None
     tokens = sum(len(step["sources"]) for step in steps)

@@ -1,35 +1,38 @@
-"""Any OpenAI-compatible server in the place of the own engine, for the Chat tab: what it writes and how fast.
+"""Any OpenAI-compatible server instead of the own engine, for the Chat tab: what it writes and how fast.
 
-It tells neither token ids nor where a token came from, so every token is the model's and no text is coloured.
+A server tells neither token ids nor where a token came from, so every token counts as the model's and no text is
+coloured.
 """
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
+from spectra.metrics import PlainRate
+from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
-from visual.engine import Message, Pieces, Rate
+from visual.engine import Pieces
 
 UNKNOWN = -1
 """The id of every token: the server tells none."""
-PATIENCE = httpx.Timeout(60.0, connect=10.0)
+TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
 
 class Endpoint:
-    """A `Talker`. url: with or without /v1. key: sent as a bearer token. Raises SpectraError when no model answers."""
+    """A `Backend`. url: with or without /v1. key: sent as a bearer token. Raises SpectraError when no model answers."""
 
     def __init__(self, url: str, key: str = "", client: httpx.Client | None = None) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = client or httpx.Client(timeout=PATIENCE)
+        self._client = client or httpx.Client(timeout=TIMEOUT)
         self._client.headers.update(headers)
         try:
             listed = self._client.get(f"{self.url}/v1/models").raise_for_status().json()
@@ -37,38 +40,34 @@ class Endpoint:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
             raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
-        self.plain: Rate = (0.0, 0)
+        self.plain = PlainRate(0.0, 0)
 
     @property
     def note(self) -> str:
         """Why nothing is coloured, in a sentence."""
         return NOTE.format(model=self.model, url=self.url)
 
-    def measure(self, context: int) -> Rate:
+    def measure(self, context: int) -> PlainRate:
         """Raises SpectraError: a server decodes its own way."""
         raise SpectraError("endpoint", "a server's plain decoding is not measured from here")
 
-    def answer(self, prompt: str, method: str, **settings: Any) -> "ServedAnswer":
-        return self.chat([{"role": "user", "content": prompt}], method, **settings)
-
-    def chat(
-        self,
-        messages: Sequence[Message],
-        method: str,
-        *,
-        max_new_tokens: int,
-        temperature: float,
-        top_p: float,
-        seed: int,
-        visitor: str = "",
-        copied: int | None = None,
-        warm: bool = False,
-    ) -> "ServedAnswer":
-        """The next turn. visitor, copied, warm: of no use here, the server keeps what it keeps."""
-        settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
-        body = {"model": self.model, "messages": list(messages), "stream": True, **settings}
-        body["stream_options"] = {"include_usage": True}
-        trace = Trace(method, self.model, messages[-1]["content"], (), settings=settings)
+    def answer(self, request: AnswerRequest) -> "ServedAnswer":
+        """The next turn. What the request says of caches and warm starts is left to the server."""
+        sampling = {
+            "temperature": request.sampling.temperature,
+            "top_p": request.sampling.top_p,
+            "seed": request.sampling.seed,
+        }
+        body = {
+            "model": self.model,
+            "messages": list(request.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": request.max_new_tokens,
+            **sampling,
+        }
+        settings = {"max_tokens": request.max_new_tokens, **sampling}
+        trace = Trace(request.method, self.model, request.prompt, (), settings=settings)
         return ServedAnswer(self._client, f"{self.url}/v1/chat/completions", body, trace)
 
     def start_over(self, visitor: str) -> None:
@@ -80,13 +79,16 @@ class ServedAnswer:
 
     def __init__(self, client: httpx.Client, url: str, body: dict[str, Any], trace: Trace) -> None:
         self.trace = trace
-        self._client, self._url, self._body = client, url, body
+        self._client = client
+        self._url = url
+        self._body = body
         self._closed = False
         self._last = 0.0
 
     def __iter__(self) -> Iterator[tuple[StepTrace, Pieces]]:
         began = self._last = time.perf_counter()
-        finish, total = "length", 0
+        finish = "length"
+        total = 0
         for event in self._events():
             total = (event.get("usage") or {}).get("completion_tokens", total)
             for choice in event.get("choices", ()):
@@ -97,8 +99,8 @@ class ServedAnswer:
                     yield self._step(1, [(1, text)], prefill=first)
             if self._closed:
                 return
-        told = max(0, total - len(self.trace.steps))
-        yield self._step(told, [], finish="eos" if finish == "stop" else finish)
+        uncounted = max(0, total - len(self.trace.steps))
+        yield self._step(uncounted, [], finish="eos" if finish == "stop" else finish)
 
     def close(self) -> None:
         self._closed = True
@@ -126,8 +128,8 @@ class ServedAnswer:
         try:
             with self._client.stream("POST", self._url, json=self._body) as response:
                 if response.status_code != httpx.codes.OK:
-                    said = " ".join(response.read().decode(errors="replace").split())
-                    raise SpectraError("endpoint", f"it refused with {response.status_code} ({said[:200]})")
+                    reason = " ".join(response.read().decode(errors="replace").split())
+                    raise SpectraError("endpoint", f"it refused with {response.status_code} ({reason[:200]})")
                 for line in response.iter_lines():
                     data = line.removeprefix("data:").strip()
                     if data == "[DONE]":

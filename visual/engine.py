@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from spectra.metrics import PlainRate
+from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace
 
 PLAIN = "autoregressive"
-"""The preset of the plain lane."""
+"""The preset of plain decoding."""
 
 Pieces = list[tuple[int, str]]
 """Text that a step completed, each piece with the number of tokens it took (a token may be part of a character)."""
 
-Message = dict[str, str]
-"""One turn of a conversation: role ("user" or "assistant") and content."""
-
-
-Rate = tuple[float, int]
-"""What plain decoding was measured at: (tokens a second, the prefill left out, tokens of context)."""
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done and how much there is of it. What it raises ends the work."""
 
 
 class Answer(Protocol):
@@ -33,54 +31,26 @@ class Answer(Protocol):
     def close(self) -> None: ...
 
 
-class Talker(Protocol):
+class Backend(Protocol):
     """Whatever answers: the own engine, or a server somewhere.
 
-    methods: preset name -> one line about it. plain: what plain decoding was last measured at.
+    methods: preset name -> one-line description. plain: the last measurement of plain decoding.
     """
 
     @property
     def methods(self) -> Mapping[str, str]: ...
 
     @property
-    def plain(self) -> Rate: ...
+    def plain(self) -> PlainRate: ...
 
-    def measure(self, context: int) -> Rate:
+    def measure(self, context: int) -> PlainRate:
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""
         ...
 
-    def answer(
-        self,
-        prompt: str,
-        method: str,
-        *,
-        max_new_tokens: int,
-        temperature: float,
-        top_p: float,
-        seed: int,
-        visitor: str = "",
-    ) -> Answer:
-        """Raises `SpectraError` naming the field for input it cannot use. visitor: who asks, "" for nobody known."""
-        ...
+    def answer(self, request: AnswerRequest) -> Answer:
+        """Start an answer. Raises `SpectraError` naming the field for input it cannot use.
 
-    def chat(
-        self,
-        messages: Sequence[Message],
-        method: str,
-        *,
-        max_new_tokens: int,
-        temperature: float,
-        top_p: float,
-        seed: int,
-        visitor: str = "",
-        copied: int | None = None,
-        warm: bool = False,
-    ) -> Answer:
-        """The next turn of a conversation whose last message is the user's. Raises like `answer`.
-
-        The cache of the visitor's conversation stays from turn to turn. copied: start from a copy of at most so many of
-        its tokens instead, and leave it as it is. warm: guess from the start by what the visitor's earlier warm
-        answers taught (the trace's settings tell how many those were).
+        The settings of a warm answer's trace say how many answers taught it ("warm").
         """
         ...
 
@@ -89,7 +59,7 @@ class Talker(Protocol):
         ...
 
 
-class Engine(Talker, Protocol):
+class Engine(Backend, Protocol):
     """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
     numerics. cost: T(q), rows of (query tokens, measured seconds of one forward pass).
     """
@@ -121,13 +91,10 @@ class Engine(Talker, Protocol):
         """The card of every datastore the engine guesses from, each with its `name`; the visitor's own first."""
         ...
 
-    def build_store(
-        self, visitor: str, file: Path, keep: int, told: Callable[[str, int, int], None]
-    ) -> Mapping[str, Any]:
+    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> Mapping[str, Any]:
         """Build a datastore from a file, in the place of the visitor's last one; returns its card.
 
-        keep: texts, at most. told: hears (what is done, how far, of how much); what it raises ends the build. Raises
-        `SpectraError` for the field "file".
+        keep: texts, at most. What `on_progress` raises ends the build. Raises `SpectraError` for the field "file".
         """
         ...
 
@@ -135,6 +102,6 @@ class Engine(Talker, Protocol):
         """Let the visitor's own datastore go."""
         ...
 
-    def query(self, store: str, text: str, most: int, visitor: str = "") -> Sequence[Mapping[str, Any]]:
+    def query(self, store: str, text: str, max_rows: int, visitor: str = "") -> Sequence[Mapping[str, Any]]:
         """What a store holds after `text`, likeliest first: text, count, chance, match (tokens that matched)."""
         ...

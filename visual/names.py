@@ -1,6 +1,8 @@
 """Short names of the presets, in groups. Presets that are not listed keep their own name, among the baselines."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from visual.engine import PLAIN
 
@@ -29,38 +31,69 @@ NAMES = {
 }
 
 
-GROUPS = ("SPECTRA", "As in the paper", "Other methods")
-PREFIXES = ("SPECTRA, ", "Paper: ", "Baseline: ")
+@dataclass(frozen=True, slots=True)
+class Group:
+    """heading: above its presets. prefix: of their short names. key: what the presets' own names start with."""
+
+    heading: str
+    prefix: str
+    key: str
+
+
+OURS = Group("SPECTRA", "SPECTRA, ", "spectra-")
+PAPER = Group("As in the paper", "Paper: ", "spectra-paper-")
+OTHERS = Group("Other methods", "Baseline: ", "")
+GROUPS = (OURS, PAPER, OTHERS)
+"""In the order of the page. Plain decoding is in none of them."""
+
+
+class Choice(NamedTuple):
+    """An entry of a list to choose from, as gradio takes it."""
+
+    name: str
+    preset: str
+
+
+class ChoiceGroup(NamedTuple):
+    """heading: above its choices."""
+
+    heading: str
+    choices: list[Choice]
+
+
+def group_of(method: str) -> Group | None:
+    """The group of a preset: ours and ablations of it, the paper's literal presets and theirs, or baselines."""
+    if method == PLAIN:
+        return None
+    if not method.startswith("spectra"):
+        return OTHERS
+    return PAPER if method.startswith("spectra-paper") else OURS
 
 
 def short(method: str) -> str:
     """What the page calls a preset."""
-    if method in NAMES:
-        return NAMES[method]
     group = group_of(method)
-    words = method.removeprefix(("spectra-", "spectra-paper-", "")[group]).replace("-", " ")
-    return PREFIXES[group] + (words[:1].upper() + words[1:] if group == 2 else words)
+    if method in NAMES or group is None:
+        return NAMES[method]
+    words = method.removeprefix(group.key).replace("-", " ")
+    if group is OTHERS:
+        words = words[:1].upper() + words[1:]
+    return group.prefix + words
 
 
-def group_of(method: str) -> int:
-    """0: SPECTRA, 1: the paper's literal presets and their ablations, 2: baselines, 3: plain decoding."""
-    if method == PLAIN:
-        return 3
-    if not method.startswith("spectra"):
-        return 2
-    return int(method.startswith("spectra-paper"))
+def choices(methods: Iterable[str]) -> list[Choice]:
+    """The presets by short name, by group and within a group in the order they came, plain decoding last."""
+    named = list(methods)
+    ordered = [method for group in (*GROUPS, None) for method in named if group_of(method) is group]
+    return [Choice(short(method), method) for method in ordered]
 
 
-def choices(methods: Iterable[str]) -> list[tuple[str, str]]:
-    """(short name, preset), by group and within a group as they came."""
-    return [(short(method), method) for method in sorted(methods, key=group_of)]
-
-
-def grouped(methods: Iterable[str]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, its presets as (short name without the group's prefix, preset)); plain decoding is in no group."""
-    named = choices(methods)
-    found = [
-        (GROUPS[group], [(name.removeprefix(PREFIXES[group]), each) for name, each in named if group_of(each) == group])
-        for group in range(len(GROUPS))
-    ]
-    return [(heading, presets) for heading, presets in found if presets]
+def grouped(methods: Iterable[str]) -> list[ChoiceGroup]:
+    """The presets under the headings of their groups, by short names without the group's prefix."""
+    found: dict[str, list[Choice]] = {}
+    for choice in choices(methods):
+        group = group_of(choice.preset)
+        if group is not None:
+            name = choice.name.removeprefix(group.prefix)
+            found.setdefault(group.heading, []).append(Choice(name, choice.preset))
+    return [ChoiceGroup(heading, presets) for heading, presets in found.items()]

@@ -8,7 +8,7 @@ import gradio as gr
 from visual.api import add_endpoint
 from visual.endpoint import Endpoint
 from visual.engine import Engine
-from visual.line import Line
+from visual.run.admission import AdmissionQueue
 from visual.serve import ASSETS
 from visual.tabs.chat import build_chat
 from visual.tabs.compare import build_compare
@@ -22,39 +22,39 @@ HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.
 
 
 def build_page(
-    engine: Engine, endpoint: Endpoint | None = None, *, races: Path = ASSETS / "races", waiting: int = 16
+    engine: Engine, endpoint: Endpoint | None = None, *, races: Path = ASSETS / "races", max_visitors: int = 16
 ) -> gr.Blocks:
     """The demo for one engine. `visual.serve.launch_options` has what its `launch` needs.
 
-    endpoint: a server for the Chat tab to talk to in the engine's place. races: folder of recorded races; the first one
-    greets a visitor. waiting: visitors in line, one being served.
+    endpoint: a server for the Chat tab to talk to instead of the engine. races: folder of recorded races; the page
+    opens on the first one. max_visitors: those who wait for the model, the one being served included.
     """
-    line = Line(waiting)
+    admission = AdmissionQueue(max_visitors)
     with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False) as page:
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Race", id="race"):
-                build_race(page, engine, line, races)
+                build_race(page, engine, admission, races)
             with gr.Tab("Chat", id="chat"):
                 if endpoint is None:
-                    build_chat(engine, line)
+                    build_chat(engine, admission)
                 else:
-                    build_chat(endpoint, Line(waiting), endpoint.note)
+                    build_chat(endpoint, AdmissionQueue(max_visitors), endpoint.note)
             with gr.Tab("Compare", id="compare"):
-                build_compare(engine, line)
+                build_compare(engine, admission)
             with gr.Tab("Datastore", id="datastore"):
-                build_datastore(engine, line)
+                build_datastore(engine, admission)
             with gr.Tab("Replay", id="replay"):
                 build_replay(engine, races)
             with gr.Tab("Learn", id="learn"):
                 build_learn(engine)
-        add_endpoint(engine, line)
-        page.unload(gone(engine))
+        add_endpoint(engine, admission)
+        page.unload(forget_visitor(engine))
     return page
 
 
-def gone(engine: Engine) -> Callable[[gr.Request], None]:
-    """What runs when a visitor closes the tab or loads it anew."""
+def forget_visitor(engine: Engine) -> Callable[[gr.Request], None]:
+    """What runs when a visitor closes the page or loads it again."""
 
     def forget(request: gr.Request) -> None:
         engine.forget(visitor_of(request))

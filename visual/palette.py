@@ -10,7 +10,7 @@ from spectra.guess import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Underline:
     """An underline as a tile that repeats: width in px, an SVG path in a box 4 px high, stroke width."""
 
     width: int
@@ -30,14 +30,14 @@ class Line:
 class Look:
     """name: on the legend. meaning: its tooltip. light / dark: colour in each mode.
 
-    line: the underline in texts. dash: SVG stroke-dasharray in trees. hatch: plotly pattern of the bars (it has eight).
+    underline: in texts. dash: SVG stroke-dasharray in trees. hatch: plotly pattern of the bars (it has eight).
     """
 
     name: str
     meaning: str
     light: str
     dark: str
-    line: Line | None
+    underline: Underline | None
     dash: str
     hatch: str
 
@@ -48,7 +48,7 @@ LOOKS: dict[Source, Look] = {
         "Runs of tokens seen to follow the last token",
         "#0072B2",
         "#56B4E9",
-        Line(8, "M0 2H8", 2),
+        Underline(8, "M0 2H8", 2),
         "none",
         "",
     ),
@@ -57,7 +57,7 @@ LOOKS: dict[Source, Look] = {
         "The next token of the longest run that ends like this text",
         "#E69F00",
         "#E69F00",
-        Line(9, "M0 2H6", 2),
+        Underline(9, "M0 2H6", 2),
         "7 3",
         "/",
     ),
@@ -66,7 +66,7 @@ LOOKS: dict[Source, Look] = {
         "What followed the same words in a datastore of other texts",
         "#009E73",
         "#2FC79A",
-        Line(4, "M1 2H3", 2),
+        Underline(4, "M1 2H3", 2),
         "2 2.5",
         ".",
     ),
@@ -75,7 +75,7 @@ LOOKS: dict[Source, Look] = {
         "A guess that earlier forward passes were already refining",
         "#CC79A7",
         "#CC79A7",
-        Line(8, "M0 .7H8M0 3.3H8", 1.2),
+        Underline(8, "M0 .7H8M0 3.3H8", 1.2),
         "14 2",
         "x",
     ),
@@ -84,7 +84,7 @@ LOOKS: dict[Source, Look] = {
         "What followed the same last words earlier in this text",
         "#7A5AC8",
         "#B39DF3",
-        Line(8, "M0 3C2 3 2 1 4 1S6 3 8 3", 1.4),
+        Underline(8, "M0 3C2 3 2 1 4 1S6 3 8 3", 1.4),
         "1 3",
         "\\",
     ),
@@ -93,7 +93,7 @@ LOOKS: dict[Source, Look] = {
         "What the model found likely after this token the last time it was scored",
         "#D55E00",
         "#FF8A4C",
-        Line(12, "M0 2H6M8.5 2H10.5", 2),
+        Underline(12, "M0 2H6M8.5 2H10.5", 2),
         "8 3 2 3",
         "-",
     ),
@@ -102,7 +102,7 @@ LOOKS: dict[Source, Look] = {
         "What followed the longest repeat of this text's end",
         "#8A6D00",
         "#D9C65A",
-        Line(6, "M0 3.3H6M3 .4V3", 1.2),
+        Underline(6, "M0 3.3H6M3 .4V3", 1.2),
         "4 4",
         "|",
     ),
@@ -111,7 +111,7 @@ LOOKS: dict[Source, Look] = {
         "A draw of a small model that runs ahead of the large one",
         "#B0174A",
         "#FF7A9C",
-        Line(10, "M0 3L5 1L10 3", 1.4),
+        Underline(10, "M0 3L5 1L10 3", 1.4),
         "10 2 2 2",
         "+",
     ),
@@ -120,7 +120,7 @@ LOOKS: dict[Source, Look] = {
         "A draw of another small model, which was trained on what the first one misses",
         "#4E7A00",
         "#A9D14A",
-        Line(10, "M0 1H5V3H10", 1.4),
+        Underline(10, "M0 1H5V3H10", 1.4),
         "5 2",
         "+",
     ),
@@ -134,23 +134,37 @@ LOOKS: dict[Source, Look] = {
         "",
     ),
 }
-"""In the order of the legend and of the stacked bars. A dict of every `Source`."""
+"""The project's own sources, in the order of the legend and of the stacked bars."""
+
+OTHER_UNDERLINE = Underline(4, "M0 2H4", 1)
+"""Of a source that is not among them."""
+
+
+def look_of(source: Source) -> Look:
+    """How a source looks; one without an entry is grey and goes by its own name."""
+    if source in LOOKS:
+        return LOOKS[source]
+    name = source[:1].upper() + source[1:].replace("-", " ")
+    return Look(name, "A drafter that is not the project's own", "#6B7280", "#9CA3AF", OTHER_UNDERLINE, "3 3", "")
 
 
 def legend() -> list[dict[str, str]]:
     """One row a source, as the browser reads it."""
     return [
-        {"source": source.value, "name": look.name, "meaning": look.meaning, "hatch": look.hatch}
+        {"source": source, "name": look.name, "meaning": look.meaning, "hatch": look.hatch}
         for source, look in LOOKS.items()
     ]
 
 
 def css() -> str:
-    """A class for each source that sets its colour, underline and dash, for light and for dark, and turns them off."""
+    """A class for each source that sets its colour, underline and dash, in light and dark, and one that hides them."""
     rules = []
+    other = look_of(Source("other"))
+    for scheme, colour in ((":root", other.light), (".dark", other.dark)):
+        rules.append(f"{scheme}{{--c:{colour};--line-of:{OTHER_UNDERLINE.image(colour)};--dash:{other.dash}}}")
     for source, look in LOOKS.items():
         for scheme, colour in (("", look.light), (".dark ", look.dark)):
-            line = look.line.image(colour) if look.line else "none"
-            rules.append(f"{scheme}.{source.value}{{--c:{colour};--line-of:{line};--dash:{look.dash}}}")
-        rules.append(f".off-{source.value} .t.{source.value}{{background:none!important}}")
+            underline = look.underline.image(colour) if look.underline else "none"
+            rules.append(f"{scheme}.{source}{{--c:{colour};--line-of:{underline};--dash:{look.dash}}}")
+        rules.append(f".off-{source} .t.{source}{{background:none!important}}")
     return "\n".join(rules)

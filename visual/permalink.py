@@ -1,43 +1,45 @@
 """A link that fills the form: `?prompt=&method=&seed=&max_new_tokens=&temperature=&top_p=`. It never starts a run."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from spectra.errors import SpectraError
-from spectra.settings import check_number
 from visual.engine import PLAIN, Engine
-from visual.form import MOST_CHARACTERS, MOST_SEED, MOST_TOKENS, number
-
-RANGES = {
-    "max_new_tokens": (1, MOST_TOKENS, True),
-    "temperature": (0, 2, False),
-    "seed": (0, MOST_SEED, True),
-    "top_p": (0.01, 1, False),
-}
-"""(least, most, whole) of the numbers a link may set."""
+from visual.run.request import MAX_CHARACTERS, RANGES, number
 
 
-def fields_of(query: Mapping[str, str], engine: Engine) -> tuple[Any, ...]:
-    """An update for prompt, method, max new tokens, temperature, seed and top-p; what is out of range is left out."""
-    prompt = query.get("prompt", "")[:MOST_CHARACTERS]
+class FormUpdate(NamedTuple):
+    """An update for every field of the form, in its order."""
+
+    prompt: Any
+    method: Any
+    max_new_tokens: Any
+    temperature: Any
+    seed: Any
+    top_p: Any
+
+
+def form_update(query: Mapping[str, str], engine: Engine) -> FormUpdate:
+    """What a link's query sets. What it leaves out or what is out of range stays as it is."""
+    prompt = query.get("prompt", "")[:MAX_CHARACTERS]
     method = query.get("method", "")
     known = method in engine.methods and method != PLAIN
-    numbers = {field: _number(query, field) for field in RANGES}
-    return (
-        prompt if prompt.strip() else gr.skip(),
-        method if known else gr.skip(),
-        *(gr.skip() if numbers[field] is None else numbers[field] for field in ("max_new_tokens", "temperature")),
-        *(gr.skip() if numbers[field] is None else numbers[field] for field in ("seed", "top_p")),
+    return FormUpdate(
+        prompt=prompt if prompt.strip() else gr.skip(),
+        method=method if known else gr.skip(),
+        max_new_tokens=_number(query, "max_new_tokens"),
+        temperature=_number(query, "temperature"),
+        seed=_number(query, "seed"),
+        top_p=_number(query, "top_p"),
     )
 
 
 def _number(query: Mapping[str, str], field: str) -> Any:
-    low, high, whole = RANGES[field]
     try:
         value = number(field, query.get(field))
-        check_number(field, value, low, high, whole=whole)
+        RANGES[field].check(field, value)
     except SpectraError:
-        return None
+        return gr.skip()
     return value

@@ -9,11 +9,15 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from spectra.io.resources import shipped
 from visual import palette
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
-LOOK = 0.03
-"""Seconds between two looks for a waiting request."""
+ASSETS = shipped("assets")
+SHARED_STYLES = ("base", "form", "scoreboard", "lanes", "charts", "step-panel")
+TAB_STYLES = ("replay", "compare", "chat", "learn", "datastore")
+"""assets/css/<name>.css; later ones overrule earlier ones."""
+POLL_SECONDS = 0.03
+"""Between two looks for a waiting request."""
 
 
 class Served(StaticFiles):
@@ -26,12 +30,12 @@ class Served(StaticFiles):
 
 
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
-    """The page with its line of requests, max_size long, which looks for work every 30 ms.
+    """The page with its queue of requests, max_size long, which looks for work every 30 ms.
 
     Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on.
     """
     page.queue(max_size=max_size)
-    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = LOOK
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
     return page
 
 
@@ -41,7 +45,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "theme": gr.themes.Base(font=["Inter", "system-ui", "sans-serif"], font_mono=["JetBrains Mono", "monospace"]),
         "css": palette.css(),
-        "css_paths": [ASSETS / "spectra.css", ASSETS / "tabs.css"],
+        "css_paths": [ASSETS / "css" / f"{name}.css" for name in (*SHARED_STYLES, *TAB_STYLES)],
         "favicon_path": ASSETS / "favicon.svg",
         "footer_links": [],
         "ssr_mode": False,

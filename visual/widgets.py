@@ -2,35 +2,61 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from spectra.errors import SpectraError
-from visual.desk import Place
-from visual.engine import PLAIN, Engine, Talker
-from visual.events import Event, harmless, send
+from visual.engine import PLAIN, Backend, Engine
 from visual.examples import EXAMPLES, Example
-from visual.line import Line
 from visual.names import choices
-from visual.race import Race, explain, stream
+from visual.run.admission import AdmissionQueue
+from visual.run.run import Run, explain, stream
+from visual.run.tab_state import TabState
+from visual.wire.events import Event, harmless, send
 
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """For every handler: none of them is an endpoint."""
 
 RUN: dict[str, Any] = {**PRIVATE, "trigger_mode": "once", "concurrency_id": "gpu", "concurrency_limit": None}
-"""For handlers that decode. They start at once and take turns in the `Line`, which says who waits and can be left."""
+"""For handlers that decode. They start at once and take turns in the `AdmissionQueue`, which can be left."""
+
+SKIP: Any = gr.skip()
+"""Leaves an output as it is."""
 
 MOUNT = """
 const facts = JSON.parse(props.value);
-const script = new URL('spectra/%s.js', document.baseURI).href;
+const script = new URL('spectra/js/tabs/%s.js', document.baseURI).href;
 const asks = {%s};
 import(script).then((module) => module.mount({element, props, watch, facts, ask: (what, data) => asks[what](data)}));
 """
 
 
+class RunUpdate(NamedTuple):
+    """What a handler of a run changes, in the order of its outputs."""
+
+    stage: Any = SKIP
+    memory: Any = SKIP
+    start_button: Any = SKIP
+    stop_button: Any = SKIP
+
+    @classmethod
+    def begun(cls, memory: Any = SKIP) -> "RunUpdate":
+        """The first one: from now on the run can be stopped, and no other one started."""
+        start, stop = button_updates(running=True)
+        return cls(memory=memory, start_button=start, stop_button=stop)
+
+
+class PromptUpdate(NamedTuple):
+    """What a handler changes that takes a run, or a turn of a conversation, off the screen."""
+
+    stage: Any = SKIP
+    memory: Any = SKIP
+    prompt: Any = SKIP
+
+
 def wire(module: str, facts: Event, events: Sequence[str] = ()) -> gr.HTML:
-    """A place that assets/<module>.js fills. Its value is `facts` first and then one message after another."""
+    """A place that assets/js/tabs/<module>.js fills. Its value is `facts` first and then one message after another."""
     asks = ",".join(f"{event}: (data) => trigger('{event}', data ?? {{}})" for event in events)
     return gr.HTML(
         harmless(facts),
@@ -41,28 +67,28 @@ def wire(module: str, facts: Event, events: Sequence[str] = ()) -> gr.HTML:
     )
 
 
-def relay(engine: Engine, race: Race, line: Line) -> Iterator[Any]:
-    """A run's messages, encoded for the wire; a full line is one message at the button."""
+def relay(engine: Engine, run: Run, admission: AdmissionQueue) -> Iterator[Any]:
+    """A run's messages, encoded for the wire; a full queue is one message at the button."""
     try:
-        for message in stream(engine, race, line):
-            yield send(message) if message else gr.skip()
+        for message in stream(engine, run, admission):
+            yield send(message) if message else SKIP
     except SpectraError as error:
         yield refusal(error)
 
 
-def stop(place: Place | None) -> None:
+def stop(state: TabState | None) -> None:
     """What a Stop button does."""
-    if place is not None:
-        place.stop()
+    if state is not None:
+        state.stop()
 
 
-def settle(run: gr.events.Dependency, memory: gr.State, go: gr.Button, halt: gr.Button) -> None:
-    """Start is to be had again when a run's handler is over, however it ended: gradio drops a click before."""
+def restore_buttons(handler: gr.events.Dependency, memory: gr.State, go: gr.Button, halt: gr.Button) -> None:
+    """Enable Start again when a run's handler is over, however it ended: gradio drops a click before."""
 
-    def idle(place: Place | None) -> tuple[Any, Any]:
-        return buttons(running=place is not None and place.busy)
+    def update(state: TabState | None) -> tuple[Any, Any]:
+        return button_updates(running=state is not None and state.busy)
 
-    run.then(idle, memory, [go, halt], queue=False, **PRIVATE)
+    handler.then(update, memory, [go, halt], queue=False, **PRIVATE)
 
 
 def visitor_of(request: gr.Request) -> str:
@@ -71,11 +97,12 @@ def visitor_of(request: gr.Request) -> str:
 
 
 def refusal(error: BaseException) -> str:
+    """A message with what was wrong, at the field it belongs to."""
     return send({"kind": "refused", **explain(error)})
 
 
-def buttons(*, running: bool) -> tuple[Any, Any]:
-    """Start and Stop, of which one is of use."""
+def button_updates(*, running: bool) -> tuple[Any, Any]:
+    """For Start and Stop, of which one is enabled."""
     return gr.update(interactive=not running), gr.update(interactive=running)
 
 
@@ -93,7 +120,7 @@ def prompt_box(elem_id: str) -> gr.Textbox:
     )
 
 
-def starters(prompt: gr.Textbox, examples: Sequence[Example]) -> None:
+def example_buttons(prompt: gr.Textbox, examples: Sequence[Example]) -> None:
     """A row of buttons, each of which puts its example into the prompt."""
     with gr.Row(elem_classes="examples"):
         for each in examples:
@@ -105,9 +132,9 @@ def stop_button(name: str) -> gr.Button:
     return gr.Button("Stop", elem_id=name, elem_classes="halt", interactive=False, scale=0, min_width=84)
 
 
-def method_field(engine: Talker, scope: str = "") -> gr.Dropdown:
+def method_field(backend: Backend, scope: str = "") -> gr.Dropdown:
     """Presets by their short names, plain decoding left out."""
-    named = [(name, preset) for name, preset in choices(engine.methods) if preset != PLAIN]
+    named = [(name, preset) for name, preset in choices(backend.methods) if preset != PLAIN]
     return gr.Dropdown(
         named,
         value=named[0][1],

@@ -1,100 +1,96 @@
-"""Count how often speculative output equals plain decoding's, token for token, by temperature.
+"""`python -m spectra.bench exactness`: how often speculative output equals plain decoding's, token for token."""
 
-Rows are kept, so a run that was stopped goes on; rows of another setting are refused.
-"""
-
-import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from spectra.bench.answer import turn_ids
-from spectra.bench.progress import Progress
-from spectra.bench.rows import Rows, answer_key, claim
-from spectra.bench.runner import PLAIN, guessed_from
-from spectra.bench.tasks import Prompt, load_prompts
-from spectra.bench.values import known, numbers
-from spectra.cli import quiet_target
-from spectra.decode import decode
-from spectra.drafted import DRAFTED
+from spectra.bench.run.answers import check_names, drafted_from, tokens_of, turn_ids
+from spectra.bench.run.rows import Row
+from spectra.bench.run.runner import Cell, run_prompts
+from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.methods import METHODS, make_method, redraws
+from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.metrics import distinct4, first_difference
+from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling
 
 FILE = "exactness.jsonl"
 
 
-def run_exactness(chosen: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class ExactnessOptions:
+    """Each of `methods` at each of `temperatures`, on the first turn of each prompt."""
+
+    prompts: PromptOptions
+    model: ModelOptions
+    out: Path
+    methods: tuple[str, ...] = ("spectra-core",)
+    temperatures: tuple[float, ...] = (0.0, 0.8)
+    max_new_tokens: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_names("methods", self.methods, METHODS)
+        for sampling in self.samplings:
+            for method in self.methods:
+                if redraws(method, sampling):
+                    raise SpectraError("methods", f"{method} draws a text of its own above temperature 0; leave it out")
+        Limits(self.max_new_tokens)
+
+    @property
+    def samplings(self) -> list[Sampling]:
+        return [Sampling(temperature, seed=self.seed) for temperature in self.temperatures]
+
+
+class Count(NamedTuple):
+    """identical: answers that are plain decoding's, of those compared."""
+
+    identical: int
+    compared: int
+
+
+def run_exactness(options: ExactnessOptions) -> int:
     """The subcommand `exactness`."""
-    methods = known("methods", chosen.methods, METHODS)
-    temperatures = numbers("temperatures", chosen.temperatures, float)
-    for temperature in temperatures:
-        for method in methods:
-            if redraws(method, Sampling(temperature)):
-                raise SpectraError("methods", f"{method} draws a text of its own above temperature 0; leave it out")
-    Limits(chosen.max_new_tokens)
-    prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
-    target = quiet_target(chosen)
-    for method in methods:
-        make_method(method, target)  # one that lacks its datastore or draft model says so now
-    counts = count_identical(target, prompts, methods, temperatures, chosen.max_new_tokens, chosen.out, chosen.seed)
-    for (method, temperature), (same, of) in sorted(counts.items()):
-        print(f"{method}, temperature {temperature:g}, {target.plan.numerics}: {same} of {of} identical")
+    prompts = options.prompts.load()
+    model = options.model.load()
+    model.check_methods(options.methods)
+    for (method, temperature), count in sorted(count_identical(model, prompts, options).items()):
+        where = f"{method}, temperature {temperature:g}, {model.target.plan.numerics}"
+        print(f"{where}: {count.identical} of {count.compared} identical")
     return 0
 
 
 def count_identical(
-    target: Any,
-    prompts: Sequence[Prompt],
-    methods: Sequence[str],
-    temperatures: Sequence[float],
-    tokens: int,
-    out: Path,
-    seed: int,
-) -> dict[tuple[str, float], tuple[int, int]]:
-    """{(method, temperature): (identical, of)}. The first turn of each prompt.
+    model: LoadedModel, prompts: Sequence[Prompt], options: ExactnessOptions
+) -> dict[tuple[str, float], Count]:
+    """A count for each (method, temperature).
 
-    Appends a row a comparison to `out`/exactness.jsonl, skipping known ones. A prompt that does not fit the context is
-    left out, with a note. Raises SpectraError where `out` holds rows of other settings, or no prompt fits.
+    Appends a row a comparison to `out`/exactness.jsonl, see `run_prompts`.
     """
+    tokens = options.max_new_tokens
     shared = {
-        "max_new_tokens": tokens, "seed": seed, **target.facts,
-        **guessed_from(target, drafted=not DRAFTED.keys().isdisjoint(methods)),
+        "max_new_tokens": tokens, "seed": options.seed, **model.target.facts, **drafted_from(model, options.methods),
     }  # fmt: skip
-    claim(out, shared)
-    rows = Rows(out, FILE)
-    done, progress = {answer_key(row) for row in rows.all}, Progress(len(prompts))
-    for prompt in prompts:
-        ran = False
-        for temperature in temperatures:
-            missing = [m for m in methods if (prompt.task, prompt.id, temperature, m) not in done]
-            if not missing:
-                continue
-            ran, sampling = True, Sampling(temperature, seed=seed)
-            try:
-                plain = _tokens(target, prompt, PLAIN, sampling, tokens)
-                for method in missing:
-                    difference = first_difference(plain, _tokens(target, prompt, method, sampling, tokens))
-                    row = {
-                        "task": prompt.task, "id": prompt.id, "method": method, "temperature": temperature,
-                        "new_tokens": len(plain), "identical": difference is None, "first_difference": difference,
-                        "distinct4": round(distinct4(plain), 4), **shared,
-                    }  # fmt: skip
-                    rows.add(row)
-            except SpectraError as error:
-                progress.leave_out(prompt, error)
-                break
-        progress.step(ran=ran)
-    wanted = {(p.task, p.id, t, m) for p in prompts for t in temperatures for m in methods}
-    counts: dict[tuple[str, float], tuple[int, int]] = {}
-    for row in rows.all:
-        if answer_key(row) in wanted:
-            same, of = counts.get((row["method"], row["temperature"]), (0, 0))
-            counts[row["method"], row["temperature"]] = (same + row["identical"], of + 1)
+    cells = [{"temperature": t, "method": method} for t in options.temperatures for method in options.methods]
+
+    def measure(prompt: Prompt, missing: Sequence[Cell]) -> Iterator[Row]:
+        ids = turn_ids(model.target.tokenizer, prompt)
+        for temperature, some in groupby(missing, itemgetter("temperature")):
+            sampling = Sampling(temperature, seed=options.seed)
+            plain = tokens_of(model, PLAIN, ids, tokens, sampling)
+            for cell in some:
+                difference = first_difference(plain, tokens_of(model, cell["method"], ids, tokens, sampling))
+                yield {
+                    "new_tokens": len(plain), "identical": difference is None, "first_difference": difference,
+                    "distinct4": round(distinct4(plain), 4), **shared,
+                }  # fmt: skip
+
+    counts: dict[tuple[str, float], Count] = {}
+    for row in run_prompts(options.out, FILE, shared, prompts, cells, measure):
+        which = row["method"], row["temperature"]
+        known = counts.get(which, Count(0, 0))
+        counts[which] = Count(known.identical + (1 if row["identical"] else 0), known.compared + 1)
     return counts
-
-
-def _tokens(target: Any, prompt: Prompt, method: str, sampling: Sampling, tokens: int) -> list[int]:
-    ids, limits = turn_ids(target.tokenizer, prompt, []), Limits(tokens, target.eos)
-    return [token for step in decode(target, ids, method, sampling=sampling, limits=limits) for token in step.tokens]

@@ -1,4 +1,4 @@
-"""How the published files of each task are laid out, and what of a row becomes the prompt."""
+"""Where each task is published, how a row of it is laid out, and what of a row becomes the prompt."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,11 +13,13 @@ class Format:
     """files: a pattern; JSON lines (.gz too), or one JSON list in a file that ends in .json.
 
     read: row -> (the user's turns, category). Raises KeyError, TypeError, IndexError or AttributeError for another row.
-    reference: fields of which one holds what a good answer is, where the task has that.
+    hub: the data set on the Hugging Face hub; "" where it is not there in its published form. reference: fields of
+    which one holds what a good answer is, where the task has that.
     """
 
     files: str
     read: Callable[[Row], tuple[list[str], str]]
+    hub: str = ""
     reference: tuple[str, ...] = ()
 
 
@@ -59,12 +61,14 @@ def _summary(length: str) -> Callable[[Row], tuple[list[str], str]]:
 
 
 TASKS: dict[str, Format] = {
-    "mt-bench": Format("mt_bench_question.jsonl", _turns),
-    "gsm8k": Format("gsm8k_test*.jsonl", _gsm8k),
-    "humaneval": Format("HumanEval.jsonl.gz", _humaneval),
-    "mbpp": Format("mbpp_test*.jsonl", _mbpp),
-    "classeval": Format("ClassEval_data.json", _classeval),
+    "mt-bench": Format("mt_bench_question.jsonl", _turns, "hf:HuggingFaceH4/mt_bench_prompts:train"),
+    "gsm8k": Format("gsm8k_test*.jsonl", _gsm8k, "hf:openai/gsm8k:test:main"),
+    "humaneval": Format("HumanEval.jsonl.gz", _humaneval, "hf:openai/openai_humaneval:test"),
+    "mbpp": Format("mbpp_test*.jsonl", _mbpp, "hf:google-research-datasets/mbpp:test:full"),
+    "classeval": Format("ClassEval_data.json", _classeval, "hf:FudanSELab/ClassEval:test"),
     "spec-bench": Format("spec_bench_question.jsonl", _spec_bench),
-    "cnndm": Format("cnndm*.jsonl", _summary("a few sentences"), ("highlights", "summary")),
-    "xsum": Format("xsum*.jsonl", _summary("one sentence"), ("summary", "highlights")),
+    "cnndm": Format(
+        "cnndm*.jsonl", _summary("a few sentences"), "hf:abisee/cnn_dailymail:test:3.0.0", ("highlights", "summary")
+    ),
+    "xsum": Format("xsum*.jsonl", _summary("one sentence"), "hf:EdinburghNLP/xsum:test", ("summary", "highlights")),
 }

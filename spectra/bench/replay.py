@@ -1,24 +1,91 @@
-"""Recorded answers instead of a model: drafters and budgets run at full tilt, and a T(q) table gives the time.
+"""`python -m spectra.bench record` and `replay`: tune drafters in seconds, on any device's T(q), without a model.
 
-Knows what the model said along its own answer only: after a rejected guess it knows nothing, so candidate-pool rows
-and n-grams of rejected branches are worth nothing here. What it predicts is checked against real runs.
+A recording is a JSON header line (model, tokenizer, end-of-sequence ids, T(q) of the device) and a line an answer. It
+knows what the model said along its own answer only: after a rejected guess it knows nothing, so candidate-pool rows and
+n-grams of rejected branches are worth nothing in a replay. What one predicts is checked against real runs.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectra.datastore.continuations import Counted
-from spectra.settings import Sampling
-from spectra.target.protocol import Draft, StepCost
+from spectra.bench.run.answers import check_names, turn_ids
+from spectra.bench.run.rows import Row
+from spectra.bench.run.runner import Cell, Progress, missing_rows
+from spectra.bench.steps import cost_of, read_cost
+from spectra.bench.tasks import Prompt, PromptOptions
+from spectra.budget.policy import FixedBudget
+from spectra.budget.step_cost import StepCost
+from spectra.datastore.card import read_card
+from spectra.datastore.shipped import stores_for
+from spectra.decode import decode
+from spectra.errors import SpectraError
+from spectra.io.files import check_writable, write_text
+from spectra.io.hashes import tokenizer_sha256
+from spectra.method import Method, Outcome
+from spectra.methods.draft_models import DRAFT_MODELS
+from spectra.methods.presets import METHODS, make_method
+from spectra.methods.resources import Resources
+from spectra.service.loading import LoadedModel, ModelOptions
+from spectra.settings import Limits, Sampling, check_number
 from spectra.tree import ROOT, TokenTree
+
+FORMAT, VERSION = "spectra-recording", 1
+TOP = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordOptions:
+    """Plain greedy answers to the first turn of each prompt, written to the file `out`."""
+
+    prompts: PromptOptions
+    model: ModelOptions
+    out: Path
+    max_new_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        Limits(self.max_new_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """recording: a file of `record`. cost: a file, see `read_cost`. nodes: the most guessed tokens a step."""
+
+    recording: Path
+    methods: tuple[str, ...] = ("spectra", "spectra-core")
+    cost: Path | None = None
+    datastores: tuple[Path, ...] = ()
+    nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_names("methods", self.methods, METHODS)
+        for method in self.methods:
+            if method in DRAFT_MODELS:
+                raise SpectraError("methods", f"{method} drafts with a model and a recording has none; leave it out")
+        if self.nodes is not None:
+            check_number("nodes", self.nodes, 1, 1024, whole=True)
+        for folder in self.datastores:
+            read_card(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a recording says of its model. cost: T(q) of the device."""
+
+    model: str
+    tokenizer_sha256: str
+    eos: frozenset[int]
+    cost: StepCost
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswer:
     """One answer. prompt, answer: token ids. top: for each answer position the model's likeliest ids, best first."""
 
     task: str
@@ -26,6 +93,138 @@ class Recorded:
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
     top: tuple[tuple[int, ...], ...] = ()
+
+
+class Recordings(NamedTuple):
+    """What a file holds."""
+
+    header: Header
+    answers: list[RecordedAnswer]
+
+
+class Listener:
+    """A drafter that guesses nothing and writes down what the model found likely at each step."""
+
+    top_k = TOP
+
+    def __init__(self) -> None:
+        self.top: list[Sequence[int]] = []
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Nothing to prepare."""
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        """No guesses."""
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        self.top.append(outcome.top[ROOT])
+
+
+def run_record(options: RecordOptions) -> int:
+    """The subcommand `record`. A prompt that does not fit the context is left out, with a note."""
+    check_writable(options.out, "out")
+    prompts = options.prompts.load()
+    model = options.model.load()
+    target = model.target
+    header = {
+        "format": FORMAT, "version": VERSION, "facts": dict(target.facts), "eos": sorted(target.eos),
+        "tokenizer_sha256": tokenizer_sha256(target.tokenizer), "cost": target.cost.table,
+    }  # fmt: skip
+    rows = recorded_rows(model, prompts, options.max_new_tokens)
+    write_text(options.out, "".join(json.dumps(line) + "\n" for line in [header, *rows]), "out")
+    return 0
+
+
+def recorded_rows(model: LoadedModel, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[Row]:
+    """A row an answer."""
+    limits = Limits(max_new_tokens, model.target.eos)
+
+    def measure(prompt: Prompt, _: Sequence[Cell]) -> Iterator[Row]:
+        ids = turn_ids(model.target.tokenizer, prompt)
+        listener = Listener()
+        steps = decode(model.target, ids, Method("record", [listener], FixedBudget(0), 0), limits=limits)
+        answer = [token for step in steps for token in step.tokens]
+        yield {"prompt": ids, "answer": answer, "top": listener.top}
+
+    return missing_rows((), prompts, [{}], measure, Progress(len(prompts)))
+
+
+def run_replay(options: ReplayOptions) -> int:
+    """The subcommand `replay`: tau, queries a step, drafting time, and the speedup that T(q) predicts."""
+    header, answers = read_recording(options.recording)
+    cost = read_cost(options.cost) if options.cost else header.cost
+    resources = Resources(stores_for(header.tokenizer_sha256, options.datastores, model=header.model))
+    target = ReplayTarget(cost, header.eos, name=header.model)
+    for method in options.methods:
+        make_method(method, target, resources, nodes=options.nodes)  # what lacks its datastore says so before the table
+    print("| method | tau | queries a step | drafting, us a step | predicted speedup |\n|---|---:|---:|---:|---:|")
+    for method in options.methods:
+        print(replay_row(method, target, resources, answers, options.nodes))
+    return 0
+
+
+def replay_row(
+    method: str, target: "ReplayTarget", resources: Resources, answers: Sequence[RecordedAnswer], nodes: int | None
+) -> str:
+    """A Markdown row over all answers."""
+    tokens = steps = queries = 0
+    seconds = drafting = 0.0
+    for answer in answers:
+        target.recorded = answer
+        began = time.perf_counter()
+        made = make_method(method, target, resources, nodes=nodes)
+        for step in decode(target, answer.prompt, made, limits=Limits(len(answer.answer))):
+            tokens += len(step.tokens)
+            steps += 1
+            drafting -= step.parts["forward"]
+        drafting += time.perf_counter() - began
+        assert target.session is not None
+        seconds += target.session.seconds
+        queries += target.session.queries
+    return (
+        f"| {method} | {tokens / steps:.2f} | {queries / steps:.1f} | {drafting / steps * 1e6:.0f} "
+        f"| {tokens * target.cost.seconds(1) / (seconds + drafting):.2f} |"
+    )
+
+
+def read_recording(path: Path) -> Recordings:
+    """Raises SpectraError naming the line that is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpectraError("recording", f"{path} cannot be read ({error}); name a file that `record` wrote") from error
+    number = 0
+    answers = []
+    try:
+        header = _header(json.loads(lines[0]))
+        for line in lines[1:]:
+            number += 1
+            answers.append(_answer(json.loads(line)))
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+        raise SpectraError("recording", f"{path} line {number + 1} is not a recording's ({error!r})") from error
+    if not answers:
+        raise SpectraError("recording", f"{path} holds no answer; record some")
+    return Recordings(header, answers)
+
+
+def _header(data: Any) -> Header:
+    if data["format"] != FORMAT or data["version"] != VERSION:
+        raise ValueError(f"no {FORMAT} of version {VERSION}")
+    return Header(
+        model=str(data["facts"]["model"]),
+        tokenizer_sha256=str(data["tokenizer_sha256"]),
+        eos=frozenset(map(int, data["eos"])),
+        cost=cost_of(data["cost"]),
+    )
+
+
+def _answer(data: Any) -> RecordedAnswer:
+    prompt = tuple(map(int, data["prompt"]))
+    answer = tuple(map(int, data["answer"]))
+    top = tuple(tuple(map(int, ids)) for ids in data["top"])
+    if not prompt or not answer:
+        raise ValueError("a blank prompt or answer")
+    return RecordedAnswer(data["task"], data["id"], prompt, answer, top)
 
 
 @dataclass(slots=True)
@@ -38,7 +237,7 @@ class ReplayScored:
     def pick(self, node: int) -> int:
         return self.known[node]
 
-    def law(self, node: int) -> NDArray[np.float64]:
+    def probabilities(self, node: int) -> NDArray[np.float64]:
         """Raises ValueError: recorded answers are greedy, nothing more of the model is known."""
         raise ValueError("a recording holds no distributions")
 
@@ -50,7 +249,7 @@ class ReplayScored:
 class ReplaySession:
     """seconds: what the passes so far would have cost."""
 
-    recorded: Recorded
+    recorded: RecordedAnswer
     cost: StepCost
     prefill_seconds: float = 0.0
     seconds: float = 0.0
@@ -59,9 +258,9 @@ class ReplaySession:
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> ReplayScored:
         self.seconds += self.cost.seconds(len(tree))
         self.queries += len(tree)
-        at = len(tokens) - len(self.recorded.prompt)
-        answer, top = self.recorded.answer, self.recorded.top
-        right = {ROOT: at}
+        answer = self.recorded.answer
+        top = self.recorded.top
+        right = {ROOT: len(tokens) - len(self.recorded.prompt)}
         for node in range(1, len(tree)):
             place = right.get(tree.parents[node])
             if place is not None and place + 1 < len(answer) and tree.tokens[node] == answer[place]:
@@ -84,16 +283,16 @@ class ReplayTarget:
 
     cost: StepCost
     eos: frozenset[int] = frozenset()
-    widest: int = 1024
+    max_query_tokens: int = 1024
     trees: bool = True
     name: str = "replay"
-    stores: Sequence[Counted] = ()
-    drafts: Sequence[Draft] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
-    recorded: Recorded | None = None
+    recorded: RecordedAnswer | None = None
     session: ReplaySession | None = None
 
-    def start(self, prompt: Sequence[int], room: int, widest: int, sampling: Sampling, **options: Any) -> ReplaySession:
+    def start(
+        self, prompt: Sequence[int], max_new_tokens: int, max_query_tokens: int, sampling: Sampling, *, top_k: int = 0
+    ) -> ReplaySession:
         if self.recorded is None or tuple(prompt) != self.recorded.prompt:
             raise ValueError("set `recorded` to the answer of this prompt first")
         self.session = ReplaySession(self.recorded, self.cost)

@@ -1,111 +1,127 @@
-"""`python -m spectra.bench rouge`: are sampled summaries as good as plain decoding's? (the paper's Table 7, on CNN/DM).
+"""`python -m spectra.bench rouge`: are summaries worse when they are decoded speculatively, also above temperature 0?
 
-Answers of each method at each temperature against the published highlights. Rows are kept, so a run that was stopped
-goes on; the reference comes from the same file as the article.
+ROUGE of the answers of each method at each temperature against the published highlights, which come from the same file
+as the article. ROUGE is Google's rouge-score: F1 over lower-case words of ASCII letters and digits, no stemming.
 """
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from spectra.bench.answer import turn_ids
-from spectra.bench.progress import Progress
-from spectra.bench.rouge_score import NAMES, rouge
-from spectra.bench.rows import Rows, answer_key, claim
-from spectra.bench.runner import PLAIN, guessed_from
-from spectra.bench.tasks import Prompt, load_prompts
-from spectra.bench.values import known, numbers
-from spectra.cli import quiet_target
-from spectra.decode import decode
-from spectra.drafted import DRAFTED
+from spectra.bench.run.answers import check_names, drafted_from, facts_line, tokens_of, turn_ids
+from spectra.bench.run.rows import Row
+from spectra.bench.run.runner import Cell, run_prompts
+from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.methods import METHODS, make_method, redraws
+from spectra.io.files import write_text
+from spectra.methods.presets import METHODS, PLAIN, redraws
+from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling
-from spectra.trace import write_text
 
 TASKS = ("cnndm", "xsum")
 FILE = "rouge.jsonl"
+NAMES = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
+"""Our name of each figure, and the package's."""
+
+Score = Callable[[str, str], dict[str, float]]
 
 
-def run_rouge(chosen: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class RougeOptions:
+    """Each of `methods`, and plain decoding, at each of `temperatures`. prompts: without tasks it is cnndm."""
+
+    prompts: PromptOptions
+    model: ModelOptions
+    out: Path
+    methods: tuple[str, ...] = ("spectra",)
+    temperatures: tuple[float, ...] = (0.0, 1.0)
+    top_p: float = 1.0
+    max_new_tokens: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_names("methods", self.methods, METHODS)
+        for temperature in self.temperatures:
+            self.sampling(temperature)
+        Limits(self.max_new_tokens)
+        if not set(self.prompts.tasks or ()) <= set(TASKS):
+            raise SpectraError("tasks", f"only {' and '.join(TASKS)} have a reference; give some of them")
+
+    def sampling(self, temperature: float) -> Sampling:
+        return Sampling(temperature, top_p=self.top_p, seed=self.seed)
+
+    @property
+    def compared(self) -> list[str]:
+        """The methods, plain decoding first."""
+        return list(dict.fromkeys([PLAIN, *self.methods]))
+
+
+def run_rouge(options: RougeOptions) -> int:
     """The subcommand `rouge`."""
-    methods = list(dict.fromkeys([PLAIN, *known("methods", chosen.methods, METHODS)]))
-    temperatures = numbers("temperatures", chosen.temperatures, float)
-    samplings = [Sampling(one, top_p=chosen.top_p, seed=chosen.seed) for one in temperatures]
-    Limits(chosen.max_new_tokens)
-    tasks = ["cnndm"] if chosen.tasks is None else chosen.tasks
-    if not set(tasks) <= set(TASKS):
-        raise SpectraError("tasks", f"only {' and '.join(TASKS)} have a reference; give some of them")
-    prompts = [prompt for prompt in load_prompts(tasks, chosen.data, chosen.limit) if prompt.reference]
+    prompts = [prompt for prompt in _articles(options.prompts) if prompt.reference]
     if not prompts:
         raise SpectraError("data", "no article there has highlights or a summary; use the published file")
-    target = quiet_target(chosen)
-    for method in methods:
-        make_method(method, target)  # one that lacks its datastore or draft model says so now
-    rows = score(target, prompts, methods, samplings, chosen.max_new_tokens, chosen.out)
-    facts = ", ".join(f"{name} {value}" for name, value in target.facts.items())
-    note = f"{len(prompts)} prompts, at most {chosen.max_new_tokens} tokens, top-p {chosen.top_p:g}, seed {chosen.seed}"
-    text = markdown(rows, methods, f"{note}. {facts}.")
-    write_text(chosen.out / "rouge.md", text, "out")
+    score = scorer()
+    model = options.model.load()
+    model.check_methods(options.compared)
+    rows = score_answers(model, prompts, options, score)
+    counts = f"{len(prompts)} prompts, at most {options.max_new_tokens} tokens"
+    note = f"{counts}, top-p {options.top_p:g}, seed {options.seed}. {facts_line(model.target)}."
+    text = markdown(rows, options.compared, note)
+    write_text(options.out / "rouge.md", text, "out")
     print(text, end="")
     return 0
 
 
-def score(
-    target: Any,
-    prompts: Sequence[Prompt],
-    methods: Sequence[str],
-    samplings: Sequence[Sampling],
-    tokens: int,
-    out: Path,
-) -> list[dict[str, Any]]:
+def scorer() -> Score:
+    """(text, reference) -> figures from 0 to 1 by name. Raises SpectraError where the package is missing."""
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise SpectraError("rouge_score", "its package is not installed; pip install rouge-score") from error
+    rouge = RougeScorer(list(NAMES.values()))
+
+    def score(text: str, reference: str) -> dict[str, float]:
+        found = rouge.score(target=reference, prediction=text)
+        return {ours: float(found[theirs].fmeasure) for ours, theirs in NAMES.items()}
+
+    return score
+
+
+def _articles(prompts: PromptOptions) -> list[Prompt]:
+    if prompts.tasks is None:
+        return PromptOptions(prompts.data, ("cnndm",), prompts.limit).load()
+    return prompts.load()
+
+
+def score_answers(model: LoadedModel, prompts: Sequence[Prompt], options: RougeOptions, score: Score) -> list[Row]:
     """A row for each prompt, temperature and method: its three figures, and whether the text is plain decoding's.
 
     None where the method draws a text of its own.
     """
-    shared = {
-        "max_new_tokens": tokens, "top_p": samplings[0].top_p, "seed": samplings[0].seed, **target.facts,
-        **guessed_from(target, drafted=not DRAFTED.keys().isdisjoint(methods)),
+    tokens = options.max_new_tokens
+    settings = {
+        "max_new_tokens": tokens, "top_p": options.top_p, "seed": options.seed, **model.target.facts,
+        **drafted_from(model, options.methods), "rouge": "rouge-score",
     }  # fmt: skip
-    claim(out, shared)
-    rows = Rows(out, FILE)
-    done = {answer_key(row) for row in rows.all}
-    progress = Progress(len(prompts))
-    for prompt in prompts:
-        ran = False
-        for sampling in samplings:
-            missing = [m for m in methods if (prompt.task, prompt.id, sampling.temperature, m) not in done]
-            if not missing:
-                continue
-            ran = True
-            try:
-                said = _answers(target, prompt, missing, sampling, tokens)
-            except SpectraError as error:
-                progress.leave_out(prompt, error)
-                break
-            for method in missing:
-                text = target.tokenizer.decode(said[method], skip_special_tokens=True)
-                figures = dict(zip(NAMES, rouge(text, prompt.reference), strict=True))
-                row = {"id": prompt.id, "task": prompt.task, "temperature": sampling.temperature, "method": method}
-                same = None if redraws(method, sampling) else said[method] == said[PLAIN]
-                rows.add({**row, **figures, "tokens": len(said[method]), "same": same})
-        progress.step(ran=ran)
-    wanted = {(p.task, p.id, s.temperature, m) for p in prompts for s in samplings for m in methods}
-    return [row for row in rows.all if answer_key(row) in wanted]
+    cells = [{"temperature": t, "method": method} for t in options.temperatures for method in options.compared]
 
+    def measure(prompt: Prompt, missing: Sequence[Cell]) -> Iterator[Row]:
+        ids = turn_ids(model.target.tokenizer, prompt)
+        for temperature, some in groupby(missing, itemgetter("temperature")):
+            sampling = options.sampling(temperature)
+            plain = tokens_of(model, PLAIN, ids, tokens, sampling)
+            for method in map(itemgetter("method"), some):
+                said = plain if method == PLAIN else tokens_of(model, method, ids, tokens, sampling)
+                text = model.target.tokenizer.decode(said, skip_special_tokens=True)
+                same = None if redraws(method, sampling) else said == plain
+                yield {**score(text, prompt.reference), "tokens": len(said), "same": same}
 
-def _answers(
-    target: Any, prompt: Prompt, methods: Sequence[str], sampling: Sampling, tokens: int
-) -> dict[str, list[int]]:
-    """Method -> its new ids, plain decoding's first."""
-    ids, limits = turn_ids(target.tokenizer, prompt, []), Limits(tokens, target.eos)
-    said = {}
-    for method in dict.fromkeys([PLAIN, *methods]):
-        steps = decode(target, ids, method, sampling=sampling, limits=limits)
-        said[method] = [token for step in steps for token in step.tokens]
-    return said
+    return run_prompts(options.out, FILE, settings, prompts, cells, measure)
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], note: str) -> str:
@@ -113,16 +129,16 @@ def markdown(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], note: st
     lines = [
         "# ROUGE of summaries\n",
         f"{note}\n",
-        "F1 in %, mean and standard error over the prompts, against the published highlights.\n",
+        "F1 in %, mean and standard error over the prompts, against the published highlights. Words: rouge-score's.\n",
         "| temperature | method | " + " | ".join(NAMES) + " | tokens | plain decoding's text |",
         "|---:|---|" + "---:|" * (len(NAMES) + 2),
     ]
     for temperature in sorted({row["temperature"] for row in rows}):
         for method in methods:
-            ours = [row for row in rows if (row["temperature"], row["method"]) == (temperature, method)]
+            ours = [row for row in rows if row["temperature"] == temperature and row["method"] == method]
             cells = [_cell([row[name] for row in ours]) for name in NAMES]
             compared = [row["same"] for row in ours if row["same"] is not None]
-            same = f"{sum(compared)} of {len(compared)}" if compared else ""
+            same = f"{compared.count(True)} of {len(compared)}" if compared else ""
             tokens = mean(row["tokens"] for row in ours)
             lines.append(f"| {temperature:g} | {method} | {' | '.join(cells)} | {tokens:.0f} | {same} |")
     return "\n".join(lines) + "\n"

@@ -1,41 +1,53 @@
 """`python -m spectra.bench sweep`: one setting of one method over a list of values, everything else as it is."""
 
-import argparse
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from spectra.baselines import anpd, lookahead, prompt_lookup, suffix_automaton, token_recycling
-from spectra.bench.charts import sweep_figure, write_figures
-from spectra.bench.figures import PLAIN, Figures, Row, by_method, macro, micro, ratio
-from spectra.bench.report import number_cell
-from spectra.bench.run import check_settings, describe
-from spectra.bench.runner import Job, run_methods
-from spectra.bench.tasks import Prompt, load_prompts
-from spectra.bench.values import numbers
-from spectra.cli import quiet_target
-from spectra.drafted import DRAFTED, binary, chain
+from spectra.bench.report.charts import sweep_figure, write_figures
+from spectra.bench.report.figures import Figures, by_method, macro, micro, ratio
+from spectra.bench.report.tables import number_cell
+from spectra.bench.run.answers import AnswerOptions
+from spectra.bench.run.rows import Row
+from spectra.bench.tasks import Prompt, PromptOptions
+from spectra.bench.timing import describe, run_methods
 from spectra.drafters.core import CoreSettings
 from spectra.errors import SpectraError
-from spectra.methods import METHODS, literal, make_method
-from spectra.preset import Build, Method
-from spectra.rules.multistep import MultiStep, WithoutReplacement
-from spectra.rules.spechub import SpecHub
+from spectra.io.files import write_text
+from spectra.method import Method
+from spectra.methods.baselines import anpd, lookahead, prompt_lookup, suffix_automaton, token_recycling
+from spectra.methods.draft_models import binary, chain
+from spectra.methods.paper import literal
+from spectra.methods.preset import Build, Setup
+from spectra.methods.presets import PLAIN, check_method
+from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import check_number
-from spectra.trace import write_text
+from spectra.verify.rules.multistep import MultiStep, WithoutReplacement
+from spectra.verify.rules.spechub import SpecHub
 
-RANGES: dict[str, tuple[float, float, bool]] = {
-    "N": (2, 16, True),
-    "W": (0, 128, True),
-    "G": (1, 128, True),
-    "refine": (0, 1, False),
-    "K": (1, 64, True),
-    "nodes": (1, 1024, True),
-    "depth": (1, 6, True),
-    "temperature": (0, 100, False),
+
+class Span(NamedTuple):
+    """What values a setting takes. whole: whole numbers only."""
+
+    least: float
+    most: float
+    whole: bool = True
+
+
+SPANS: dict[str, Span] = {
+    "N": Span(2, 16),
+    "W": Span(0, 128),
+    "G": Span(1, 128),
+    "refine": Span(0, 1, whole=False),
+    "K": Span(1, 64),
+    "nodes": Span(1, 1024),
+    "depth": Span(1, 6),
+    "temperature": Span(0, 100, whole=False),
 }
-"""Setting -> (least, most, whole numbers only). N, W, G, refine: the paper's; K: a chain's length; depth: a tree's."""
+"""N, W, G, refine: the paper's; K: a chain's length; depth: a tree's."""
+OF_ANY_METHOD = ("nodes", "temperature")
 
 
 def _core(name: str) -> Callable[[Any], Build]:
@@ -59,27 +71,58 @@ VARIANTS: dict[str, dict[str, Callable[[Any], Build]]] = {
     "token-recycling": {"K": lambda value: token_recycling(ranks=value)},
 }
 """Method -> setting -> value -> how it is made. Any method takes `nodes` and `temperature`."""
-HEADER = (
-    "| {} | speedup (Mac-TP) | tau | query tokens a pass | Mac-TP | Mic-TP | speedup (Mic-TP) | identical |\n"
-    "|---:|---:|---:|---:|---:|---:|---:|---:|"
-)
 
 
-def run_sweep(chosen: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """vary: the setting of `method` that takes each of `values`, see `settings_by_method`."""
+
+    prompts: PromptOptions
+    model: ModelOptions
+    answers: AnswerOptions
+    out: Path
+    vary: str
+    values: tuple[float, ...]
+    method: str = "spectra-paper-core"
+
+    def __post_init__(self) -> None:
+        check_method(self.method)
+        takes = [*VARIANTS.get(self.method, {}), *OF_ANY_METHOD]
+        if self.vary not in takes:
+            others = ", ".join(name for name, settings in VARIANTS.items() if self.vary in settings)
+            either = f", or --method {others}" if others else ""
+            raise SpectraError("vary", f"{self.method} has no {self.vary}; give {', '.join(takes)}{either}")
+        span = SPANS[self.vary]
+        for value in self.numbers:
+            check_number("values", value, span.least, span.most, whole=span.whole)
+
+    @property
+    def numbers(self) -> list[float]:
+        """The values; where only whole ones make sense, those that are whole as such."""
+        whole = SPANS[self.vary].whole
+        return [int(value) if whole and value == int(value) else value for value in self.values]
+
+
+class Point(NamedTuple):
+    """What one value came to, and plain decoding beside it."""
+
+    ours: Figures
+    plain: Figures
+
+
+def run_sweep(options: SweepOptions) -> int:
     """The subcommand `sweep`."""
-    values = check_values(chosen.method, chosen.vary, chosen.values)
-    sampling = check_settings(chosen)
-    prompts = load_prompts(chosen.tasks, chosen.data, chosen.limit)
-    target = quiet_target(chosen)
-    job = Job(sampling, chosen.max_new_tokens, chosen.nodes, drafted=chosen.method in DRAFTED)
-    found = measure(target, prompts, chosen, job, values)
-    text = f"# {chosen.method}, {chosen.vary} varied\n\n{describe(target, job)}\n\n{table(chosen.vary, found)}\n"
-    write_text(chosen.out / "sweep.md", text, "out")
+    prompts = options.prompts.load()
+    model = options.model.load()
+    found = measure(model, prompts, options)
+    title = f"# {options.method}, {options.vary} varied"
+    text = f"{title}\n\n{describe(model, options.answers)}\n\n{table(options.vary, found)}\n"
+    write_text(options.out / "sweep.md", text, "out")
     columns: dict[str, list[float | None]] = {
-        "tau": [ours.tau for ours, _ in found.values()],
-        "speedup (Mic-TP)": [ratio(ours, plain, micro) for ours, plain in found.values()],
+        "tau": [point.ours.tau for point in found.values()],
+        "speedup (Mic-TP)": [ratio(point.ours, point.plain, micro) for point in found.values()],
     }
-    write_figures(chosen.out, {"sweep": sweep_figure(chosen.vary, list(found), columns)})
+    write_figures(options.out, {"sweep": sweep_figure(options.vary, list(found), columns)})
     print(text)
     return 0
 
@@ -87,59 +130,46 @@ def run_sweep(chosen: argparse.Namespace) -> int:
 def settings_by_method() -> str:
     """Which method takes which setting, in words."""
     own = "; ".join(f"{method}: {', '.join(settings)}" for method, settings in VARIANTS.items())
-    return f"any method: nodes, temperature; {own}"
+    return f"any method: {', '.join(OF_ANY_METHOD)}; {own}"
 
 
-def check_values(method: str, vary: str, texts: list[str]) -> list[float]:
-    """The values as numbers. Raises SpectraError for an unknown method, one without that setting, or a bad value."""
-    if method not in METHODS:
-        raise SpectraError("method", f"{method!r} is unknown; choose one of {', '.join(METHODS)}")
-    takes = [*VARIANTS.get(method, {}), "nodes", "temperature"]
-    if vary not in takes:
-        others = ", ".join(name for name, settings in VARIANTS.items() if vary in settings)
-        raise SpectraError("vary", f"{method} has no {vary}; give {', '.join(takes)}, or --method {others or method}")
-    low, high, whole = RANGES[vary]
-    values = numbers("values", texts, int if whole else float)
-    for value in values:
-        check_number("values", value, low, high, whole=whole)
-    return values
-
-
-def measure(
-    target: Any, prompts: list[Prompt], chosen: argparse.Namespace, job: Job, values: list[float]
-) -> dict[float, tuple[Figures, Figures]]:
-    """value -> (the method, plain decoding). Rows go to `out`; each temperature has a folder of its own there."""
-    if chosen.vary == "temperature":
-        found: dict[float, tuple[Figures, Figures]] = {}
-        for value in values:
-            hot = replace(job, sampling=replace(job.sampling, temperature=value))
-            rows = run_methods(target, prompts, [chosen.method], chosen.out / f"temperature-{value:g}", hot)
-            found |= _against_plain(rows, {chosen.method: value})
+def measure(model: LoadedModel, prompts: Sequence[Prompt], options: SweepOptions) -> dict[float, Point]:
+    """A point for each value. Rows go to `out`; each temperature has a folder of its own there."""
+    method, vary, answers = options.method, options.vary, options.answers
+    if vary == "temperature":
+        found: dict[float, Point] = {}
+        for value in options.numbers:
+            folder = options.out / f"temperature-{value:g}"
+            rows = run_methods(model, prompts, [method], folder, replace(answers, temperature=value))
+            found |= _points(rows, {method: value})
         return found
-    labels = {f"{chosen.method} {chosen.vary}={value:g}": value for value in values}
-    made = {label: _maker(target, chosen.method, chosen.vary, value, job) for label, value in labels.items()}
-    rows = run_methods(target, prompts, list(labels), chosen.out, replace(job, variants=made))
-    return _against_plain(rows, labels)
+    labels = {f"{method} {vary}={value:g}": value for value in options.numbers}
+    variants = {label: _maker(model, options, value) for label, value in labels.items()}
+    return _points(run_methods(model, prompts, list(labels), options.out, answers, variants=variants), labels)
 
 
-def _against_plain(rows: list[Row], labels: Mapping[str, float]) -> dict[float, tuple[Figures, Figures]]:
-    """value -> (its label's figures, plain decoding's). Raises SpectraError for one that has no row."""
-    table = by_method(rows)
+def _points(rows: Sequence[Row], labels: Mapping[str, float]) -> dict[float, Point]:
+    """labels: the methods of the rows, with their values. Raises SpectraError for one that has no row."""
+    figures = by_method(rows)
     for label in labels:
-        if label not in table:
+        if label not in figures:
             raise SpectraError("max_new_tokens", f"{label} has no prompt that fits the model's context; ask for fewer")
-    return {value: (table[label], table[PLAIN]) for label, value in labels.items()}
+    return {value: Point(figures[label], figures[PLAIN]) for label, value in labels.items()}
 
 
-def _maker(target: Any, method: str, vary: str, value: float, job: Job) -> Callable[[], Method]:
-    if vary == "nodes":
-        return partial(make_method, method, target, nodes=int(value), sampling=job.sampling)
-    return partial(VARIANTS[method][vary](value), target, job.nodes, job.sampling)
+def _maker(model: LoadedModel, options: SweepOptions, value: float) -> Callable[[], Method]:
+    sampling = options.answers.sampling
+    if options.vary == "nodes":
+        return partial(model.method, options.method, nodes=int(value), sampling=sampling)
+    build = VARIANTS[options.method][options.vary](value)
+    setup = Setup(options.method, model.target, model.resources, options.answers.nodes, sampling)
+    return partial(build, setup)
 
 
-def table(vary: str, found: Mapping[float, tuple[Figures, Figures]]) -> str:
+def table(vary: str, found: Mapping[float, Point]) -> str:
     """One row a value."""
-    lines = [HEADER.format(vary)]
+    head = [vary, "speedup (Mac-TP)", "tau", "query tokens a pass", "Mac-TP", "Mic-TP", "speedup (Mic-TP)", "identical"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
     for value, (ours, plain) in found.items():
         same, of = ours.identical
         cells = [

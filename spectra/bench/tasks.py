@@ -4,14 +4,20 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 from spectra.bench.formats import TASKS
-from spectra.bench.hub import HUB, PLACES, task_rows
+from spectra.datastore.build.hub import hub_rows
+from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
+
+HUB = "hub"
+HUB_ROWS = 2000
+"""Rows that are read of one data set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,29 @@ class Prompt:
     def id(self) -> str:
         return hashlib.sha256("\n".join(self.turns).encode()).hexdigest()[:12]
 
+    @property
+    def key(self) -> Mapping[str, str]:
+        """What rows say of it."""
+        return {"task": self.task, "id": self.id}
 
-def load_prompts(tasks: list[str] | None, folder: Path, limit: int | None = None) -> list[Prompt]:
+
+@dataclass(frozen=True, slots=True)
+class PromptOptions:
+    """Which prompts. data: a folder with the published files, or "hub". tasks: None is all that are there.
+
+    limit: the most of a task; None is all.
+    """
+
+    data: Path
+    tasks: tuple[str, ...] | None = None
+    limit: int | None = None
+
+    def load(self) -> list[Prompt]:
+        """See `load_prompts`."""
+        return load_prompts(self.tasks, self.data, self.limit)
+
+
+def load_prompts(tasks: Sequence[str] | None, folder: Path, limit: int | None = None) -> list[Prompt]:
     """Prompts of `tasks` (None: all whose files are there), at most `limit` each, spread evenly over categories.
 
     folder: "hub", where no folder has that name, is the Hugging Face hub. All matching files in name order, equal
@@ -48,7 +75,7 @@ def load_prompts(tasks: list[str] | None, folder: Path, limit: int | None = None
         raise SpectraError("tasks", f"there is none; choose from {', '.join(TASKS)}")
     hub = folder == Path(HUB) and not folder.is_dir()
     if tasks is None and hub:
-        tasks = list(PLACES)
+        tasks = [task for task, layout in TASKS.items() if layout.hub]
     if tasks is None:
         tasks = [task for task, layout in TASKS.items() if any(folder.glob(layout.files))]
         if not tasks:
@@ -57,12 +84,27 @@ def load_prompts(tasks: list[str] | None, folder: Path, limit: int | None = None
     return [prompt for task in dict.fromkeys(tasks) for prompt in _spread(_load(task, None if hub else folder), limit)]
 
 
+def prompt_hashes(prompts: Iterable[Prompt]) -> list[str]:
+    """sha256 of every normalised turn, and of what a turn asks about: what follows its first blank line.
+
+    With them a datastore can be checked for benchmark prompts without any prompt being kept.
+    """
+    return sorted({digest(text).hex() for prompt in prompts for turn in prompt.turns for text in _parts(turn)})
+
+
+def _parts(turn: str) -> Iterator[str]:
+    yield turn
+    inner = turn.partition("\n\n")[2]
+    if inner.strip():
+        yield inner
+
+
 def _load(task: str, folder: Path | None) -> list[Prompt]:
     if task not in TASKS:
         raise SpectraError("tasks", f"{task!r} is unknown; choose from {', '.join(TASKS)}")
     layout = TASKS[task]
     unique: dict[str, Prompt] = {}
-    for where, row in task_rows(task) if folder is None else _folder_rows(layout.files, folder):
+    for where, row in _hub_rows(task) if folder is None else _folder_rows(layout.files, folder):
         try:
             turns, category = layout.read(row)
             reference = next((row[name] for name in layout.reference if row.get(name)), "")
@@ -79,6 +121,17 @@ def _load(task: str, folder: Path | None) -> list[Prompt]:
         place = HUB if folder is None else f"{layout.files} in {folder}"
         raise SpectraError("data", f"{place} holds no {task} prompt; use the published file")
     return list(unique.values())
+
+
+def _hub_rows(task: str) -> Iterator[tuple[str, Any]]:
+    """(where, row) of a task. Raises SpectraError where it is not on the hub or cannot be reached."""
+    place = TASKS[task].hub
+    if not place:
+        raise SpectraError("data", f"{task} is not on the hub; put its published file into a folder and give that")
+    try:
+        yield from islice(hub_rows(place), HUB_ROWS)
+    except SpectraError as error:
+        raise SpectraError("data", str(error).removeprefix(f"{error.field}: ")) from error
 
 
 def _folder_rows(pattern: str, folder: Path) -> Iterator[tuple[str, Any]]:
@@ -123,10 +176,10 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         raise SpectraError("data", f"{file.name} line {at} cannot be read ({error}); use the published file") from error
 
 
-def _spread(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
+def _spread(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
     """The first `limit` prompts, taken from the categories in turn."""
     groups: dict[str, list[Prompt]] = {}
     for prompt in prompts:
         groups.setdefault(prompt.category, []).append(prompt)
-    ranked = [(place, order, p) for order, group in enumerate(groups.values()) for place, p in enumerate(group)]
-    return [p for _, _, p in sorted(ranked, key=lambda row: row[:2])][:limit]
+    rounds = zip_longest(*groups.values())
+    return [prompt for one in rounds for prompt in one if prompt is not None][:limit]

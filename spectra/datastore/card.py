@@ -1,24 +1,18 @@
 """The card of a datastore: what it was made of, for which tokenizer, and checksums of every file and of itself.
 
-Reading a card checks the card and the files' presence and sizes; `check_files` reads every byte. No torch.
+Reading a card checks the card and the files' presence and sizes; `altered_files` reads every byte. No torch.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
+from spectra.io.hashes import file_sha256, json_sha256
 
-FILE = "card.json"
 FORMAT, VERSION = "spectra-datastore", 1
-BLOCK = 1 << 20
-
-
-def canonical(data: object) -> bytes:
-    """The one way to write `data` as JSON that checksums are taken of."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def seal(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,29 +22,16 @@ def seal(card: Mapping[str, Any]) -> dict[str, Any]:
 
 def card_sha256(card: Mapping[str, Any]) -> str:
     """Checksum of everything in the card but the checksum itself."""
-    return hashlib.sha256(canonical({key: card[key] for key in card if key != "sha256"})).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def tokenizer_sha256(tokenizer: Any) -> str:
-    """Checksum of what ids mean: the vocabulary with its added tokens."""
-    return hashlib.sha256(canonical([tokenizer.get_vocab(), tokenizer.get_added_vocab()])).hexdigest()
+    return json_sha256({key: card[key] for key in card if key != "sha256"})
 
 
 def read_card(folder: Path) -> dict[str, Any]:
     """The card of a finished store. Raises SpectraError naming what is missing, cut short or altered."""
-    path = folder / FILE
+    path = folder / CARD
     try:
         card = json.loads(path.read_bytes())
     except FileNotFoundError:
-        missing = f"has no {FILE}" if folder.is_dir() else "is not there"
+        missing = f"has no {CARD}" if folder.is_dir() else "is not there"
         raise SpectraError("datastore", f"{folder} {missing}; name the folder of a finished datastore") from None
     except OSError as error:
         raise SpectraError("datastore", f"{path} cannot be read ({error.strerror})") from error
@@ -94,5 +75,5 @@ def altered_files(folder: Path, card: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
     """name -> bytes and sha256, for every file in the folder but the card."""
-    files = sorted(path for path in folder.iterdir() if path.name != FILE)
+    files = sorted(path for path in folder.iterdir() if path.name != CARD)
     return {path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in files}

@@ -1,9 +1,13 @@
-"""What a datastore needs of a model's tokenizer: ids, which of them to leave out, and how an answer begins."""
+"""Between text and a datastore's token ids: what a store needs of a tokenizer, and what it knows of a text, as text."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from spectra.datastore.card import tokenizer_sha256
+from spectra.drafters.continuations import Node
+from spectra.io.hashes import tokenizer_sha256
+
+NODES = 64
+"""Nodes that a query asks for."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,38 @@ class Language:
         if kind == "none" or not self.tokenizer.chat_template:
             return []
         turn = [{"role": "user", "content": "x"}]
-        asked, whole = (
-            str(self.tokenizer.apply_chat_template(turn, add_generation_prompt=add, tokenize=False))
-            for add in (False, True)
-        )
+        asked = str(self.tokenizer.apply_chat_template(turn, add_generation_prompt=False, tokenize=False))
+        whole = str(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
         return self.encode([whole.removeprefix(asked)])[0] if whole.startswith(asked) else []
+
+
+class Asked(Protocol):
+    """The store that a query asks."""
+
+    def continuations(self, context: list[int], max_nodes: int) -> list[Node]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """A branch of the answer down to a leaf. node: the leaf."""
+
+    text: str
+    node: Node
+
+
+def query(store: Asked, language: Language, text: str, top: int) -> list[Continuation]:
+    """The `top` likeliest branches of what follows a text."""
+    nodes = store.continuations(language.encode([text])[0], NODES)
+    inner = {node.parent for node in nodes}
+    leaves = [place for place in range(len(nodes)) if place not in inner]
+    leaves.sort(key=lambda leaf: (-nodes[leaf].chance, leaf))
+    return [Continuation(language.decode(_path(nodes, leaf)), nodes[leaf]) for leaf in leaves[:top]]
+
+
+def _path(nodes: list[Node], leaf: int) -> list[int]:
+    """Tokens from the context to the leaf."""
+    tokens: list[int] = []
+    while leaf >= 0:
+        tokens.append(nodes[leaf].token)
+        leaf = nodes[leaf].parent
+    return tokens[::-1]

@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spectra.datastore.card import FILE, check_tokenizer, read_card, tokenizer_sha256
+from spectra.datastore.card import check_tokenizer, read_card
+from spectra.datastore.layout import CARD
 from spectra.datastore.store import Store
+from spectra.io.hashes import tokenizer_sha256
+from spectra.io.resources import shipped
 
-FOLDER = Path(__file__).parents[2] / "datastores"
+FOLDER = shipped("datastores")
 
 
 def fitting_stores(
@@ -32,6 +35,8 @@ def stores_for(
         stores.append(store)
     if any(store.refined for store in stores):
         return stores
-    shipped = [(file.parent, read_card(file.parent)) for file in sorted(folder.glob(f"*/{FILE}"))]
-    fitting = [Store(place, card) for place, card in shipped if card["tokenizer_sha256"] == sha256]
-    return stores + [store for store in fitting if store.refined]
+    for file in sorted(folder.glob(f"*/{CARD}")):
+        card = read_card(file.parent)
+        if card["tokenizer_sha256"] == sha256 and card["refined"]:
+            stores.append(Store(file.parent, card))
+    return stores

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from spectra.datastore.layout import SOURCES
 from spectra.errors import SpectraError
 
-FILE = "sources.npy"
 WIDTH = 32
 NONE = bytes(WIDTH)
 """Stands for a text that answers no prompt."""
@@ -48,10 +48,10 @@ def write_sources(folder: Path, digests: Iterable[bytes]) -> int:
     """Write each hash once; returns how many there are."""
     unique = sorted(set(digests) - {NONE})
     table = np.frombuffer(b"".join(unique), np.uint8).reshape(len(unique), WIDTH)
-    np.save(folder / FILE, table)
+    np.save(folder / SOURCES, table)
     return len(unique)
 
 
 def read_sources(folder: Path) -> set[str]:
     """The hashes in a store's folder, in hex."""
-    return {row.tobytes().hex() for row in np.load(folder / FILE, allow_pickle=False)}
+    return {row.tobytes().hex() for row in np.load(folder / SOURCES, allow_pickle=False)}

@@ -12,8 +12,8 @@ import marisa_trie
 import numpy as np
 
 from spectra.datastore.card import read_card
-from spectra.datastore.continuations import Node, continuations
-from spectra.datastore.index import ARRAYS, STRIDE, TRIE
+from spectra.datastore.layout import BLOCKS, COUNTS, SIZES, STRIDE, SUCCESSORS, TOTALS, TRIE
+from spectra.drafters.continuations import Lookup, Node, continuations
 from spectra.errors import SpectraError
 
 
@@ -26,13 +26,12 @@ class Store:
         try:
             self.order = int(card["index"]["order"])
             self._trie = marisa_trie.BinaryTrie().mmap(str(folder / TRIE))
-            self._blocks, self._sizes, self._totals, self._tokens, self._counts = (
-                memoryview(np.load(folder / name, mmap_mode="r", allow_pickle=False))  # several times as quick to index
-                for name in ARRAYS
-            )
-            whole = len(self._trie) == len(self._sizes) == len(self._totals)
-            whole = whole and len(self._blocks) == -(-len(self._sizes) // STRIDE)
-            whole = whole and len(self._tokens) == len(self._counts) == sum(self._run(len(self._sizes) - 1))
+            self._blocks = _mapped(folder / BLOCKS)
+            self._sizes = _mapped(folder / SIZES)
+            self._totals = _mapped(folder / TOTALS)
+            self._tokens = _mapped(folder / SUCCESSORS)
+            self._counts = _mapped(folder / COUNTS)
+            whole = self._fits_together()
         except (OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
             raise SpectraError("datastore", f"{folder} cannot be read ({error}); build it again") from error
         if not whole:
@@ -55,27 +54,37 @@ class Store:
         """Contexts it knows."""
         return len(self._totals)
 
-    def successors(self, context: Sequence[int]) -> tuple[int, int, list[tuple[int, int]]]:
-        """What followed the longest known suffix of `context`.
-
-        (tokens matched, times seen, [(token, count)] most frequent first); (0, 0, []) when it knows none.
-        """
+    def successors(self, context: Sequence[int]) -> Lookup:
+        """What followed the longest known suffix of `context`; no match when it knows none."""
         tail = context[-self.order :]
         found = self._trie.prefixes(struct.pack(f">{len(tail)}I", *reversed(tail)))
         if not found:
-            return 0, 0, []
+            return Lookup.nothing()
         key = found[-1]
         place = self._trie.key_id(key)
         begin, size = self._run(place)
         end = begin + size
         pairs = zip(self._tokens[begin:end].tolist(), self._counts[begin:end].tolist(), strict=True)
-        return len(key) // 4, self._totals[place], list(pairs)
+        return Lookup(len(key) // 4, self._totals[place], list(pairs))
+
+    def continuations(self, context: Sequence[int], max_nodes: int) -> list[Node]:
+        """This store's tree of likely continuations, see `continuations`."""
+        return continuations([self], context, max_nodes)
 
     def _run(self, place: int) -> tuple[int, int]:
         """Where the successors of a context start, and how many it has."""
         block = place // STRIDE
         return self._blocks[block] + sum(self._sizes[block * STRIDE : place]), self._sizes[place]
 
-    def continuations(self, context: Sequence[int], most: int) -> list[Node]:
-        """This store's tree of likely continuations, see `continuations`."""
-        return continuations([self], context, most)
+    def _fits_together(self) -> bool:
+        """Whether the index files can be of one index."""
+        contexts = len(self._sizes)
+        if not len(self._trie) == contexts == len(self._totals) or len(self._blocks) != -(-contexts // STRIDE):
+            return False
+        begin, size = self._run(contexts - 1)
+        return len(self._tokens) == len(self._counts) == begin + size
+
+
+def _mapped(file: Path) -> memoryview:
+    """A file's array, read as it is asked; a memoryview is several times as quick to index as an array."""
+    return memoryview(np.load(file, mmap_mode="r", allow_pickle=False))

@@ -1,12 +1,12 @@
 """Adaptive n-gram parallel decoding (2404.08698): a chain of the most frequent continuations in prompt and output.
 
-Adaptive: the counts grow with each accepted token. Does not guess more than one continuation.
+Adaptive: the counts grow with each accepted token. It guesses one continuation, never several.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
+from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
 
@@ -17,17 +17,19 @@ class Anpd:
     """
 
     def __init__(self, *, order: int = 5, length: int = 5, banned: Collection[int] = ()) -> None:
-        self.order, self.length = order, length
+        self.order = order
+        self.length = length
         self.banned = banned
         self._count: dict[tuple[int, ...], int] = {}
         self._best: dict[tuple[int, ...], tuple[int, int]] = {}
-        """context -> (its most frequent continuation, how often), of equals the newest."""
+        """context -> (its most frequent continuation, its count); of equally frequent ones the newest."""
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._learn(prompt, len(prompt))
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        context, node = list(tokens[-(self.order - 1) :]), ROOT
+        context = list(tokens[-(self.order - 1) :])
+        node = ROOT
         for _ in range(self.length):
             found = self._find(context)
             if found is None or found[0] in self.banned:

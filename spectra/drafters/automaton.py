@@ -7,11 +7,11 @@ guess.
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Guess, Source
+from spectra.method import Outcome
 from spectra.tree import TokenTree
 
-LINKS = 32
+MAX_MATCHES = 32
 """How many matches, the longest first, are looked at and kept up to date: only looping text has more."""
 
 
@@ -22,7 +22,8 @@ class SuffixAutomaton:
     """
 
     def __init__(self, *, ranks: int = 1, depth: int = 16, banned: Collection[int] = ()) -> None:
-        self.ranks, self.depth = ranks, depth
+        self.ranks = ranks
+        self.depth = depth
         self.banned = banned
         self.automaton = Automaton()
 
@@ -32,7 +33,7 @@ class SuffixAutomaton:
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         offered: set[int] = set()
-        for match, at in islice(self.automaton.matches(), LINKS):
+        for match, at in islice(self.automaton.matches(), MAX_MATCHES):
             first = tokens[at]
             if first in offered or first in self.banned:
                 continue
@@ -68,14 +69,17 @@ class Automaton:
     def __init__(self) -> None:
         self.size = 0
         self._next: list[dict[int, int]] = [{}]
-        self._link, self._length, self._end = [-1], [0], [-1]
+        self._link = [-1]
+        self._length = [0]
+        self._end = [-1]
         self._last = 0
 
     def push(self, token: int) -> None:
         """Add a token to the end of the text."""
-        for state in islice(self._suffixes(self._last), LINKS):
+        for state in islice(self._suffixes(self._last), MAX_MATCHES):
             self._end[state] = self.size - 1
-        state, at = self._add(self._length[self._last] + 1, self.size, {}), self._last
+        state = self._add(self._length[self._last] + 1, self.size, {})
+        at = self._last
         while at >= 0 and token not in self._next[at]:
             self._next[at][token] = state
             at = self._link[at]
@@ -100,7 +104,8 @@ class Automaton:
 
     def _split(self, at: int, token: int) -> int:
         """The state of the longest substring of `at` followed by `token`, made a state of its own where it is none."""
-        known, length = self._next[at][token], self._length[at] + 1
+        known = self._next[at][token]
+        length = self._length[at] + 1
         if self._length[known] == length:
             return known
         twin = self._add(length, self._end[known], dict(self._next[known]), self._link[known])

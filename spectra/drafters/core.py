@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from spectra.drafters.ngrams import BackwardDictionary, ForwardDictionary
 from spectra.drafters.pool import CandidatePool
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Guess, Source
+from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
 
@@ -64,8 +64,6 @@ class SpectraCore:
     def __init__(self, settings: CoreSettings, *, banned: Collection[int] = (), seed: int = 0) -> None:
         self.settings = settings
         self.banned = banned
-        self.left = 0
-        """Guesses that the last `grow` left of the limit G (0 without a limit)."""
         self._random = random.Random(seed)
         self.forward = ForwardDictionary(settings.capacity)
         self.backward = BackwardDictionary(settings.order)
@@ -86,25 +84,28 @@ class SpectraCore:
 
     def inherit(self, other: "SpectraCore") -> None:
         """Go on with the dictionaries of another one, of the same settings."""
-        self.forward, self.backward = other.forward, other.backward
+        self.forward = other.forward
+        self.backward = other.backward
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        """Algorithm 1, lines 3-9: pool rows, then guesses from the two dictionaries."""
+        self.offer(tree, tokens)
+
+    def offer(self, tree: TokenTree, tokens: Sequence[int]) -> int:
+        """Algorithm 1, lines 3-9: pool rows, then guesses from the two dictionaries. Returns how many guesses."""
+        settings = self.settings
         self.pool.grow(tree, self._refine(), self.forward.lists.keys())
-        forward = self.forward.get(tokens[-1]) if self.settings.forward else []
-        backward = self.settings.backward
-        if self.settings.guesses is not None:
-            forward = forward[: self.settings.guesses]
-            backward = backward and len(forward) < self.settings.guesses
-        if backward and self.settings.backward_first:
+        forward = self.forward.get(tokens[-1]) if settings.forward else []
+        backward = settings.backward and self.backward.get(tokens[-(settings.order - 1) :]) is not None
+        if settings.guesses is not None:
+            forward = forward[: settings.guesses]
+            backward = backward and len(forward) < settings.guesses
+        if backward and settings.backward_first:
             self._grow_backward(tree, tokens)
         for rank, continuation in enumerate(forward):
             tree.insert(Guess(continuation, Source.FORWARD, rank))
-        if backward and not self.settings.backward_first:
+        if backward and not settings.backward_first:
             self._grow_backward(tree, tokens)
-        if self.settings.guesses is not None:
-            found = backward and self.backward.get(tokens[-(self.settings.order - 1) :]) is not None
-            self.left = self.settings.guesses - len(forward) - found
+        return len(forward) + (1 if backward else 0)
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """Algorithm 1, lines 14-18: each row learns its next token, the dictionaries learn the row, the row shifts."""
@@ -124,7 +125,8 @@ class SpectraCore:
 
     def _grow_backward(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         """u: append what followed the longest known suffix of x + u, up to the first miss (paper 4.1)."""
-        context, node = list(tokens[-(self.settings.order - 1) :]), ROOT
+        context = list(tokens[-(self.settings.order - 1) :])
+        node = ROOT
         for _ in range(self.settings.chain):
             found = self.backward.get(context)
             if found is None:
@@ -149,7 +151,7 @@ class SpectraCore:
                 self.backward.put(row[j:-1], last)
 
     def _harvest(self, before: Sequence[int], outcome: Outcome) -> None:
-        """A rejected guess was scored too: what the model would have written after it is an n-gram for nothing."""
+        """A rejected guess was scored too: what the model would have written after it is an n-gram at no cost."""
         width = self.settings.order - 1
         accepted = {0, *outcome.path}
         for node, token in outcome.known.items():

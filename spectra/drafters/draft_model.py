@@ -1,21 +1,51 @@
 """Draft models: smaller language models that say what may come next. Grows their draws, or their likeliest tokens.
 
-Does not run them: `spectra/draft_model.py` does. A text that has outgrown a model's context gets no drafts of it.
+`spectra/target/draft_model.py` runs them. A text that is longer than a model's context gets no drafts.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spectra.drafters.protocol import Outcome
-from spectra.expansion import Shape, depth, expand
+from spectra.drafters.tree_shapes import Shape, depth, expand, grow_rule
 from spectra.guess import Source
-from spectra.rules.protocol import Rule
+from spectra.method import Outcome
 from spectra.settings import Sampling
-from spectra.target.protocol import Draft, DraftAnswer
 from spectra.tree import TokenTree
-from spectra.walk import grow_rule
+from spectra.verify.rules.protocol import Rule
+
+
+class DraftAnswer(Protocol):
+    """A draft model's side of one answer: its KV cache and its sampling, which is the target's."""
+
+    def follow(self, tokens: Sequence[int], ahead: int) -> bool:
+        """Take over what is committed, the next tree's root being its last token.
+
+        False when the context cannot hold it and the tree, which is `ahead` deep: nothing can be asked then.
+        """
+        ...
+
+    def probabilities(self, tree: TokenTree, nodes: Sequence[int]) -> Sequence[NDArray[np.float64]]:
+        """For each of these nodes of one level the distribution of the next token, [vocabulary]."""
+        ...
+
+    def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> Sequence[Sequence[int]]:
+        """For each of these nodes of one level the likeliest `count` next tokens, best first."""
+        ...
+
+
+class Draft(Protocol):
+    """A smaller language model over the target's tokens."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self, sampling: Sampling) -> DraftAnswer: ...
+
 
 SOURCES = (Source.DRAFT, Source.SECOND)
 """Of the first and the second draft model of a method."""
@@ -38,7 +68,9 @@ class DraftModels:
     _answers: list[tuple[DraftAnswer, Source]] = field(default_factory=list)
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._answers = [(d.start(self.sampling), s) for d, s in zip(self.drafts, SOURCES, strict=False)]
+        self._answers = [
+            (draft.start(self.sampling), source) for draft, source in zip(self.drafts, SOURCES, strict=False)
+        ]
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         for answer, source in self._answers:
@@ -49,11 +81,12 @@ class DraftModels:
         if self.sampling.greedy:
             expand(tree, self.shape, source, lambda nodes, widths: answer.likely(tree, nodes, max(widths)))
         elif self.tested:
-            grow_rule(tree, self.rule, lambda nodes: answer.laws(tree, nodes), self.shape, source, self.generator)
+            after = partial(answer.probabilities, tree)
+            grow_rule(tree, self.rule, after, self.shape, source, self.generator)
         else:
 
             def choose(nodes: Sequence[int], widths: Sequence[int]) -> list[list[int]]:
-                pairs = zip(answer.laws(tree, nodes), widths, strict=True)
+                pairs = zip(answer.probabilities(tree, nodes), widths, strict=True)
                 return [self.rule.draft(q, width, self.generator)[0].tolist() for q, width in pairs]
 
             expand(tree, self.shape, source, choose)

@@ -7,8 +7,8 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 
 from spectra.drafters.ngrams import ForwardDictionary
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Guess, Source
+from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
 
@@ -24,7 +24,8 @@ class Lookahead:
     def __init__(
         self, *, window: int = 15, order: int = 5, guesses: int = 15, banned: Collection[int] = (), seed: int = 0
     ) -> None:
-        self.window, self.order = window, order
+        self.window = window
+        self.order = order
         self.banned = banned
         self.pool = ForwardDictionary(guesses)
         self.rows: list[list[int]] = []
@@ -55,7 +56,7 @@ class Lookahead:
                 if answers[column] not in self.banned:
                     self.pool.put(key, run)
         new = [self._random.choice(self._usable) if answer in self.banned else answer for answer in answers]
-        if full:  # one position on: the first level becomes the spine
+        if full:  # the window moves one position forward: the first level becomes the spine
             first, *rest = [*self.rows[1:], new]
             self.rows = [first[1:], *rest]
         else:

@@ -30,8 +30,11 @@ class CandidatePool:
         banned: Collection[int] = (),
         seed: int = 0,
     ) -> None:
-        self.size, self.width = rows, width
-        self.start, self.layout, self.eligible = start, layout, eligible
+        self.size = rows
+        self.width = width
+        self.start = start
+        self.layout = layout
+        self.eligible = eligible
         self.banned = banned
         self.rows: list[list[int]] = []
         self.predicted: list[int] = []
@@ -73,9 +76,12 @@ class CandidatePool:
         for i, token in enumerate(predictions):
             if token is None:  # the row was not scored
                 continue
-            row, known = self.rows[i], min(self.predicted[i] + 1, self.width)
+            row = self.rows[i]
+            known = min(self.predicted[i] + 1, self.width)
             learned.append(([*row, token], known))
             if token in self.banned:  # the row goes on from a token of its own instead
-                token, known = self._random.choice(row), 0
-            self.rows[i], self.predicted[i] = [*row[1:], token], known
+                token = self._random.choice(row)
+                known = 0
+            self.rows[i] = [*row[1:], token]
+            self.predicted[i] = known
         return learned

@@ -5,8 +5,8 @@ The text is prompt and output. Every n-gram's place is kept in a dictionary, so 
 
 from collections.abc import Collection, Sequence
 
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Guess, Source
+from spectra.method import Outcome
 from spectra.tree import TokenTree
 
 
@@ -17,7 +17,8 @@ class PromptLookup:
     """
 
     def __init__(self, *, order: int = 3, length: int = 10, banned: Collection[int] = ()) -> None:
-        self.order, self.length = order, length
+        self.order = order
+        self.length = length
         self.banned = banned
         self._after: dict[tuple[int, ...], int] = {}
         """n-gram -> the place after its newest occurrence; one that ends the text has none yet."""

@@ -1,14 +1,13 @@
 """Token Recycling (2408.08696): the tokens the target last found likely after a token are guessed when it comes again.
 
-They are refreshed from every scored node of every step, accepted or not, so they cost no query token. Needs
-`Outcome.top`, so a method with this drafter sets `Method.top` to its `ranks`.
+They are refreshed from every scored node of every step, accepted or not, so they cost no query token.
 """
 
 from collections.abc import Collection, Sequence
 from heapq import heappop, heappush
 
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Source
+from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
 
@@ -21,6 +20,7 @@ class Recycling:
 
     def __init__(self, *, nodes: int = 80, ranks: int = 8, depth: int = 8, banned: Collection[int] = ()) -> None:
         self.shape = rank_tree(nodes, ranks, depth)
+        self.top_k = ranks
         self.banned = banned
         self.successors: dict[int, Sequence[int]] = {}
 
@@ -35,7 +35,8 @@ class Recycling:
         """Fill the static tree as far as the successors are known."""
         nodes: list[int | None] = [ROOT]
         for place, rank in self.shape:
-            parent, node = nodes[place], None
+            parent = nodes[place]
+            node = None
             if parent is not None:
                 likely = self.successors.get(tree.tokens[parent], ())
                 if rank < len(likely) and likely[rank] not in self.banned:

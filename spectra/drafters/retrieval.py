@@ -4,21 +4,21 @@ The longest known suffix answers; continuations carry a confidence class from th
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from spectra.datastore.continuations import Counted, Node, continuations
+from spectra.drafters.continuations import Counted, Node, continuations
 from spectra.drafters.core import SpectraCore
-from spectra.drafters.protocol import Outcome
 from spectra.guess import Guess, Source
+from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
 
 class Retrieval:
-    """One tree of continuations. most: nodes asked for a step. banned: tokens that never enter a guess."""
+    """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess."""
 
-    def __init__(self, stores: Sequence[Counted], *, most: int = 16, banned: Collection[int] = ()) -> None:
+    def __init__(self, stores: Sequence[Counted], *, max_nodes: int = 16, banned: Collection[int] = ()) -> None:
         self.stores = stores
-        self.most = most
+        self.max_nodes = max_nodes
         self.banned = banned
 
     def begin(self, prompt: Sequence[int]) -> None:
@@ -26,7 +26,7 @@ class Retrieval:
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         places: list[int | None] = []
-        for node in continuations(self.stores, tokens, self.most):
+        for node in continuations(self.stores, tokens, self.max_nodes):
             parent = ROOT if node.parent < 0 else places[node.parent]
             if parent is None or node.token in self.banned:
                 places.append(None)
@@ -41,46 +41,62 @@ class Retrieval:
 
 
 class PaperRetrieval(Retrieval):
-    """The paper's guesses: whole continuations of N - 1 tokens, as many as CORE left of the limit G.
+    """The paper's guesses: at most `guesses` (G) whole continuations of `width` (N - 1) tokens.
 
-    core: the drafter asked before this one, None for SPECTRA-RETRIEVAL alone. A lookup matches two tokens at least; the
-    likeliest first token comes first with all its branches.
+    A lookup matches two tokens at least; the likeliest first token comes first with all its branches.
     """
 
-    LEAST = 2
+    MIN_MATCH = 2
 
-    def __init__(
-        self,
-        stores: Sequence[Counted],
-        *,
-        guesses: int,
-        width: int,
-        core: SpectraCore | None = None,
-        banned: Collection[int] = (),
-    ) -> None:
-        super().__init__(stores, most=2 * guesses * width, banned=banned)
+    def __init__(self, stores: Sequence[Counted], *, guesses: int, width: int, banned: Collection[int] = ()) -> None:
+        super().__init__(stores, max_nodes=2 * guesses * width, banned=banned)
         self.guesses = guesses
         self.width = width
-        self.core = core
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        left = self.guesses if self.core is None else self.core.left
-        if left == 0:
+        self.fill(tree, tokens, self.guesses)
+
+    def fill(self, tree: TokenTree, tokens: Sequence[int], max_guesses: int) -> None:
+        """Add at most `max_guesses` guesses."""
+        if max_guesses == 0:
             return
-        nodes = continuations(self.stores, tokens, self.most)
+        nodes = continuations(self.stores, tokens, self.max_nodes)
         paths: list[tuple[int, ...] | None] = []  # places in `nodes` from the context down, None where it must not go
         for place, node in enumerate(nodes):
             before = () if node.parent < 0 else paths[node.parent]
-            usable = before is not None and node.match >= self.LEAST and node.token not in self.banned
+            usable = before is not None and node.match >= self.MIN_MATCH and node.token not in self.banned
             paths.append((*before, place) if usable and before is not None and len(before) < self.width else None)
         inner = {path[:-1] for path in paths if path is not None}
         leaves = sorted(path for path in paths if path is not None and path not in inner)
-        for rank, path in enumerate(leaves[:left]):
+        for rank, path in enumerate(leaves[:max_guesses]):
             tree.insert(Guess(tuple(nodes[place].token for place in path), Source.RETRIEVAL, rank))
+
+
+class FilledCore:
+    """SPECTRA as the paper prints it (4.2): CORE's guesses, then retrieved ones up to the limit G."""
+
+    def __init__(self, core: SpectraCore, retrieval: PaperRetrieval) -> None:
+        self.core = core
+        self.retrieval = retrieval
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self.core.begin(prompt)
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        offered = self.core.offer(tree, tokens)
+        self.retrieval.fill(tree, tokens, self.retrieval.guesses - offered)
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        self.core.observe(tokens, outcome)
+
+    def held(self) -> Mapping[Source, int]:
+        return self.core.held()
 
 
 def confidence(node: Node) -> int:
     """1-3: the only token that ever followed, seen once, two or three times, more often; 4-9: by its share, halving."""
     if node.times >= node.seen:
-        return 1 if node.seen == 1 else 2 if node.seen < 4 else 3
+        if node.seen == 1:
+            return 1
+        return 2 if node.seen < 4 else 3
     return 4 + min(5, int(math.log2(node.seen / node.times)))

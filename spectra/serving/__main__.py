@@ -1,66 +1,7 @@
-"""`python -m spectra.serving`: check store, tokenizer and settings, then become vLLM's server with our drafters.
+"""`python -m spectra.serving`."""
 
-Flags that are not ours go to `vllm serve` as they are. Bad input ends with exit code 2 and one line.
-"""
-
-import os
-import shlex
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-from spectra.cli import Parser, number
-from spectra.errors import SpectraError
-from spectra.serving.check import METHODS, plan_server
-from spectra.serving.settings import ServingSettings
+from spectra.cli.entry import run
 
-ROOT = Path(__file__).parents[2]
-
-
-def build_parser() -> Parser:
-    parser = Parser(
-        prog="python -m spectra.serving",
-        description="vLLM's OpenAI-compatible server with SPECTRA's drafters; other flags are those of `vllm serve`.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--model", help="a hub id or a folder (default: the embedded SmolLM2-135M-Instruct)")
-    parser.add_argument("--method", default="spectra", help=f"{', '.join(METHODS)} (default: spectra)")
-    parser.add_argument("--k", type=number(int), default=8, help="the most guessed tokens a request and step")
-    parser.add_argument("--datastore", action="append", default=[], metavar="PATH", help="as elsewhere in SPECTRA")
-    for name, what in (("requests", "requests"), ("tokens", "tokens, of all requests,"), ("context", "prompt tokens")):
-        default = getattr(ServingSettings(), name)
-        what = f"the most {what} that dictionaries are kept of (default: {default})"
-        parser.add_argument(f"--spectra-{name}", type=number(int), default=default, help=what)
-    parser.add_argument("--print", action="store_true", help="print vLLM's command line and do not start it")
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 2 for bad input; else the process becomes the server."""
-    chosen, foreign = build_parser().parse_known_args(arguments)
-    limits = {name: getattr(chosen, f"spectra_{name}") for name in ("requests", "tokens", "context")}
-    try:
-        plan = plan_server(chosen.model, chosen.method, chosen.k, chosen.datastore, limits, foreign)
-    except SpectraError as error:
-        print(f"spectra.serving: {error}", file=sys.stderr)
-        return 2
-    print(f"spectra.serving: {plan}", file=sys.stderr, flush=True)
-    command = [sys.executable, *plan.command]
-    if chosen.print:
-        print(shlex.join(command))
-        return 0
-    return os.execve(sys.executable, command, environment())
-
-
-def environment() -> dict[str, str]:
-    """Ours, with the project on vLLM's path and, where vLLM for CPUs brought it, the OpenMP that it asks for."""
-    found = dict(os.environ)
-    found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
-    openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
-    if openmp.exists():
-        found.setdefault("LD_PRELOAD", str(openmp))
-    return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(run("spectra.serving"))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from spectra.drafters.retrieval import Retrieval
 from spectra.serving.chains import Chain, share
-from spectra.serving.pace import Pace
 from spectra.serving.request import Request
 from spectra.serving.requests import Requests, Row
+from spectra.serving.step_cost import Pace
 
 NODES = 16
 """Continuations looked up in the datastores in a step, all requests together: the dearest part of drafting."""
@@ -52,7 +52,7 @@ class Batch:
         present = [self._meet(rows[i], int(lengths[i]), new) for i, new in enumerate(sampled)]
         self._learn_pace(present, began)
         if self.retrieval is not None:
-            self.retrieval.most = min(ENOUGH, max(FEWEST, NODES // max(1, len(present))))
+            self.retrieval.max_nodes = min(ENOUGH, max(FEWEST, NODES // max(1, len(present))))
         chains = [
             Chain() if request is None else request.chain(min(self.most, self.longest - int(lengths[i]) - 1))
             for i, request in enumerate(present)

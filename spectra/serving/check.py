@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spectra.datastore.card import tokenizer_sha256
 from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
+from spectra.io.hashes import tokenizer_sha256
 from spectra.serving.settings import ServingSettings
 from spectra.settings import check_number
 

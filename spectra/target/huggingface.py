@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from spectra.datastore.continuations import Counted
+from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError, TargetBusyError
-from spectra.sampling import Chooser
 from spectra.settings import Sampling
+from spectra.target.attention_metadata import StepPlan
 from spectra.target.cache import SlabCache
-from spectra.target.lanes import StepPlan
-from spectra.target.packed import Packing
-from spectra.target.plan import Plan
+from spectra.target.execution_plan import Plan
+from spectra.target.packed.packing import Packing
 from spectra.target.prefix import Prefix
-from spectra.target.protocol import Draft, StepCost
 from spectra.target.session import HuggingFaceSession
+from spectra.verify.picks import Chooser
 
 if TYPE_CHECKING:
-    from spectra.target.recorded.steps import StaticSteps
+    from spectra.target.cuda_graphs.steps import StaticSteps
 
-WIDEST = 1025
+MAX_QUERY_TOKENS = 1025
 
 
 class HuggingFaceTarget:
@@ -38,8 +37,6 @@ class HuggingFaceTarget:
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.plan = plan or Plan()
-        self.stores: Sequence[Counted] = ()
-        self._drafts: Sequence[Draft] | None = None
         self.packing: Packing | None = None
         self.steps: StaticSteps | None = None  # what records steps on a GPU, where they are to be had
         self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
@@ -62,25 +59,12 @@ class HuggingFaceTarget:
         return self.plan.cost
 
     @property
-    def drafts(self) -> Sequence[Draft]:
-        """Draft models; where none was named, the shipped ones that fit, loaded when they are first asked for."""
-        if self._drafts is None:
-            from spectra.draft_model import load_drafts
-
-            self._drafts = load_drafts((), self)
-        return self._drafts
-
-    @drafts.setter
-    def drafts(self, drafts: Sequence[Draft]) -> None:
-        self._drafts = drafts
-
-    @property
     def trees(self) -> bool:
         return self.plan.trees
 
     @property
-    def widest(self) -> int:
-        return self.plan.buckets[-1] if self.plan.exact else WIDEST
+    def max_query_tokens(self) -> int:
+        return self.plan.buckets[-1] if self.plan.exact else MAX_QUERY_TOKENS
 
     @property
     def device(self) -> torch.device:
@@ -110,12 +94,12 @@ class HuggingFaceTarget:
     def start(
         self,
         prompt: Sequence[int],
-        room: int,
-        widest: int,
+        max_new_tokens: int,
+        max_query_tokens: int,
         sampling: Sampling,
         processors: Sequence[Any] | None = None,
         *,
-        top: int = 0,
+        top_k: int = 0,
         prefix: Prefix | None = None,
     ) -> "HuggingFaceSession":
         """See `Target.start`. processors: transformers logits processors in place of those `sampling` implies.
@@ -127,16 +111,17 @@ class HuggingFaceTarget:
         vocabulary = self.model.get_input_embeddings().num_embeddings
         if not 0 <= min(prompt) <= max(prompt) < vocabulary:
             raise SpectraError("prompt", f"it holds token ids outside 0..{vocabulary - 1}; use this model's tokenizer")
-        if len(prompt) + room > self.context:
+        if len(prompt) + max_new_tokens > self.context:
             raise SpectraError(
                 "prompt",
-                f"{len(prompt)} tokens and {room} new ones do not fit the context of {self.context}; "
+                f"{len(prompt)} tokens and {max_new_tokens} new ones do not fit the context of {self.context}; "
                 "shorten the prompt or ask for fewer new tokens",
             )
         if not self._lock.acquire(blocking=False):
             raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
         try:
-            return HuggingFaceSession(self, prompt, room, widest, Chooser(sampling, processors, top=top), prefix)
+            chooser = Chooser(sampling, processors, top=top_k)
+            return HuggingFaceSession(self, prompt, max_new_tokens, max_query_tokens, chooser, prefix)
         except BaseException:
             self._lock.release()
             raise

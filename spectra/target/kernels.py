@@ -7,10 +7,10 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from spectra.target.attention import scores
-from spectra.target.fused import FusedLayer
+from spectra.target.attention_metadata import BLOCK
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.lanes import BLOCK
-from spectra.target.matrix import PackedMatrix
+from spectra.target.packed.layer import FusedLayer
+from spectra.target.packed.matrix import PackedMatrix
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 160)
 

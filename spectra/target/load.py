@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,21 +13,19 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
+from spectra.target.choices import DTYPES, NUMERICS, STEPS, check_choice
+from spectra.target.cuda_graphs import static_attention
+from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
+from spectra.target.cuda_graphs.steps import StaticSteps
+from spectra.target.execution_plan import Plan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.packed import Packing, pays
-from spectra.target.plan import Plan
+from spectra.target.packed.packing import Packing, pays
 from spectra.target.preflight import measure_plan, refresh_cost
-from spectra.target.protocol import Draft
-from spectra.target.recorded import static_attention
-from spectra.target.recorded.choice import STEPS, choose_step, cuda_steps, wanted_step
-from spectra.target.recorded.steps import StaticSteps
 
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-NUMERICS = ("auto", "exact", "fast")
+TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 @dataclass(slots=True)
@@ -37,7 +35,7 @@ class Learned:
     plans: dict[Path, Plan] = field(default_factory=dict)
     steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
     packing: Packing | None = None
-    drafts: dict[tuple[str, ...], Sequence[Draft]] = field(default_factory=dict)
+    drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
@@ -53,8 +51,6 @@ def load_target(
     numerics: str = "auto",
     step: str = "auto",
     device_map: Any = None,
-    datastores: Iterable[str | os.PathLike[str]] | None = (),
-    drafts: Iterable[str | os.PathLike[str]] = (),
     **options: Any,
 ) -> HuggingFaceTarget:
     """Load a causal language model as a target.
@@ -64,22 +60,15 @@ def load_target(
     "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such promise) or
     "auto" (exact in 16 bits where it can be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and
     reads the context by a flash kernel; not exact) or "auto" (the fastest that agrees). device_map, options: handed to
-    `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). datastores: folders of stores to
-    retrieve from; () are those that come with the project and fit the tokenizer, None is none. drafts: folders or hub
-    ids of draft models, the best first; without any the methods that need one use those that come with the project.
-    Raises SpectraError naming the argument that is wrong.
+    `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument
+    that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
     if step in ("graphs", "flash") and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
     network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
-    target = wrap_model(network, tokenizer, numerics=numerics, step=step, name=name, drafts=drafts)
-    if datastores is not None:
-        target.stores = fitting_stores(tokenizer, datastores, model=name)
-        if not target.stores:
-            log.warning(f"no datastore fits {name}: method spectra runs as spectra-core")
-    return target
+    return wrap_model(network, tokenizer, numerics=numerics, step=step, name=name)
 
 
 def load_network(
@@ -91,9 +80,9 @@ def load_network(
     **options: Any,
 ) -> tuple[Any, Any, str]:
     """(model, tokenizer, name) as transformers loads them, nothing measured. See `load_target` for the arguments."""
-    check_choice("dtype", dtype, ("auto", *DTYPES))
+    check_choice("dtype", dtype, DTYPES)
     place = check_device(device)
-    kind = default_dtype(place) if dtype == "auto" else DTYPES[dtype]
+    kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     with _named_failure(model) as (folder, name, cached):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
@@ -112,7 +101,7 @@ def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, st
 
 def check_loading(model: str | os.PathLike[str] | None, *, device: str | None = None, dtype: str = "auto") -> int:
     """Raise what `load_network` would of bad arguments, as far as the config shows it; returns the model's context."""
-    check_choice("dtype", dtype, ("auto", *DTYPES))
+    check_choice("dtype", dtype, DTYPES)
     check_device(device)
     with _named_failure(model) as (folder, _, cached):
         config = AutoConfig.from_pretrained(folder, local_files_only=cached).get_text_config(decoder=True)
@@ -143,11 +132,10 @@ def wrap_model(
     numerics: str = "auto",
     step: str = "auto",
     name: str = "",
-    drafts: Iterable[str | os.PathLike[str]] = (),
 ) -> HuggingFaceTarget:
     """A target over a model in memory. What has to be measured is measured once and remembered on disk.
 
-    numerics, step, drafts: see `load_target`; drafts are loaded once for a model.
+    numerics, step: see `load_target`.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
@@ -155,7 +143,7 @@ def wrap_model(
     static_attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
     step = wanted_step(target, step, numerics)
-    learned = _learned.setdefault(model, Learned())
+    learned = learned_of(model)
     if not pays(model):
         learned.packing = None
     elif learned.packing is None:
@@ -180,13 +168,11 @@ def wrap_model(
         if target.plan.note:
             log.warning(target.plan.note)
     target.plan, target.steps = known[path], learned.steps[path]
-    if named := tuple(os.fspath(path) for path in drafts):
-        from spectra.draft_model import load_drafts
-
-        if named not in learned.drafts:
-            learned.drafts[named] = load_drafts(named, target)
-        target.drafts = learned.drafts[named]
     return target
+
+
+def learned_of(model: Any) -> Learned:
+    return _learned.setdefault(model, Learned())
 
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> Plan:
@@ -231,10 +217,5 @@ def check_device(device: str | None) -> torch.device:
         return place
     except Exception as error:  # each kind of missing device fails in its own way
         raise SpectraError(
-            "device", f"{device!r} is not to be had here; use cpu, or cuda on a machine with a GPU"
+            "device", f"{device!r} is not available; use cpu, or cuda on a machine with a GPU"
         ) from error
-
-
-def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SpectraError(field, f"{value!r} is unknown; choose one of {', '.join(choices)}")

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
+from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
+from spectra.target.execution_plan import Plan
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.kernels import LADDER, equal_pairs, kernel_of, sample_layers, slots_agree
-from spectra.target.plan import Plan
-from spectra.target.protocol import StepCost
 from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from spectra.errors import SpectraError
-from spectra.sampling import Chooser, Picks
 from spectra.target import attention
+from spectra.target.attention_metadata import BLOCK
 from spectra.target.cache import SlabCache
-from spectra.target.lanes import BLOCK
-from spectra.target.packed import swap_out
+from spectra.target.packed.packing import swap_out
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
+from spectra.verify.picks import Chooser, Picks
 
 if TYPE_CHECKING:
+    from spectra.target.cuda_graphs.steps import StaticSteps
     from spectra.target.huggingface import HuggingFaceTarget
-    from spectra.target.recorded.steps import StaticSteps
 
 PREFILL_ROWS = 512
 
@@ -31,8 +31,8 @@ class HuggingFaceSession:
         self,
         target: HuggingFaceTarget,
         prompt: Sequence[int],
-        room: int,
-        widest: int,
+        max_new_tokens: int,
+        max_query_tokens: int,
         chooser: Chooser,
         prefix: Prefix | None = None,
     ) -> None:
@@ -49,9 +49,9 @@ class HuggingFaceSession:
         model.eval()
         self._unpacked = target.packing.swap_in(model) if target.packing else {}
         try:
-            widest = target.plan.fit(widest)
+            widest = target.plan.fit(max_query_tokens)
             began = time.perf_counter()
-            self.cache = self._room(prompt, len(prompt) + room + widest)
+            self.cache = self._room(prompt, len(prompt) + max_new_tokens + widest)
             self._committed = list(prompt[: self.cache.length])
             self._prefill(prompt[self.cache.length : -1])
             self.prefill_seconds = time.perf_counter() - began

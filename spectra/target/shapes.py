@@ -3,8 +3,9 @@
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from spectra.target.choices import DTYPES, check_choice
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.load import DTYPES, check_choice, check_device, default_dtype, wrap_model
+from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
 
 CONTEXT = 16384
 
@@ -29,9 +30,9 @@ def shaped_target(
 ) -> HuggingFaceTarget:
     """A target without a tokenizer; arguments as in `load_target`. Raises SpectraError for an unknown shape."""
     check_choice("shape", shape, tuple(SHAPES))
-    check_choice("dtype", dtype, ("auto", *DTYPES))
+    check_choice("dtype", dtype, DTYPES)
     place = check_device(device)
-    kind = default_dtype(place) if dtype == "auto" else DTYPES[dtype]
+    kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     config = LlamaConfig(**SHAPES[shape], max_position_embeddings=CONTEXT, tie_word_embeddings=True)
     before = torch.get_default_dtype()
     torch.set_default_dtype(kind)

@@ -34,11 +34,10 @@ def draw_candidates(
     sure[frequent] = True
     rest = (~sure).nonzero().flatten()
     draw = torch.Generator().manual_seed(seed)
-    some = (
-        rest[torch.randint(len(rest), (min(negatives, len(rest)),), generator=draw).to(rest.device)]
-        if len(rest)
-        else rest
-    )
+    some = rest
+    if len(rest):
+        drawn = torch.randint(len(rest), (min(negatives, len(rest)),), generator=draw)
+        some = rest[drawn.to(rest.device)]
     ids = torch.cat((sure.nonzero().flatten(), some))
     weight = torch.zeros(len(ids), device=wanted.device)
     weight[len(ids) - len(some) :] = math.log(len(rest) / max(1, len(some))) if len(some) else 0.0
@@ -54,7 +53,8 @@ class CrossEntropy(torch.autograd.Function):
         low = embeddings.to(torch.bfloat16)
         state_gradient = torch.empty_like(states, dtype=torch.float32)
         gradient = torch.zeros_like(embeddings, dtype=torch.float32) if embeddings.requires_grad else None
-        total, scale = 0.0, lesson.weights / lesson.weights.sum()
+        total = 0.0
+        scale = lesson.weights / lesson.weights.sum()
         for begin in range(0, len(states), CHUNK):
             part = slice(begin, begin + CHUNK)
             few = states[part].to(torch.bfloat16)

@@ -1,6 +1,6 @@
 """A training run from files to a finished folder, in stages that a stopped run does not repeat.
 
-Beside the folder to be lies `.NAME.work`: the tokenized data, the target's probabilities, the last checkpoint.
+In its work folder lie the tokenized data, the target's probabilities and the last checkpoint.
 """
 
 import json
@@ -9,26 +9,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from safetensors.numpy import load_file, save_file
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM
 
-from spectra.datastore.card import canonical, file_sha256, tokenizer_sha256
-from spectra.datastore.progress import bar
 from spectra.datastore.sources import list_sha256
 from spectra.errors import SpectraError
+from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
+from spectra.io.progress import bar
 from spectra.target.facts import processor_name
 from spectra.train.conversations import Conversations, read_conversations
-from spectra.train.finish import clear, parameters, publish, write_model
-from spectra.train.measure import agreement
-from spectra.train.scoring import sample
+from spectra.train.model import factorised, new_model, parameters, publish, write_model
+from spectra.train.scoring import agreement, sample
 from spectra.train.settings import MAY_CHANGE, TrainSettings
-from spectra.train.start import factorised, new_model
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
-from spectra.train.workplace import workplace
+from spectra.train.workdir import hold_workdir, save_arrays
+
+
+class Target(NamedTuple):
+    network: Any
+    tokenizer: Any
+    name: str
 
 
 @dataclass
@@ -56,22 +61,22 @@ class Run:
         if self.first is not None and not (self.first / "config.json").is_file():
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
         self.files = {"data": self._facts(self.data), "general": self._facts(self.general)}
-        fixed = {key: value for key, value in self.settings.to_dict().items() if key not in MAY_CHANGE}
-        first = file_sha256(self.first / "model.safetensors") if self.first else None
-        with workplace(
-            self.out, {"files": self.files, "settings": fixed, "first": first, "exclude": list_sha256(self.exclude)}
-        ) as folder:
+        recipe = {
+            "files": self.files,
+            "settings": {key: value for key, value in self.settings.to_dict().items() if key not in MAY_CHANGE},
+            "first": file_sha256(self.first / "model.safetensors") if self.first else None,
+            "exclude": list_sha256(self.exclude),
+        }
+        with hold_workdir(self.out, recipe) as folder:
             card = self._train(folder)
             shutil.rmtree(folder)
         return card
 
-    @property
-    def target(self) -> Any:
-        return self._target[0].eval()
-
     @cached_property
-    def _target(self) -> tuple[Any, Any, str]:
-        return self.load()
+    def _target(self) -> Target:
+        target = Target(*self.load())
+        target.network.eval()
+        return target
 
     def _train(self, folder: Path) -> dict[str, Any]:
         data = self._conversations(folder, "data", self.data)
@@ -81,50 +86,53 @@ class Run:
         if not len(rows) or not len(held):
             raise SpectraError("data", "there is too little to hold some back; give more rows or another --held")
         first = None if self.first is None else self._load_draft(self.first)
-        model = self._new_model(data, rows, first, resumed=(folder / "state.safetensors").exists())
+        state = folder / "state.safetensors"
         trainer = Trainer(
-            model,
+            self._new_model(data, rows, first, resumed=state.exists()),
             self.settings,
             data,
             general,
             lambda: self._ask(folder, data, rows),
             first,
-            folder / "state.safetensors",
+            state,
         )
         trainer.run()
         trainer.rest()
-        clear(folder / "model")
-        write_model(model, folder / "model")
-        drafts = [self._load_draft(one) for one in (*([self.first] if self.first else []), folder / "model")]
+        finished = folder / "model"
+        if finished.exists():  # a stopped run left it half written
+            shutil.rmtree(finished)
+        write_model(trainer.model, finished)
+        drafts = [] if self.first is None else [self._load_draft(self.first)]
+        drafts.append(self._load_draft(finished))
         seen = sample(data, held, self.settings.length, self.evaluate)
-        card = self._card(trainer, agreement(drafts, self.target, data, seen, self.settings))
-        publish(folder / "model", self.out, card)
+        card = self._card(trainer, agreement(drafts, self._target.network, data, seen, self.settings))
+        publish(finished, self.out, card)
         return card
 
-    def _new_model(self, data: Conversations, rows: Any, first: Any | None, *, resumed: bool) -> Any:
+    def _new_model(self, data: Conversations, rows: NDArray[Any], first: Any | None, *, resumed: bool) -> Any:
         """Boost-tuning goes on from the first model's weights."""
-        model = new_model(self.target, self.settings)
+        network = self._target.network
+        model = new_model(network, self.settings)
         if first is not None:
-            shapes = [[one.shape for one in either.parameters()] for either in (model, first)]
-            if shapes[0] != shapes[1]:
+            ours = [one.shape for one in model.parameters()]
+            if ours != [one.shape for one in first.parameters()]:
                 raise SpectraError("boost", "its shape differs; repeat its --layers, --hidden, --heads, --intermediate")
             model.load_state_dict(first.state_dict())
         elif not resumed:
-            table = factorised(self.target, data, rows, self.settings)
-            model.get_input_embeddings().weight.data.copy_(table)
-        return model.to(self.target.device)
+            model.get_input_embeddings().weight.data.copy_(factorised(network, data, rows, self.settings))
+        return model.to(network.device)
 
     def _load_draft(self, folder: Path) -> Any:
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(self.target.device).eval()
+        draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        return draft.to(self._target.network.device).eval()
 
-    def _ask(self, folder: Path, data: Conversations, rows: Any) -> Teacher:
-        place = self.teacher or folder / "teacher"
+    def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
         total = min(self.settings.teacher_tokens, data.answer_tokens(rows, self.settings.length))
-        meaning = canonical([self.files["data"], list_sha256(self.exclude), self.settings.held, self._target[2]])
+        meaning = canonical([self.files["data"], list_sha256(self.exclude), self.settings.held, self._target.name])
         with bar("asking the target", total, " tokens") as shown:
             return ask_teacher(
-                place,
-                lambda: self.target,
+                self.teacher or folder / "teacher",
+                lambda: self._target.network,
                 data,
                 rows,
                 length=self.settings.length,
@@ -138,11 +146,9 @@ class Run:
         """Tokenized once."""
         file = folder / f"{name}.safetensors"
         if not file.exists():
-            found = read_conversations(files, self._target[1], self.settings.held, self.exclude)
-            fresh = file.with_suffix(".new")
-            fields = ("tokens", "starts", "answers", "held")
-            save_file({field: getattr(found, field) for field in fields}, fresh)
-            fresh.replace(file)
+            found = read_conversations(files, self._target.tokenizer, self.settings.held, self.exclude)
+            names = ("tokens", "starts", "answers", "held")
+            save_arrays(file, {name: getattr(found, name) for name in names})
         return Conversations(**load_file(file))
 
     def _facts(self, files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -152,12 +158,11 @@ class Run:
         return [{"name": file.name, "bytes": file.stat().st_size, "sha256": file_sha256(file)} for file in files]
 
     def _card(self, trainer: Trainer, seen: dict[str, Any]) -> dict[str, Any]:
-        _, tokenizer, name = self._target
         facts = trainer.facts
         return {
             "format": "spectra-draft",
-            "target": name,
-            "tokenizer_sha256": tokenizer_sha256(tokenizer),
+            "target": self._target.name,
+            "tokenizer_sha256": tokenizer_sha256(self._target.tokenizer),
             "command": self.command,
             "settings": self.settings.to_dict(),
             "boosts": self.first.name if self.first else None,

@@ -1,7 +1,6 @@
 """What may be set about a training run, checked once, here. No torch."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spectra.errors import SpectraError
@@ -9,6 +8,23 @@ from spectra.settings import check_number
 
 MAY_CHANGE = ("steps", "teacher_tokens", "decay", "finish", "general", "matrix_rate", "vector_rate", "solved", "batch")
 """Settings that may be others when a stopped run goes on; the card tells from which step."""
+
+COUNTS = {
+    "layers": (1, 64),
+    "hidden": (8, 8192),
+    "heads": (1, 64),
+    "intermediate": (8, 32768),
+    "steps": (1, 2**31),
+    "batch": (16, 2**24),
+    "length": (8, 2**20),
+    "frequent": (0, 2**24),
+    "negatives": (1, 2**24),
+    "teacher_tokens": (0, 2**40),
+    "top": (1, 1024),
+    "seed": (0, 2**63 - 1),
+}
+"""The least and the most of each whole number."""
+SHARES = ("general", "decay", "finish", "matrix_rate", "vector_rate", "solved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +61,11 @@ class TrainSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("layers", 1, 64), ("hidden", 8, 8192), ("heads", 1, 64), ("intermediate", 8, 32768), ("steps", 1, 2**31),
-            ("batch", 16, 2**24), ("length", 8, 2**20), ("frequent", 0, 2**24), ("negatives", 1, 2**24),
-            ("teacher_tokens", 0, 2**40), ("top", 1, 1024), ("seed", 0, 2**63 - 1),
-        ):  # fmt: skip
-            check_number(name.replace("_", "-"), getattr(self, name), low, high, whole=True)
-        for name, low, most in (
-            ("general", 0, 1), ("decay", 0, 1), ("finish", 0, 1), ("matrix_rate", 0, 1), ("vector_rate", 0, 1),
-            ("solved", 0, 1), ("held", 0, 0.5),
-        ):  # fmt: skip
-            check_number(name.replace("_", "-"), getattr(self, name), low, most)
+        for name, bounds in COUNTS.items():
+            check_number(name.replace("_", "-"), getattr(self, name), *bounds, whole=True)
+        for name in SHARES:
+            check_number(name.replace("_", "-"), getattr(self, name), 0, 1)
+        check_number("held", self.held, 0, 0.5)
         if self.hidden % (2 * self.heads):
             raise SpectraError("heads", f"{self.hidden} does not divide into {self.heads} heads of even width")
         if self.batch < self.length:
@@ -78,7 +88,3 @@ class TrainSettings:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "TrainSettings":
-        return cls(**{one.name: data[one.name] for one in fields(cls)})

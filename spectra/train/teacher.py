@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from spectra.errors import SpectraError
 from spectra.train.conversations import Conversations
 from spectra.train.scoring import answer_logits, in_groups
+from spectra.train.workdir import save_tensors
 
 PART = 4096
 """Padded tokens a part: the most that is lost when a run is stopped."""
@@ -61,12 +62,15 @@ def ask_teacher(
     folder.mkdir(parents=True, exist_ok=True)
     recipe = {"data": data, "top": str(top), "length": str(length)}
     begins = np.full(len(conversations), -1, np.int64)
-    ids, shares, total, model = [], [], 0, None
+    ids = []
+    shares = []
+    total = 0
+    model = None
     for number, group in enumerate(in_shuffled_groups(conversations, rows, length, tokens)):
         part = folder / f"part-{number:05}.safetensors"
         if not part.exists():
             model = model or target()
-            _write(part, _likely(model, conversations, group, length, top), recipe)
+            save_tensors(part, _likely(model, conversations, group, length, top), recipe)
         with safe_open(part, "pt") as file:
             if file.metadata() != recipe:
                 raise SpectraError("teacher", f"{part} was made from other data; name another folder or remove it")
@@ -85,7 +89,8 @@ def in_shuffled_groups(
 ) -> list[NDArray[np.int64]]:
     """The groups of a sample, always in the same order, however many tokens are wanted."""
     groups = list(in_groups(conversations, rows, length, PART))
-    kept, total = [], 0
+    kept = []
+    total = 0
     for number in np.random.default_rng(0).permutation(len(groups)):
         if total >= tokens:
             break
@@ -100,9 +105,3 @@ def _likely(
     logits = answer_logits(model, conversations, rows, length)
     shares, ids = logits.float().softmax(1).topk(min(top, logits.shape[1]), 1)
     return {"ids": ids.int().cpu(), "shares": shares.half().cpu()}
-
-
-def _write(part: Path, tensors: dict[str, Tensor], recipe: dict[str, str]) -> None:
-    fresh = part.with_suffix(".new")
-    save_file({name: one.contiguous() for name, one in tensors.items()}, fresh, recipe)
-    fresh.replace(part)

@@ -1,9 +1,12 @@
 """The training loop: batches in, one step at a time, resumable. The same settings give the same weights after any stop.
 
 Matrices of the layers learn by Muon (Jordan et al. 2024), embeddings and norms by AdamW.
+
+Boost-tuning, which teaches a second draft model what a first one misses, differs from SpecInfer's (section 3): there a
+prompt that the first model answers as the target does is left out of the second one's training. Here every prompt
+stays, and each position of an answer that the first model gets right weighs `solved` times one that it misses.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,15 +19,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spectra.datastore.progress import bar
-from spectra.train.batches import Batches
-from spectra.train.checkpoint import load_state, save_state
-from spectra.train.conversations import Conversations
+from spectra.io.progress import bar
+from spectra.train.conversations import Batches, Conversations
 from spectra.train.losses import Lesson, candidate_loss, draw_candidates, full_loss
-from spectra.train.measure import quick_look
-from spectra.train.scoring import answer_states
+from spectra.train.scoring import answer_states, quick_look
 from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher
+from spectra.train.workdir import load_state, save_state
 
 PAUSE = 60.0
 """Seconds between two checkpoints."""
@@ -35,8 +36,8 @@ LOOKS = 12
 @dataclass
 class Trainer:
     """model: in fp32, changed in place. data: the target's own text; general: other text, if any. first: a trained
-    draft model; positions that it gets right count `solved` (SpecInfer, section 3: boost-tuning). ask: gives the
-    target's probabilities; called when the last steps begin, which learn from them."""
+    draft model; positions that it gets right count `solved`. ask: gives the target's probabilities; called when the
+    last steps begin, which learn from them. state: the file that a stopped run goes on from."""
 
     model: Any
     settings: TrainSettings
@@ -50,10 +51,9 @@ class Trainer:
     )
 
     def __post_init__(self) -> None:
-        size, length, seed = self.settings.batch, self.settings.length, self.settings.seed
-        self._own = Batches(self.data, self.data.rows(length, held=False), size, length, seed)
+        self._own = self._batches(self.data)
         if self.general is not None:
-            self._other = Batches(self.general, self.general.rows(length, held=False), size, length, seed)
+            self._other = self._batches(self.general)
         counts = np.bincount(self.data.tokens, minlength=self.table.shape[0])
         self._frequent = torch.from_numpy(np.argsort(-counts, kind="stable")[: self.settings.frequent].copy())
         layers = [one for one in self.model.model.layers.parameters() if one.ndim == 2]
@@ -63,6 +63,12 @@ class Trainer:
             "vectors": torch.optim.AdamW(others, betas=(0.9, 0.99), weight_decay=0.0),
         }
         self._rates = {"matrices": self.settings.matrix_rate, "vectors": self.settings.vector_rate}
+
+    def _batches(self, texts: Conversations) -> Batches:
+        """Of what is not held back."""
+        settings = self.settings
+        rows = texts.rows(settings.length, held=False)
+        return Batches(texts, rows, settings.batch, settings.length, settings.seed)
 
     @cached_property
     def teacher(self) -> Teacher:
@@ -88,16 +94,17 @@ class Trainer:
         plans = self.facts.setdefault("plans", [])
         if not plans or plans[-1]["plan"] != plan:
             plans.append({"from_step": self.facts["step"], "plan": plan})
-        steps, saved = self.settings.steps, time.monotonic()
+        steps = self.settings.steps
+        saved = time.monotonic()
         with bar("training", steps, " steps") as shown:
-            shown.update(self.facts["step"])
+            shown.skip(self.facts["step"])
             while self.facts["step"] < steps:
                 loss = self.step(self.facts["step"])
                 self.facts["step"] += 1
                 shown.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 shown.update(1)
                 if self.facts["step"] % max(1, steps // LOOKS) == 0:
-                    self._look()
+                    shown.note(f"step {self.facts['step']}: {self._look()}")
                 if time.monotonic() - saved > PAUSE or self.facts["step"] == steps:
                     save_state(self.state, self.model, self._optimizers, self.facts)
                     saved = time.monotonic()
@@ -181,8 +188,9 @@ class Trainer:
         likeliest: Tensor = ids[best]
         return likeliest
 
-    def _look(self) -> None:
+    def _look(self) -> dict[str, float]:
+        """Look at held-back text; what was seen is noted too."""
         rows = self.data.rows(self.settings.length, held=True)
         seen = quick_look(self.model, self.data, rows, self.settings)
         self.facts["looks"].append({"step": self.facts["step"], **seen})
-        print(f"\nstep {self.facts['step']}: {seen}", file=sys.stderr, flush=True)
+        return seen

@@ -2,122 +2,137 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from spectra.errors import SpectraError
 from visual import palette
-from visual.conversation import Conversation, measured, readout
-from visual.engine import Talker
-from visual.events import Event, send
+from visual.engine import Backend
 from visual.examples import OPENERS
-from visual.form import Request
-from visual.line import Line
 from visual.names import short
-from visual.race import Race, explain, stream
+from visual.run.admission import AdmissionQueue
+from visual.run.conversation import Conversation, race_figures, readout
+from visual.run.request import request_of
+from visual.run.run import Run, explain, stream
 from visual.widgets import (
     PRIVATE,
     RUN,
-    buttons,
+    SKIP,
+    PromptUpdate,
+    RunUpdate,
+    button_updates,
+    example_buttons,
     method_field,
     number_fields,
     refusal,
-    settle,
-    starters,
+    restore_buttons,
     stop,
     stop_button,
     visitor_of,
     wire,
 )
+from visual.wire.events import Event, send
 
-Update = tuple[Any, ...]
-LEAST_CONTEXT = 64
+MIN_CONTEXT = 64
 
 
-def build_chat(engine: Talker, line: Line, note: str = "") -> None:
+class ChatUpdate(NamedTuple):
+    """What sending a message changes, in the order of its outputs."""
+
+    stage: Any = SKIP
+    memory: Any = SKIP
+    prompt: Any = SKIP
+    start_button: Any = SKIP
+    stop_button: Any = SKIP
+
+
+def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> None:
     """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
 
-    def say(visit: gr.Request, talk: Conversation | None, warm: bool, *fields: Any) -> Iterator[Update]:
+    def say(visit: gr.Request, talk: Conversation | None, warm: bool, *fields: Any) -> Iterator[ChatUpdate]:
         talk = talk or Conversation()
         if talk.busy:
-            yield (gr.skip(),) * 5
+            yield ChatUpdate()
             return
         try:
-            who = visitor_of(visit)
-            request = Request.of(*fields, earlier=talk.messages, conversation=True, visitor=who, warm=bool(warm))
-            race = talk.running = Race(request, {"method": request.method})
-            yield gr.skip(), talk, gr.skip(), *buttons(running=True)
-            for message in stream(engine, race, line):
+            visitor = visitor_of(visit)
+            request = request_of(*fields, earlier=talk.messages, in_conversation=True, visitor=visitor, warm=bool(warm))
+            run = Run(request, {"method": request.method})
+            talk.latest = run
+            start, halt = button_updates(running=True)
+            yield ChatUpdate(memory=talk, start_button=start, stop_button=halt)
+            for message in stream(backend, run, admission):
                 begins = message is not None and message["kind"] == "begin"
                 if begins:
-                    talk.turns.append(race)
-                yield with_turn(message, talk), gr.skip(), "" if begins else gr.skip(), gr.skip(), gr.skip()
+                    talk.turns.append(run)
+                yield ChatUpdate(with_turn(message, talk), prompt="" if begins else SKIP)
         except SpectraError as error:
-            yield refusal(error), *[gr.skip()] * 4
+            yield ChatUpdate(refusal(error))
 
     def with_turn(message: Event | None, talk: Conversation) -> Any:
         """On the wire each message names its turn, and an end has the estimate."""
         if message is None:
-            return gr.skip()
+            return SKIP
         more: Event = {"turn": len(talk.turns) - 1}
-        race = talk.running
-        if race is not None and not race.running and "method" in race.traces:
-            more["readout"] = readout(race.traces["method"], engine.plain)
+        run = talk.latest
+        if run is not None and not run.running and "method" in run.traces:
+            more["readout"] = readout(run.traces["method"], backend.plain)
         return send({**message, **more})
 
     def resync(talk: Conversation | None) -> Any:
-        return with_turn(talk.running.snapshot(), talk) if talk and talk.running else gr.skip()
+        return with_turn(talk.latest.snapshot(), talk) if talk and talk.latest else SKIP
 
-    def race_turn(talk: Conversation | None) -> Iterator[Update]:
+    def race_turn(talk: Conversation | None) -> Iterator[RunUpdate]:
         if talk is None or not talk.turns or talk.busy:
-            yield (gr.skip(),) * 3
+            yield RunUpdate()
             return
         try:
-            race = talk.running = again(talk.turns[-1])
+            run = raced(talk.turns[-1])
+            talk.latest = run
             turn = {"turn": len(talk.turns) - 1}
-            yield gr.skip(), *buttons(running=True)
-            for message in stream(engine, race, line):
+            yield RunUpdate.begun()
+            for message in stream(backend, run, admission):
                 kind = message["kind"] if message else ""
-                tells = {"begin": {"kind": "measuring", **turn}, "waiting": message, "left": message}.get(kind)
-                yield send(tells) if tells else gr.skip(), gr.skip(), gr.skip()
-            if race.thread is not None:
-                problem = race.problem or {}
-                result = {"kind": "measured", **turn, "problem": problem.get("text"), **measured(race)}
-                yield send(result), gr.skip(), gr.skip()
+                shown = {"begin": {"kind": "measuring", **turn}, "waiting": message, "left": message}.get(kind)
+                yield RunUpdate(send(shown) if shown else SKIP)
+            if run.thread is not None:
+                problem = run.problem or {}
+                result = {"kind": "measured", **turn, "problem": problem.get("text"), **race_figures(run)}
+                yield RunUpdate(send(result))
         except SpectraError as error:
-            yield refusal(error), gr.skip(), gr.skip()
+            yield RunUpdate(refusal(error))
 
     def renew(talk: Conversation | None) -> Iterator[str]:
-        context = max(LEAST_CONTEXT, talk.context if talk else 0)
+        context = max(MIN_CONTEXT, talk.context if talk else 0)
         try:
-            with line.turn():
-                rate = engine.measure(context)
-            yield send({"kind": "rate", "plain": rate[0], "context": rate[1]})
+            with admission.turn():
+                plain = backend.measure(context)
+            yield send({"kind": "rate", "plain": plain.tokens_per_second, "context": plain.context})
         except Exception as error:  # whatever went wrong is one line at the button
             yield send({"kind": "refused", **explain(error)})
             if not isinstance(error, SpectraError):
                 raise
 
-    def clear(visit: gr.Request, talk: Conversation | None) -> Update:
+    def clear(visit: gr.Request, talk: Conversation | None) -> tuple[str, None]:
         stop(talk)
-        engine.start_over(visitor_of(visit))
+        backend.start_over(visitor_of(visit))
         return send({"kind": "clear"}), None
 
-    def take_back(talk: Conversation | None) -> Update:
+    def take_back(talk: Conversation | None) -> PromptUpdate:
         """The last turn goes and its message returns to the box, to be changed or sent once more."""
         if talk is None or not talk.turns or talk.busy:
-            return gr.skip(), gr.skip(), gr.skip()
+            return PromptUpdate()
         turn = talk.turns.pop()
-        return send({"kind": "back", "turn": len(talk.turns)}), talk, turn.request.prompt
+        return PromptUpdate(send({"kind": "back", "turn": len(talk.turns)}), talk, turn.request.prompt)
 
     memory = gr.State()
     facts = {
-        "methods": dict(engine.methods),
-        "names": {method: short(method) for method in engine.methods},
+        "methods": dict(backend.methods),
+        "names": {method: short(method) for method in backend.methods},
         "legend": palette.legend(),
-        "plain": engine.plain[0],
-        "context": engine.plain[1],
+        "plain": backend.plain.tokens_per_second,
+        "context": backend.plain.context,
         "note": note,
         "examples": [each.why for each in OPENERS],
     }
@@ -136,34 +151,34 @@ def build_chat(engine: Talker, line: Line, note: str = "") -> None:
             go = gr.Button("Send", elem_id="chat-go", elem_classes="go", scale=0, min_width=96)
             halt = stop_button("chat-stop")
         with gr.Row(elem_classes="ask-settings"):
-            method = method_field(engine, "chat-")
+            method = method_field(backend, "chat-")
             numbers = number_fields("chat-")
             warm = gr.Checkbox(
                 False,
-                label="Warm: go on from what earlier answers taught",
+                label="Warm: start from what earlier answers taught",
                 elem_id="field-chat-warm",
                 visible=not note,
             )
-            starters(prompt, OPENERS)
+            example_buttons(prompt, OPENERS)
 
-    said = gr.on(
+    sent = gr.on(
         [go.click, prompt.submit],
         say,
         [memory, warm, prompt, method, *numbers],
         [stage, memory, prompt, go, halt],
         **RUN,
     )
-    raced = stage.race(race_turn, memory, [stage, go, halt], **RUN)
+    raced_turn = stage.race(race_turn, memory, [stage, memory, go, halt], **RUN)
     renewed = stage.renew(renew, memory, stage, **RUN)
-    for each in (said, raced):
-        settle(each, memory, go, halt)
+    for each in (sent, raced_turn):
+        restore_buttons(each, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.back(take_back, memory, [stage, memory, prompt], queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory], cancels=[said, raced, renewed], queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory], cancels=[sent, raced_turn, renewed], queue=False, **PRIVATE)
 
 
-def again(turn: Race) -> Race:
+def raced(turn: Run) -> Run:
     """The turn once more by both methods, each from a copy of the cache that it began with, and cold."""
     kept = turn.traces["method"].kept if "method" in turn.traces else 0
-    return Race.against_plain(replace(turn.request, copied=kept, warm=False))
+    return Run.against_plain(replace(turn.request, copied_tokens=kept, warm=False))

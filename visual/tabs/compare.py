@@ -1,69 +1,72 @@
 """The Compare tab: one prompt through the methods a visitor chose, one after the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from spectra.errors import SpectraError
-from visual.compare import comparison_dict, rows
-from visual.desk import Desk
 from visual.engine import PLAIN, Engine
-from visual.events import Event, encode, send
 from visual.examples import EXAMPLES
-from visual.form import Request
-from visual.line import Line
 from visual.names import grouped, short
-from visual.race import Race, stream
+from visual.run.admission import AdmissionQueue
+from visual.run.comparison import comparison_dict, rows
+from visual.run.request import request_of
+from visual.run.run import Run, stream
+from visual.run.tab_state import ShownTabState
 from visual.widgets import (
     PRIVATE,
     RUN,
-    buttons,
+    SKIP,
+    RunUpdate,
+    example_buttons,
     number_fields,
     prompt_box,
     refusal,
-    settle,
-    starters,
+    restore_buttons,
     stop,
     stop_button,
     visitor_of,
     wire,
 )
+from visual.wire.events import Event, encode, send
 
 TICKED = ("spectra", "spectra-core", "prompt-lookup", "token-recycling")
-Update = tuple[Any, ...]
 
 
-def build_compare(engine: Engine, line: Line) -> None:
+def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
     """Lay the tab out inside the current one and connect it."""
 
     groups = grouped(engine.methods)
 
-    def start(visit: gr.Request, desk: Desk | None, prompt: str, *fields: Any) -> Iterator[Update]:
-        desk = desk or Desk()
-        ticked: Sequence[Sequence[str] | None] = fields[: len(groups)]
-        numbers = fields[len(groups) :]
+    def start(visit: gr.Request, state: ShownTabState | None, prompt: str, *fields: Any) -> Iterator[RunUpdate]:
+        """fields: the ticked methods of each group, then the numbers."""
+        state = state or ShownTabState()
         try:
-            chosen = [method for methods in ticked for method in methods or [] if method in engine.methods]
+            ticked = [method for methods in fields[: len(groups)] for method in methods or []]
+            chosen = [method for method in ticked if method in engine.methods]
             if not chosen:
                 raise SpectraError("methods", "none is chosen; tick at least one")
-            request = Request.of(prompt, chosen[0], *numbers, visitor=visitor_of(visit))
-            race = desk.running = Race(request, {each: each for each in [PLAIN, *chosen]}, brief=True)
-            yield gr.skip(), desk, *buttons(running=True)
-            for message in stream(engine, race, line):
-                if race.thread is not None:
-                    desk.shown = race
-                yield send(with_rows(message, race)) if message else gr.skip(), gr.skip(), gr.skip(), gr.skip()
+            request = request_of(prompt, chosen[0], *fields[len(groups) :], visitor=visitor_of(visit))
+            run = Run(request, {method: method for method in [PLAIN, *chosen]}, brief=True)
+            state.latest = run
+            yield RunUpdate.begun(state)
+            for message in stream(engine, run, admission):
+                if run.thread is not None:
+                    state.shown = run
+                yield RunUpdate(send(with_rows(message, run)) if message else SKIP)
         except SpectraError as error:
-            yield refusal(error), gr.skip(), gr.skip(), gr.skip()
+            yield RunUpdate(refusal(error))
 
-    def resync(desk: Desk | None) -> Any:
-        return send(with_rows(desk.shown.snapshot(), desk.shown)) if desk and desk.shown else gr.skip()
+    def resync(state: ShownTabState | None) -> Any:
+        if state is None or state.shown is None:
+            return SKIP
+        return send(with_rows(state.shown.snapshot(), state.shown))
 
-    def download(desk: Desk | None) -> Any:
-        if desk is None or desk.shown is None:
-            return gr.skip()
-        return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(desk.shown))})
+    def download(state: ShownTabState | None) -> Any:
+        if state is None or state.shown is None:
+            return SKIP
+        return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(state.shown))})
 
     memory = gr.State()
     with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
@@ -78,7 +81,7 @@ def build_compare(engine: Engine, line: Line) -> None:
             ]
         with gr.Row(elem_classes="ask-settings"):
             numbers = number_fields("compare-", tokens=128)
-            starters(prompt, EXAMPLES)
+            example_buttons(prompt, EXAMPLES)
     facts = {
         "methods": dict(engine.methods),
         "names": {method: short(method) for method in engine.methods},
@@ -87,12 +90,13 @@ def build_compare(engine: Engine, line: Line) -> None:
     stage = wire("compare", facts, ("resync", "download"))
 
     asked = [memory, prompt, *methods, *numbers]
-    settle(gr.on([go.click, prompt.submit], start, asked, [stage, memory, go, halt], **RUN), memory, go, halt)
+    running = gr.on([go.click, prompt.submit], start, asked, [stage, memory, go, halt], **RUN)
+    restore_buttons(running, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
 
 
-def with_rows(message: Event, race: Race) -> Event:
+def with_rows(message: Event, run: Run) -> Event:
     """The message and the rows of the lanes that have ended by now."""
-    return {**message, "rows": rows(race)}
+    return {**message, "rows": rows(run)}

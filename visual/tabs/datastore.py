@@ -2,32 +2,41 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from spectra.errors import SpectraError
 from spectra.settings import check_number
-from visual.building import Building, discard, stream
 from visual.engine import Engine
-from visual.events import send
-from visual.form import number
-from visual.line import Line
-from visual.widgets import PRIVATE, RUN, refusal, stop_button, visitor_of, wire
+from visual.run.admission import AdmissionQueue
+from visual.run.request import number
+from visual.run.store_build import StoreBuild, discard, stream
+from visual.widgets import PRIVATE, RUN, SKIP, refusal, stop_button, visitor_of, wire
+from visual.wire.events import send
 
-MOST = 12
-MOST_CHARACTERS = 2000
-MOST_KEPT = 10_000
+MAX_ROWS = 12
+MAX_CHARACTERS = 2000
+MAX_KEPT = 10_000
 FACTS = ("name", "model", "refined", "licence", "bytes", "kept", "seen", "dropped", "index", "perplexity", "corpus")
 START = "I hope this"
 LEAD = (
-    "A datastore remembers what followed what in other texts, so SPECTRA can guess words that your prompt never had. "
+    "A datastore remembers what followed what in other texts, so SPECTRA can guess words that are not in your prompt. "
     "Write a few words and look up what it would guess next."
 )
-Update = tuple[Any, ...]
 
 
-def build_datastore(engine: Engine, line: Line) -> None:
+class StoreUpdate(NamedTuple):
+    """What building a store changes, in the order of its outputs."""
+
+    stage: Any = SKIP
+    memory: Any = SKIP
+    store: Any = SKIP
+    upload: Any = SKIP
+    stop_button: Any = SKIP
+
+
+def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
     """Lay the tab out inside the current one and connect it."""
     cards = list(engine.stores())
 
@@ -35,29 +44,32 @@ def build_datastore(engine: Engine, line: Line) -> None:
         try:
             if not (text or "").strip():
                 raise SpectraError("text", "it is empty; write the words that come before")
-            if len(text or "") > MOST_CHARACTERS:
-                raise SpectraError("text", f"{len(text or '')} characters; give at most {MOST_CHARACTERS}")
-            rows = [dict(row) for row in engine.query(store or "", text or "", MOST, visitor_of(visit))]
+            if len(text or "") > MAX_CHARACTERS:
+                raise SpectraError("text", f"{len(text or '')} characters; give at most {MAX_CHARACTERS}")
+            rows = [dict(row) for row in engine.query(store or "", text or "", MAX_ROWS, visitor_of(visit))]
         except SpectraError as error:
             return refusal(error)
         return send({"kind": "answers", "store": store, "text": text, "rows": rows})
 
-    def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[Update]:
+    def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[StoreUpdate]:
         """An upload becomes a store; the uploaded file itself is deleted in any case."""
         path = Path(str(file))
-        idle = (gr.update(interactive=True), gr.update(interactive=False))
+        on = gr.update(interactive=True)
+        off = gr.update(interactive=False)
         try:
             keep = number("keep", keep)
-            check_number("keep", keep, 1, MOST_KEPT, whole=True)
-            building = Building(visitor_of(visit), path, keep)
-            yield gr.skip(), building, gr.skip(), gr.update(interactive=False), gr.update(interactive=True)
-            for message in stream(engine, building, line):
+            check_number("keep", keep, 1, MAX_KEPT, whole=True)
+            own = StoreBuild(visitor_of(visit), path, keep)
+            yield StoreUpdate(memory=own, upload=off, stop_button=on)
+            for message in stream(engine, own, admission):
                 card = message.get("card")
-                shown = {**message, "card": brief(card)} if card else message
-                yield send(shown), gr.skip(), choices(visit, card["name"]) if card else gr.skip(), gr.skip(), gr.skip()
-            yield gr.skip(), None, gr.skip(), *idle
+                if card is None:
+                    yield StoreUpdate(send(message))
+                else:
+                    yield StoreUpdate(send({**message, "card": brief(card)}), store=choices(visit, card["name"]))
+            yield StoreUpdate(memory=None, upload=on, stop_button=off)
         except SpectraError as error:
-            yield refusal(error), None, gr.skip(), *idle
+            yield StoreUpdate(refusal(error), memory=None, upload=on, stop_button=off)
         finally:
             discard(path)
 
@@ -65,7 +77,7 @@ def build_datastore(engine: Engine, line: Line) -> None:
         names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
         return gr.update(choices=names, value=chosen or (names[0] if names else None))
 
-    def remove(visit: gr.Request) -> Update:
+    def remove(visit: gr.Request) -> tuple[str, Any]:
         engine.drop_store(visitor_of(visit))
         return send({"kind": "removed"}), choices(visit)
 
@@ -105,9 +117,10 @@ def build_datastore(engine: Engine, line: Line) -> None:
     stage.remove(remove, None, [stage, store], queue=False, **PRIVATE)
 
 
-def stop(building: Building | None) -> None:
-    if building is not None:
-        building.stop.set()
+def stop(build: StoreBuild | None) -> None:
+    """What the Stop button does."""
+    if build is not None:
+        build.stop.set()
 
 
 def brief(card: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,88 +7,91 @@ from typing import Any
 import gradio as gr
 
 from spectra.errors import SpectraError
+from spectra.settings import AnswerRequest
 from visual import palette
-from visual.desk import Desk
 from visual.engine import Engine
-from visual.events import Event, encode, send
 from visual.examples import EXAMPLES
-from visual.form import Request
-from visual.line import Line
 from visual.names import short
-from visual.permalink import fields_of
-from visual.race import Race
-from visual.racefile import RaceFile, race_dict, shipped
+from visual.permalink import FormUpdate, form_update
+from visual.run.admission import AdmissionQueue
+from visual.run.request import request_of
+from visual.run.run import Run
+from visual.run.tab_state import ShownTabState
 from visual.widgets import (
     PRIVATE,
     RUN,
-    buttons,
+    SKIP,
+    PromptUpdate,
+    RunUpdate,
+    example_buttons,
     method_field,
     number_fields,
     prompt_box,
     refusal,
     relay,
-    settle,
-    starters,
+    restore_buttons,
     stop,
     stop_button,
     visitor_of,
     wire,
 )
-
-Update = tuple[Any, ...]
-NOTHING: tuple[Update] = ((gr.skip(), gr.skip(), gr.skip(), gr.skip()),)
-"""Updates of a start while a run goes on: a handler must yield something."""
+from visual.wire.events import Event, encode, send
+from visual.wire.race_file import RaceFile, race_dict, shipped
 
 
-def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None:
+def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races: Path) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    def run(desk: Desk, request: Request) -> Iterator[Update]:
-        race = desk.running = Race.against_plain(request)
-        yield gr.skip(), desk, *buttons(running=True)
-        for message in relay(engine, race, line):
-            if race.thread is not None:
-                desk.shown = race
-            yield message, gr.skip(), gr.skip(), gr.skip()
+    def race(state: ShownTabState, request: AnswerRequest) -> Iterator[RunUpdate]:
+        run = Run.against_plain(request)
+        state.latest = run
+        yield RunUpdate.begun(state)
+        for message in relay(engine, run, admission):
+            if run.thread is not None:
+                state.shown = run
+            yield RunUpdate(message)
 
-    def start(visit: gr.Request, desk: Desk | None, *fields: Any) -> Iterator[Update]:
-        desk = desk or Desk()
+    def start(visit: gr.Request, state: ShownTabState | None, *fields: Any) -> Iterator[RunUpdate]:
+        state = state or ShownTabState()
         try:
-            request = Request.of(*fields, visitor=visitor_of(visit))
+            request = request_of(*fields, visitor=visitor_of(visit))
         except SpectraError as error:
-            yield refusal(error), gr.skip(), gr.skip(), gr.skip()
+            yield RunUpdate(refusal(error))
             return
-        yield from NOTHING if desk.busy else run(desk, request)
-
-    def again(desk: Desk | None) -> Iterator[Update]:
-        if desk is None or desk.shown is None or desk.busy:
-            yield from NOTHING
+        if state.busy:
+            yield RunUpdate()  # a handler must yield something
         else:
-            yield from run(desk, desk.shown.request)
+            yield from race(state, request)
 
-    def resync(desk: Desk | None) -> Any:
-        return send(desk.shown.snapshot()) if desk and desk.shown else gr.skip()
+    def again(state: ShownTabState | None) -> Iterator[RunUpdate]:
+        if state is None or state.shown is None or state.busy:
+            yield RunUpdate()
+        else:
+            yield from race(state, state.shown.request)
 
-    def download(desk: Desk | None) -> Any:
-        if desk is None or desk.shown is None:
-            return gr.skip()
-        return send({"kind": "trace", "name": "spectra-race.json", "text": encode(race_dict(desk.shown.traces))})
+    def resync(state: ShownTabState | None) -> Any:
+        return send(state.shown.snapshot()) if state and state.shown else SKIP
 
-    def clear(desk: Desk | None) -> Update:
-        stop(desk)
-        return send({"kind": "clear"}), None, ""
+    def download(state: ShownTabState | None) -> Any:
+        if state is None or state.shown is None:
+            return SKIP
+        return send({"kind": "file", "name": "spectra-race.json", "text": encode(race_dict(state.shown.traces))})
+
+    def clear(state: ShownTabState | None) -> PromptUpdate:
+        stop(state)
+        return PromptUpdate(send({"kind": "clear"}), None, "")
 
     def switch(model: str) -> Iterator[tuple[Any, Any]]:
-        yield send({"kind": "loading", "model": model}), gr.skip()
+        yield send({"kind": "loading", "model": model}), SKIP
         try:
-            with line.turn():
+            with admission.turn():
                 engine.choose(model)
-            yield send({"kind": "model", "model": engine.model, "badges": list(engine.badges)}), gr.skip()
+            yield send({"kind": "model", "model": engine.model, "badges": list(engine.badges)}), SKIP
         except SpectraError as error:
             yield refusal(error), engine.chosen
 
-    def link(request: gr.Request) -> Update:
-        return fields_of(request.query_params, engine)
+    def link(visit: gr.Request) -> FormUpdate:
+        return form_update(visit.query_params, engine)
 
     memory = gr.State()
     with gr.Column(elem_id="ask", elem_classes="card ask"):
@@ -110,7 +113,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
             tokens, temperature, seed = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
                 top_p = gr.Number(1, label="Top-p", elem_id="field-top_p", step=0.05)
-            starters(prompt, EXAMPLES)
+            example_buttons(prompt, EXAMPLES)
     fields = [prompt, method, tokens, temperature, seed, top_p]
     stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
 
@@ -119,7 +122,7 @@ def build_race(page: gr.Blocks, engine: Engine, line: Line, races: Path) -> None
     repeated = stage.again(again, memory, outputs, **RUN)
     model.input(switch, model, [stage, model], **RUN)
     for each in (running, repeated):
-        settle(each, memory, go, halt)
+        restore_buttons(each, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)

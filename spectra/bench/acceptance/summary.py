@@ -1,21 +1,31 @@
-"""What rows of `bench acceptance` come to, by temperature: plain numbers, which `tables.py` shows."""
+"""What the rows of `bench acceptance` come to, by temperature: plain numbers, which `tables.py` shows.
+
+Tokens a pass of a tree of drafts, along an answer that was written anyway, are exact: no draw.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import mean
 from typing import Any
 
-from spectra.bench.acceptance.efficiency import expected_passes
-from spectra.expansion import Shape, levels, unbalanced
+from spectra.bench.acceptance.observer import WIDTHS
+from spectra.drafters.tree_shapes import Place, Shape, levels, unbalanced
 
 DEPTHS = range(1, 6)
-WIDTHS = range(1, 6)
 UNBALANCED = 30
 """Draws of an unbalanced tree: as many as the binary tree of depth 4 has."""
 PAIRS = ("rrs", "rrsw", "spechub")
+"""Rules for two drafts."""
+MANY = ("mss", "naive")
+"""Rules for any number of them."""
 
 Position = Mapping[str, Any]
-Chances = Sequence[Sequence[Sequence[float]]]
+Answer = Sequence[Position]
+Drafted = Sequence[Sequence[float]]
+"""[w - 1][i]: the chance that what was written was accepted as the i-th of w drafts."""
+Chances = Sequence[Drafted]
+"""[t]: of each token of an answer."""
 
 
 def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -32,65 +42,79 @@ def expansion(width: int) -> tuple[int, ...]:
     return (1, 1, width, 1, 1, 1, 1, 1)
 
 
-def _greedy(answers: Sequence[Sequence[Position]]) -> dict[str, Any]:
-    def ranked(seen: Position) -> list[list[float]]:
-        return [[float(seen["ranks"][0] == rank) for rank in range(width)] for width in WIDTHS]
-
-    vector = [mean(ranked(seen)[1][rank] for answer in answers for seen in answer) for rank in range(2)]
+def _greedy(answers: Sequence[Answer]) -> dict[str, Any]:
+    chances = _along(answers, _likeliest)
+    vector = [mean(position[1][rank] for answer in chances for position in answer) for rank in range(2)]
     return {
         **_hits(answers),
         "acceptance": {"top 2": vector},
-        **_trees({"top 2": [[ranked(seen) for seen in answer] for answer in answers]}, {"top 2": vector}),
-        "expansion": {"top k": [_rate([[ranked(s) for s in a] for a in answers], _level(k)) for k in WIDTHS]},
+        **_trees({"top 2": chances}, {"top 2": vector}),
+        "expansion": {"top k": [_rate(chances, _level(width)) for width in WIDTHS]},
     }
 
 
-def _sampled(answers: Sequence[Sequence[Position]]) -> dict[str, Any]:
+def _sampled(answers: Sequence[Answer]) -> dict[str, Any]:
     every = [seen for answer in answers for seen in answer]
     vectors = {rule: [mean(seen[rule][draft] for seen in every) for draft in range(2)] for rule in PAIRS}
-
-    def along(read: Callable[[Position], list[list[float]]]) -> list[Chances]:
-        return [[read(seen) for seen in answer] for answer in answers]
-
-    def steps(rule: str) -> Callable[[Position], list[list[float]]]:
-        def read(seen: Position) -> list[list[float]]:
-            given = [0.0, *(chance for _, chance in seen[rule])]
-            each = [max(0.0, b - a) for a, b in pairwise(given)]
-            return [each[:width] for width in WIDTHS]
-
-        return read
-
-    pairs = {rule: along(lambda seen, rule=rule: [[], seen[rule][2:]]) for rule in PAIRS}  # type: ignore[misc]
-    widths = {rule: [mean(seen[rule][k - 1][0] for seen in every) for k in WIDTHS] for rule in ("mss", "naive")}
+    pairs = {rule: _along(answers, partial(_of_two, rule)) for rule in PAIRS}
+    each = {rule: _along(answers, partial(_one_by_one, rule)) for rule in MANY}
+    widths = {rule: [mean(seen[rule][width - 1][0] for seen in every) for width in WIDTHS] for rule in MANY}
     if all("both" in seen for seen in every):
-        for number, rule in enumerate(("mss", "naive")):
-            widths[f"{rule}, both"] = [mean(seen["both"][k - 1][number] for seen in every) for k in WIDTHS]
+        for number, rule in enumerate(MANY):
+            widths[f"{rule}, both"] = [mean(seen["both"][width - 1][number] for seen in every) for width in WIDTHS]
     return {
         **_hits(answers),
         "acceptance": vectors,
         "transport": _transport([seen for seen in every if seen["transport"]]),
         "widths": widths,
         **_trees(pairs, vectors),
-        "expansion": {rule: [_rate(along(steps(rule)), _level(k)) for k in WIDTHS] for rule in ("mss", "naive")},
+        "expansion": {rule: [_rate(chances, _level(width)) for width in WIDTHS] for rule, chances in each.items()},
     }
 
 
-def _hits(answers: Sequence[Sequence[Position]]) -> dict[str, Any]:
+def _along(answers: Sequence[Answer], read: Callable[[Position], Drafted]) -> list[Chances]:
+    return [[read(seen) for seen in answer] for answer in answers]
+
+
+def _likeliest(seen: Position) -> Drafted:
+    """At temperature 0 one of the k likeliest tokens is accepted for sure, or none."""
+    first = seen["ranks"][0]
+    return [[1.0 if first == rank else 0.0 for rank in range(width)] for width in WIDTHS]
+
+
+def _of_two(rule: str, seen: Position) -> Drafted:
+    """What was written as the first and the second of two drafts, the only number that is drawn here."""
+    return [[], seen[rule][2:]]
+
+
+def _one_by_one(rule: str, seen: Position) -> Drafted:
+    """Chances of each of 1, 2, ... drafts, from those of the first k together."""
+    together = [0.0, *(given for _, given in seen[rule])]
+    each = [max(0.0, later - earlier) for earlier, later in pairwise(together)]
+    return [each[:width] for width in WIDTHS]
+
+
+def _hits(answers: Sequence[Answer]) -> dict[str, Any]:
     """How often the target's token is among the k likeliest of each draft, and of any."""
     every = [seen["ranks"] for answer in answers for seen in answer]
-    readers: dict[str, Callable[[Sequence[int]], int]] = {"first": lambda ranks: ranks[0]}
+    ranks = {"first": [ranks[0] for ranks in every]}
     if len(every[0]) > 1:
-        readers |= {"second": lambda ranks: ranks[1], "either": min}
-    hits = {name: [mean(read(ranks) < k for ranks in every) for k in WIDTHS] for name, read in readers.items()}
+        ranks |= {"second": [ranks[1] for ranks in every], "either": [min(ranks) for ranks in every]}
+    hits = {name: [_share_below(width, found) for width in WIDTHS] for name, found in ranks.items()}
     return {"positions": len(every), "answers": len(answers), "hits": hits}
+
+
+def _share_below(limit: int, ranks: Sequence[int]) -> float:
+    return len([rank for rank in ranks if rank < limit]) / len(ranks)
 
 
 def _transport(seen: Sequence[Position]) -> dict[str, Any]:
     """The bounds where they could be had, beside the rules at the same positions."""
     if not seen:
         return {"positions": 0}
-    figures = {name: mean(one["transport"][i] for one in seen) for i, name in enumerate(("otm", "otmw"))}
-    return {"positions": len(seen), **figures, **{rule: mean(sum(one[rule][:2]) for one in seen) for rule in PAIRS}}
+    bounds = {name: mean(one["transport"][place] for one in seen) for place, name in enumerate(("otm", "otmw"))}
+    rules = {rule: mean(sum(one[rule][:2]) for one in seen) for rule in PAIRS}
+    return {"positions": len(seen), **bounds, **rules}
 
 
 def _trees(chances: Mapping[str, Sequence[Chances]], vectors: Mapping[str, Sequence[float]]) -> dict[str, Any]:
@@ -112,3 +136,26 @@ def _level(width: int) -> Shape:
 def _rate(answers: Sequence[Chances], shape: Shape) -> float:
     """Tokens a pass over all answers."""
     return sum(map(len, answers)) / sum(expected_passes(answer, shape) for answer in answers)
+
+
+def expected_passes(chances: Chances, shape: Shape) -> float:
+    """Mean forward passes to write n tokens.
+
+    An accepted draft and a draw from the residual have the target's distribution together, so the rule decides only how
+    many passes an answer takes, never which answer it is: the mean over all that could have been drawn is a sum.
+
+    shape: what is drafted.
+    """
+    count = len(chances)
+    passes = [0.0] * (count + 1)  # [t]: for the tokens from t on, where a pass begins at t
+    later: dict[Place, list[float]] = {place: [0.0] * (count + 1) for place in shape}  # where t is tested at a place
+    for t in range(count - 1, -1, -1):
+        for place in shape:
+            taken = chances[t][shape[place] - 1]
+            value = (1.0 - sum(taken)) * passes[t + 1]
+            for rank, chance in enumerate(taken):
+                below = later.get((*place, rank))
+                value += chance * (below[t + 1] if below else passes[min(t + 2, count)])  # a leaf: one more token
+            later[place][t] = value
+        passes[t] = 1.0 + (later[()][t] if later else passes[t + 1])
+    return passes[0]

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spectra.bench.acceptance.summary import DEPTHS, UNBALANCED, WIDTHS
+from spectra.bench.acceptance.observer import WIDTHS
+from spectra.bench.acceptance.summary import DEPTHS, UNBALANCED
 
 NAMES = {
     "rrs": "RRS", "rrsw": "RRSw", "spechub": "SpecHub", "mss": "multi-step", "naive": "naive",

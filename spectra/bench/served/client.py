@@ -50,7 +50,11 @@ class Server:
             "model": self.model, "messages": list(messages), "max_tokens": tokens, "temperature": temperature,
             "seed": seed, "stream": True, "stream_options": {"include_usage": True},
         }  # fmt: skip
-        began, first, last, text, count = time.perf_counter(), 0.0, 0.0, [], 0
+        began = time.perf_counter()
+        first = 0.0
+        last = 0.0
+        text = []
+        count = 0
         try:
             async with asyncio.timeout(leave or None):
                 async for event in self._events("/v1/chat/completions", body):

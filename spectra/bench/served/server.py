@@ -3,37 +3,65 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from spectra.bench.served.client import Server
 from spectra.errors import SpectraError
+from spectra.io.resources import package_root
 from spectra.settings import check_number
 
 READY = 600.0
 STOP = 20.0
-ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How servers are started. python: the interpreter that has vLLM. k: the most guessed tokens a request and step.
+
+    flags: of `vllm serve`, in one text.
+    """
+
+    python: str = field(default_factory=lambda: default_python())
+    port: int = 8100
+    model: str | None = None
+    k: int = 8
+    datastores: tuple[Path, ...] = ()
+    flags: str = "--max-model-len 2048"
+
+    def __post_init__(self) -> None:
+        check_number("port", self.port, 1, 65535, whole=True)
+
+    def command(self, method: str | None = None, k: int | None = None) -> list[str]:
+        """What starts a server. method: of drafting, None is the usual one. k: in the place of its own."""
+        words = [self.python, "-m", "spectra.serving", "--port", str(self.port)]
+        words += ["--method", method] if method else []
+        words += ["--k", str(self.k if k is None else k)]
+        words += ["--model", self.model] if self.model else []
+        words += [part for store in self.datastores for part in ("--datastore", str(store.resolve()))]
+        return words + shlex.split(self.flags)
 
 
 class Running:
-    """Start with `with Running(...) as server`. log: where its output goes.
+    """Start with `with Running(...) as server`. command: of `ServerOptions`. log: where its output goes.
 
     Raises SpectraError with the last lines of the log when it ends or does not answer in time.
     """
 
-    def __init__(self, python: str, port: int, flags: Sequence[str], log: Path) -> None:
-        check_number("port", port, 1, 65535, whole=True)
-        self.port, self.log = port, log
+    def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
+        self.port = port
+        self.log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [python, "-m", "spectra.serving", "--port", str(port), *flags],
-                stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
+                command, stdout=output, stderr=subprocess.STDOUT, cwd=package_root(), start_new_session=True
+            )
 
     def __enter__(self) -> Server:
         began = time.monotonic()
@@ -97,5 +125,5 @@ def _resident(process: int) -> int:
 
 def default_python() -> str:
     """The interpreter that `make serve` sets up, else this one."""
-    made = ROOT / ".venv-serve" / "bin" / "python"
+    made = package_root() / ".venv-serve" / "bin" / "python"
     return str(made) if made.exists() else sys.executable

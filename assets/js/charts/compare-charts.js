@@ -1,0 +1,166 @@
+/** The two charts of Compare: bars of tokens a second, and tokens over time, one line a method. */
+
+import { speed } from "../common/format.js";
+import { CONFIG, inkOf, layoutOf, loadPlotly } from "./plotly.js";
+
+/** @import { Lane } from "../stream/lane.js" */
+/** @import { BriefStep, ComparedRow } from "../stream/messages.js" */
+/** @import { Canvas, Figure, Ink, PlotBox, Plotly } from "./plotly.js" */
+
+const PLAIN = "autoregressive";
+const DASHES = ["solid", "8px,3px", "2px,3px", "10px,3px,2px,3px", "14px,4px"];
+const NARROW = 420; // px; below, the names stand under the lines, not on them
+
+/** @typedef {Record<string, Lane<BriefStep>>} Lanes */
+
+export class CompareCharts {
+  /**
+   * @param {PlotBox} bars
+   * @param {PlotBox} lines
+   */
+  constructor(bars, lines) {
+    this.bars = bars;
+    this.lines = lines;
+    this.drawn = 0;
+  }
+
+  /**
+   * @param {ComparedRow[]} rows one for every method, whether it has begun or not
+   * @param {Lanes} lanes
+   */
+  async draw(rows, lanes) {
+    const plotly = await loadPlotly();
+    const ink = inkOf(this.bars);
+    const narrow = this.bars.clientWidth < NARROW;
+    const height = Math.max(236, 60 + 26 * rows.length);
+    const shown = rows.filter((row) => row.passes);
+    this.drawn += 1;
+    this.bars.style.height = `${height}px`;
+    this.lines.style.height = `${height + (narrow ? 20 * rows.length : 0)}px`;
+    const bars = barsFigure(shown, narrow, this.canvas(this.bars, ink));
+    await plotly.react(this.bars, bars.traces, bars.layout, CONFIG);
+    await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
+    const lines = linesFigure(shown, lanes, narrow, this.canvas(this.lines, ink));
+    await plotly.react(this.lines, lines.traces, lines.layout, CONFIG);
+  }
+
+  /**
+   * @param {PlotBox} box
+   * @param {Ink} ink
+   * @returns {Canvas}
+   */
+  canvas(box, ink) {
+    return { width: box.clientWidth, height: box.clientHeight, ink, drawn: this.drawn };
+  }
+
+  /** Both charts under each other, as one PNG. */
+  async picture() {
+    const plotly = await loadPlotly();
+    const parts = await Promise.all([imageOf(plotly, this.bars), imageOf(plotly, this.lines)]);
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.max(...parts.map((part) => part.width));
+    canvas.height = parts.reduce((sum, part) => sum + part.height, 0);
+    const pen = canvas.getContext("2d");
+    if (!pen) throw new Error("this browser draws no pictures");
+    pen.fillStyle = inkOf(this.bars).paper;
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    let top = 0;
+    for (const part of parts) {
+      pen.drawImage(part, 0, top);
+      top += part.height;
+    }
+    return blobOf(canvas);
+  }
+}
+
+/**
+ * @param {Plotly} plotly
+ * @param {PlotBox} box
+ */
+async function imageOf(plotly, box) {
+  const image = new Image();
+  image.src = await plotly.toImage(box, {
+    format: "png",
+    scale: 2,
+    width: box.clientWidth,
+    height: box.clientHeight,
+  });
+  await image.decode();
+  return image;
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @returns {Promise<Blob>}
+ */
+function blobOf(canvas) {
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("no picture could be made"))), "image/png");
+  });
+}
+
+/**
+ * @param {ComparedRow[]} rows
+ * @param {boolean} narrow
+ * @param {Canvas} canvas
+ * @returns {Figure}
+ */
+function barsFigure(rows, narrow, canvas) {
+  const { ink, muted } = canvas.ink;
+  const plain = rows.find((row) => row.method === PLAIN)?.rate ?? 0;
+  const trace = {
+    type: "bar",
+    orientation: "h",
+    x: rows.map((row) => row.rate),
+    y: rows.map((row) => row.name),
+    text: rows.map((row) => speed(row.rate)),
+    textposition: "outside",
+    cliponaxis: false,
+    hoverinfo: "none",
+    textfont: { color: ink, size: 12 },
+    marker: { color: rows.map((row) => (row.method === PLAIN ? muted : ink)) },
+  };
+  const line = { type: "line", x0: plain, x1: plain, y0: 0, y1: 1, yref: "paper" };
+  const top = Math.max(1, ...rows.map((row) => row.rate));
+  const layout = layoutOf(canvas, {
+    xaxis: { range: [0, top * 1.12], nticks: 6, showgrid: true },
+    yaxis: {
+      autorange: "reversed",
+      showgrid: false,
+      tickfont: { size: narrow ? 10.5 : 12, color: ink },
+      automargin: true,
+    },
+    bargap: 0.35,
+    shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "3px,3px" } }] : [],
+  });
+  return { traces: [trace], layout };
+}
+
+/**
+ * @param {ComparedRow[]} rows
+ * @param {Lanes} lanes
+ * @param {boolean} narrow
+ * @param {Canvas} canvas
+ * @returns {Figure}
+ */
+function linesFigure(rows, lanes, narrow, canvas) {
+  const { ink, series, veil } = canvas.ink;
+  const traces = rows.map((row, i) => ({
+    x: lanes[row.method].ends,
+    y: lanes[row.method].totals,
+    mode: "lines",
+    hoverinfo: "name",
+    name: row.name,
+    line: { color: series[i % series.length], dash: DASHES[i % DASHES.length], width: 2 },
+  }));
+  const place = narrow
+    ? { x: 0, xanchor: "left", y: -0.12, yanchor: "top" }
+    : { x: 1, xanchor: "right", y: 0.02, yanchor: "bottom" };
+  const layout = layoutOf(canvas, {
+    xaxis: { ticksuffix: " s", nticks: 6, rangemode: "tozero", showgrid: false },
+    yaxis: { nticks: 6, rangemode: "tozero" },
+    showlegend: true,
+    legend: { ...place, bgcolor: veil, font: { size: 11.5, color: ink } },
+  });
+  return { traces, layout };
+}

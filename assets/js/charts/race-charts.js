@@ -1,0 +1,105 @@
+/** The two live charts of a race on the page. plotly itself is loaded when the page is idle. */
+
+import { make } from "../common/dom.js";
+import { CONFIG, inkOf, loadPlotly } from "./plotly.js";
+import { barFrame, gainFigure, growthFigure } from "./race-figures.js";
+
+/** @import { Look } from "../common/tab.js" */
+/** @import { Canvas, Ink, Layout, PlotBox, Plotly } from "./plotly.js" */
+/** @import { AxisName, Race } from "./race-figures.js" */
+
+/** @typedef {(step: number | null, chosen: boolean) => void} OnStep the pointer is on a bar, or a bar was clicked */
+
+export class RaceCharts {
+  /**
+   * @param {PlotBox} growth
+   * @param {PlotBox} gain
+   * @param {Look[]} looks
+   * @param {OnStep} onStep
+   */
+  constructor(growth, gain, looks, onStep) {
+    this.growth = growth;
+    this.gain = gain;
+    this.looks = looks;
+    this.onStep = onStep;
+    /** @type {AxisName} */
+    this.axis = "time";
+    this.drawn = 0;
+    /** @type {Promise<Plotly> | null} */
+    this.loading = null;
+    /** @type {Layout | null} of the bars as they were drawn last */
+    this.bars = null;
+    this.band = make("div", "band");
+    this.band.hidden = true;
+  }
+
+  load() {
+    this.loading ??= loadPlotly();
+    return this.loading;
+  }
+
+  /**
+   * @param {Race} race
+   * @param {(source: string) => boolean} shown whether a source's colour is on
+   */
+  async draw(race, shown) {
+    const plotly = await this.load();
+    const ink = inkOf(this.growth);
+    this.drawn += 1;
+    const growth = growthFigure(race, this.axis, this.canvas(ink));
+    await plotly.react(this.growth, growth.traces, growth.layout, CONFIG);
+    await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
+    if (!this.gain.clientWidth) return;
+    const colours = { looks: this.looks, colourOf: this.colours(ink, shown) };
+    const gain = gainFigure(race, colours, this.canvas(ink));
+    await plotly.react(this.gain, gain.traces, gain.layout, CONFIG);
+    this.bars = gain.layout;
+    this.listen();
+  }
+
+  /**
+   * Both charts are as large as the second one's box.
+   * @param {Ink} ink
+   * @returns {Canvas}
+   */
+  canvas(ink) {
+    return { width: this.gain.clientWidth, height: this.gain.clientHeight, ink, drawn: this.drawn };
+  }
+
+  /**
+   * @param {Ink} ink
+   * @param {(source: string) => boolean} shown
+   */
+  colours(ink, shown) {
+    /** @param {string} source */
+    return (source) => {
+      if (!shown(source)) return ink.grid;
+      const probe = make("i", source);
+      this.gain.append(probe);
+      const colour = getComputedStyle(probe).getPropertyValue("--c").trim();
+      probe.remove();
+      return colour;
+    };
+  }
+
+  listen() {
+    if (this.band.parentNode === this.gain) return;
+    this.gain.append(this.band);
+    this.gain.on?.("plotly_hover", ({ points }) => this.onStep(points[0].pointNumber, false));
+    this.gain.on?.("plotly_unhover", () => this.onStep(null, false));
+    this.gain.on?.("plotly_click", ({ points }) => this.onStep(points[0].pointNumber, true));
+  }
+
+  /**
+   * Frame the bar of one step; null takes the frame away.
+   * @param {number | null} step
+   */
+  light(step) {
+    this.band.hidden = step === null || !this.bars;
+    if (step === null || !this.bars) return;
+    const { left, top, width, height } = barFrame(this.bars, step);
+    this.band.style.transform = `translate(${left}px, ${top}px)`;
+    this.band.style.width = `${width}px`;
+    this.band.style.height = `${height}px`;
+  }
+}

@@ -1,0 +1,198 @@
+/** The two charts of a race as plotly figures, from the lanes' own numbers. Pure. */
+
+import { count, seconds } from "../common/format.js";
+import { passesTo } from "../stream/lane.js";
+import { layoutOf } from "./plotly.js";
+
+/** @import { Look } from "../common/tab.js" */
+/** @import { Lane } from "../stream/lane.js" */
+/** @import { Level } from "../stream/messages.js" */
+/** @import { Canvas, Figure, Ink, Layout, Trace } from "./plotly.js" */
+
+const MEAN_OF = 12;
+const HATCHED = 120; // bars of more steps are too narrow to show it
+const LABELLED = 8; // tokens from which on a line has room for its name
+const SPACE = 0.6; // of a pass, on either side of the bars
+
+/** @typedef {"time" | "passes"} AxisName */
+
+/**
+ * What a race's charts show. level: where both answers are equally long, once the race is over.
+ * @typedef {object} Race
+ * @property {Lane} plain
+ * @property {Lane} method
+ * @property {number} cap
+ * @property {boolean} over
+ * @property {Level | null} level
+ * @property {string} name of the method
+ */
+
+/** @typedef {{ lane: Lane, x: readonly number[], name: string, colour: string }} Line */
+
+/**
+ * Tokens over time or forward passes, one line a lane.
+ * @param {Race} race
+ * @param {AxisName} axis
+ * @param {Canvas} canvas
+ * @returns {Figure}
+ */
+export function growthFigure(race, axis, canvas) {
+  const { plain, method, cap, over } = race;
+  const { ink } = canvas;
+  const passes = axis === "passes";
+  /** @param {Lane} lane */
+  const xs = (lane) => (passes ? lane.totals.map((_, i) => i) : lane.ends);
+  const slow = { lane: plain, x: xs(plain), name: "Plain", colour: ink.muted };
+  const fast = { lane: method, x: xs(method), name: `<b>${race.name}</b>`, colour: ink.ink };
+  const traces = [lineOf(slow, 2, "5px,4px"), lineOf(fast, 2.4, "solid")];
+  const notes = [
+    ...nameOf(slow, { xanchor: "left", yanchor: "top", xshift: 8 }),
+    ...nameOf(fast, { xanchor: "right", yanchor: "bottom", xshift: -8 }),
+  ];
+  const saved = savedBetween(race, passes, ink);
+  if (saved) {
+    traces.push(saved.trace);
+    notes.push(saved.note);
+  }
+  const most = Math.max(plain.tokens, method.tokens);
+  const top = over ? most : Math.max(cap, most);
+  const guess = passes ? cap : (plain.seconds * cap) / Math.max(plain.tokens, 1);
+  const far = over || method.tokens ? Math.max(slow.x[slow.x.length - 1], fast.x[fast.x.length - 1]) : guess;
+  const layout = layoutOf(canvas, {
+    xaxis: { range: [0, (far || 1) * 1.02], ticksuffix: passes ? "" : " s", nticks: 7 },
+    yaxis: { range: [0, top * 1.1], nticks: 6 },
+    annotations: notes,
+    hovermode: false,
+  });
+  return { traces, layout };
+}
+
+/**
+ * @param {Line} line
+ * @param {number} width
+ * @param {string} dash
+ * @returns {Trace}
+ */
+function lineOf({ lane, x, colour }, width, dash) {
+  return { x, y: lane.totals, mode: "lines", line: { color: colour, width, dash }, hoverinfo: "skip" };
+}
+
+/**
+ * A line's name, written beside it; none while the line is short.
+ * @param {Line} line
+ * @param {object} place
+ */
+function nameOf({ lane, x, name, colour }, place) {
+  if (lane.tokens <= LABELLED) return [];
+  const halfway = Math.floor(lane.totals.length * 0.55);
+  return [textAt(x[halfway], lane.totals[halfway], name, colour, place)];
+}
+
+/**
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ * @param {string} colour
+ * @param {object} place
+ */
+function textAt(x, y, text, colour, place) {
+  return { x, y, text, showarrow: false, font: { color: colour, size: 12 }, ...place };
+}
+
+/**
+ * The stretch between both lines at the same number of tokens.
+ * @param {Race} race
+ * @param {boolean} passes
+ * @param {Ink} ink
+ */
+function savedBetween({ method, over, level }, passes, { good }) {
+  if (!over || !level) return null;
+  const { tokens } = level;
+  const from = passes ? passesTo(method, tokens) : level.method;
+  const to = passes ? tokens : level.plain;
+  if (to <= from) return null;
+  const text = passes ? `${count(to - from)} passes saved` : `${seconds(to - from)} saved`;
+  return {
+    trace: { x: [from, to], y: [tokens, tokens], mode: "lines", line: { color: good, width: 3 }, hoverinfo: "skip" },
+    note: textAt(to, tokens, `<b>${text}</b>`, good, { xanchor: "right", yanchor: "bottom", yshift: 2 }),
+  };
+}
+
+/**
+ * @typedef {object} Colours
+ * @property {Look[]} looks in the order of the stack
+ * @property {(source: string) => string} colourOf
+ */
+
+/**
+ * Tokens of each step, stacked by source, and their rolling mean.
+ * @param {Race} race
+ * @param {Colours} colours
+ * @param {Canvas} canvas
+ * @returns {Figure}
+ */
+export function gainFigure({ method, over }, { looks, colourOf }, canvas) {
+  const { steps } = method;
+  const { ink, paper } = canvas.ink;
+  const x = steps.map((_, i) => i + 1);
+  const gained = steps.map(({ sources }) => sources.length);
+  const given = new Set(steps.flatMap(({ sources }) => sources));
+  const used = looks.filter(({ source }) => given.has(source));
+  const hatched = steps.length <= HATCHED;
+  /** @type {Trace[]} */
+  const traces = used.map(({ source, hatch }) => ({
+    type: "bar",
+    x,
+    y: steps.map(({ sources }) => sources.filter((each) => each === source).length),
+    marker: {
+      color: colourOf(source),
+      line: { width: 0 },
+      pattern: { shape: hatched ? hatch : "", fillmode: "overlay", fgcolor: paper, size: 5, solidity: 0.25 },
+    },
+    hoverinfo: "none",
+  }));
+  traces.push({ x, y: rolling(gained), mode: "lines", hoverinfo: "skip", line: { color: ink, width: 1.8 } });
+  const top = Math.max(4, ...gained);
+  const layout = layoutOf(canvas, {
+    xaxis: { range: [1 - SPACE, Math.max(over ? 8 : 24, steps.length) + SPACE], nticks: 7 },
+    yaxis: { range: [0, top + 0.4], dtick: tickOf(top) },
+    barmode: "stack",
+    bargap: steps.length > 200 ? 0 : 0.22,
+    hovermode: "x",
+  });
+  return { traces, layout };
+}
+
+/** @param {number} top */
+function tickOf(top) {
+  if (top > 12) return 4;
+  return top > 6 ? 2 : 1;
+}
+
+/** @param {number[]} values */
+function rolling(values) {
+  let sum = 0;
+  return values.map((value, i) => {
+    sum += value - (i >= MEAN_OF ? values[i - MEAN_OF] : 0);
+    return sum / Math.min(i + 1, MEAN_OF);
+  });
+}
+
+/**
+ * Where the bar of one step is drawn, in px of the figure: found from the layout that plotly was given.
+ * @param {Layout} layout of `gainFigure`
+ * @param {number} step
+ */
+export function barFrame({ width, height, margin, xaxis }, step) {
+  const [low, high] = xaxis.range ?? [0, 1];
+  const perStep = (width - margin.l - margin.r) / (high - low);
+  /** @param {number} x */
+  const px = (x) => Math.round(100 * (x - low) * perStep) / 100;
+  const left = px(step + 0.5);
+  return {
+    left: margin.l + left,
+    top: margin.t,
+    width: Math.max(4, px(step + 1.5) - left),
+    height: height - margin.t - margin.b,
+  };
+}

@@ -1,0 +1,59 @@
+/** Numbers and words as the page writes them. */
+
+const whole = new Intl.NumberFormat("en");
+
+/** @param {number} n */
+export const count = (n) => whole.format(Math.round(n));
+
+/** @param {number} s */
+export const seconds = (s) => `${s < 1 ? s.toFixed(2) : s.toFixed(1)} s`;
+
+/** @param {number} s seconds */
+export const milliseconds = (s) => (s < 1 ? `${Math.round(1000 * s)}\u00a0ms` : seconds(s));
+
+/** @param {number} x tokens a second */
+export const speed = (x) => (x < 9.95 ? x.toFixed(1) : count(x));
+
+/** @param {number} x */
+export const ratio = (x) => x.toFixed(x < 9.995 ? 2 : 1);
+
+/** @param {number} x */
+export const percent = (x) => `${Math.round(100 * x)} %`;
+
+/**
+ * @param {number} n
+ * @param {string} one
+ * @param {string} [many]
+ */
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+/** @param {string} text */
+export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+/** @param {string[]} words */
+export const list = (words) =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+
+/**
+ * A sentence that is written over several lines of source.
+ * @param {TemplateStringsArray} parts
+ * @param {(string | number)[]} values
+ */
+export function prose(parts, ...values) {
+  const raw = parts.map((part) => part.replace(/\s*\n\s*/g, " "));
+  return String.raw({ raw }, ...values);
+}
+
+/**
+ * Spaces and line ends made visible, for one token out of its sentence.
+ * @param {string} text
+ */
+export const visible = (text) => text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
+
+const LONG = 14;
+
+/** @param {string} text */
+export const brief = (text) => {
+  const shown = visible(text);
+  return shown.length > LONG ? `${shown.slice(0, LONG - 1)}…` : shown;
+};

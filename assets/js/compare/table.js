@@ -1,0 +1,118 @@
+/** The table of Compare: its columns, its rows and its CSV. */
+
+import { make } from "../common/dom.js";
+import { count, percent, ratio, speed } from "../common/format.js";
+
+/** @import { Lane } from "../stream/lane.js" */
+/** @import { BriefStep, ComparedRow } from "../stream/messages.js" */
+
+/** @type {(keyof ComparedRow)[]} */
+const CSV = ["method", "tokens", "seconds", "rate", "speedup", "tau", "passes", "acceptance", "differs", "drawn"];
+
+/**
+ * @typedef {object} Column
+ * @property {string} name
+ * @property {(row: ComparedRow, ended: boolean) => string} text
+ */
+
+/** @type {Column} */
+const METHOD = { name: "Method", text: (row) => row.name };
+/** @type {Column} */
+const SPEEDUP = { name: "Speedup", text: ({ speedup }) => (speedup ? `${ratio(speedup)}×` : "") };
+/** @type {Column} */
+const OUTPUT = { name: "Output", text: (row, ended) => (ended ? agreement(row).text : "…") };
+
+/** @type {Column[]} */
+const COLUMNS = [
+  METHOD,
+  { name: "Tokens/s", text: (row) => speed(row.rate) },
+  SPEEDUP,
+  { name: "Tokens a pass (τ)", text: (row) => ratio(row.tau) },
+  { name: "Passes", text: (row) => count(row.passes) },
+  { name: "Guesses accepted", text: ({ acceptance }) => (typeof acceptance === "number" ? percent(acceptance) : "–") },
+  OUTPUT,
+];
+
+/**
+ * How a method's answer compares with plain decoding's.
+ * @param {ComparedRow} row
+ */
+function agreement({ differs, drawn }) {
+  if (differs === null) return { text: "identical", look: "same" };
+  if (drawn) return { text: "another draw", look: "" };
+  return { text: `differs at ${count(differs + 1)}`, look: "differs" };
+}
+
+export function headRow() {
+  const head = make("tr");
+  for (const { name } of COLUMNS) {
+    const cell = make("th", "", name);
+    cell.scope = "col";
+    head.append(cell);
+  }
+  return head;
+}
+
+/**
+ * A method that has not ended: what its steps say by now.
+ * @param {string} method
+ * @param {string} name
+ * @param {Lane<BriefStep>} lane
+ * @returns {ComparedRow}
+ */
+export function liveRow(method, name, { steps, tokens, seconds }) {
+  const passes = steps.length;
+  const rate = seconds ? tokens / seconds : 0;
+  return { name, method, passes, tokens, rate, tau: passes ? tokens / passes : 0, differs: null };
+}
+
+/**
+ * @param {ComparedRow} row
+ * @param {boolean} ended
+ * @param {boolean} best whether it is the fastest of several
+ */
+export function tableRow(row, ended, best) {
+  const line = make("tr", stageOf(row, ended));
+  line.dataset.method = row.method;
+  for (const column of COLUMNS) {
+    if (column === METHOD) line.append(nameCell(row));
+    else line.append(make("td", lookOf(column, row, ended, best), row.passes ? column.text(row, ended) : ""));
+  }
+  return line;
+}
+
+/**
+ * @param {ComparedRow} row
+ * @param {boolean} ended
+ */
+function stageOf({ passes }, ended) {
+  if (ended) return "";
+  return passes ? "now" : "later";
+}
+
+/** @param {ComparedRow} row */
+function nameCell(row) {
+  const cell = make("th", "", METHOD.text(row, true));
+  cell.scope = "row";
+  return cell;
+}
+
+/**
+ * @param {Column} column
+ * @param {ComparedRow} row
+ * @param {boolean} ended
+ * @param {boolean} best
+ */
+function lookOf(column, row, ended, best) {
+  if (column === SPEEDUP && best) return "best";
+  return column === OUTPUT && ended ? agreement(row).look : "";
+}
+
+/**
+ * The rows as a CSV file.
+ * @param {ComparedRow[]} rows
+ */
+export function csvOf(rows) {
+  const lines = rows.map((row) => CSV.map((name) => String(row[name] ?? "")).join(","));
+  return `${[CSV.join(","), ...lines].join("\n")}\n`;
+}

@@ -1,0 +1,152 @@
+/** The scoreboard: the big number, both bars on one clock, rates, badge and the line of fine print. */
+
+import { make } from "../common/dom.js";
+import { count, percent, plural, ratio, seconds, speed } from "../common/format.js";
+
+/** @import { Parts } from "../common/dom.js" */
+/** @import { ComparedFigures, Level, RaceFigures } from "../stream/messages.js" */
+/** @import { LaneView } from "./lane-view.js" */
+
+/** @typedef {{ plain: LaneView, method: LaneView }} LaneViews */
+
+const TEXTS = ["badge", "more", "rate-plain", "rate-method", "note-plain", "note-method", "fine"];
+/** @type {Record<string, string>} */
+const CUT_SHORT = { stopped: "Stopped", failed: "Ended early" };
+
+export class Scoreboard {
+  /** @param {Parts} at */
+  constructor(at) {
+    this.at = at;
+    this.name = "";
+  }
+
+  empty() {
+    this.begin("SPECTRA");
+    this.score("How fast?");
+    this.at("verdict").textContent = "Press Race to measure it";
+    for (const name of ["plain", "method"]) this.at(`bar-${name}`).style.transform = "scaleX(0)";
+  }
+
+  /**
+   * A figure stands large, words less so.
+   * @param {string} text
+   */
+  score(text) {
+    this.at("speedup").textContent = text;
+    this.at("speedup").parentElement?.classList.toggle("words", /[a-z]/i.test(text));
+  }
+
+  /** @param {string} name of the method */
+  begin(name) {
+    this.name = name;
+    this.at("who").textContent = name;
+    this.at("title").textContent = name;
+    for (const id of TEXTS) this.at(id).textContent = "";
+    this.at("badge").className = "badge";
+    this.score("1×");
+  }
+
+  /**
+   * While a race runs: how far ahead the method is of plain decoding at the same number of tokens.
+   * @param {Level | null} level null before the method's first step
+   */
+  live(level) {
+    this.at("note-method").textContent = level ? "" : "its turn comes when plain is done";
+    if (!level) {
+      this.at("verdict").textContent = "plain decoding goes first";
+      return;
+    }
+    this.score(`${ratio(level.plain / level.method)}×`);
+    this.at("verdict").textContent = `so far, after ${plural(level.tokens, "token")}`;
+  }
+
+  /**
+   * Both lanes as they were `time` seconds after their start; `span` seconds fill a bar.
+   * @param {LaneViews} lanes
+   * @param {number} time
+   * @param {number} span
+   */
+  clock(lanes, time, span) {
+    for (const [name, view] of Object.entries(lanes)) {
+      view.reach(time);
+      const done = Math.min(time, view.lane.seconds);
+      this.at(`bar-${name}`).style.transform = `scaleX(${span ? done / span : 0})`;
+      if (!view.lane.steps.length) continue;
+      const tokens = view.lane.totals[view.reached];
+      const rate = `${speed(done ? tokens / done : 0)} tokens/s, ${plural(view.reached, "pass", "passes")}`;
+      this.at(`rate-${name}`).replaceChildren(make("b", "", seconds(done)), ` ${rate}`);
+      this.at(`note-${name}`).textContent = plural(tokens, "token");
+    }
+  }
+
+  /**
+   * @param {RaceFigures} figures
+   * @param {string} state
+   * @param {boolean} recorded
+   */
+  final(figures, state, recorded) {
+    const cut = CUT_SHORT[state];
+    if (!("level" in figures)) {
+      this.noRace(figures.plain !== null, cut ?? "No race");
+      return;
+    }
+    const { plain, method, speedup, whole, same, differs } = figures;
+    this.score(`${ratio(speedup)}×`);
+    this.at("verdict").textContent = verdict(speedup, cut, place(figures, recorded));
+    this.badge(figures);
+    const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
+    const all = differs === null && whole ? `, all ${plural(same, "token")}. ` : ". ";
+    this.at("more").replaceChildren(all, tau, ".");
+    const repeats =
+      method.distinct4 < 0.5
+        ? "it goes round in circles, which makes guessing easy"
+        : "the lower, the more it repeats itself";
+    this.at("fine").textContent =
+      `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${this.name}. ` +
+      `Of the answer's runs of four tokens ${percent(method.distinct4)} are distinct: ${repeats}.`;
+  }
+
+  /**
+   * @param {boolean} begun whether plain decoding wrote something
+   * @param {string} score
+   */
+  noRace(begun, score) {
+    const why = begun ? `${this.name} had not begun` : "nothing was written yet";
+    this.at("verdict").textContent = `${why}: nothing to compare`;
+    this.score(score);
+    this.at("note-method").textContent = "";
+  }
+
+  /** @param {ComparedFigures} figures */
+  badge({ differs, drawn, whole, same }) {
+    const badge = this.at("badge");
+    if (differs === null) {
+      badge.className = "badge same";
+      badge.textContent = whole ? "Identical output" : `Identical for ${plural(same, "token")}`;
+    } else if (drawn) {
+      badge.className = "badge";
+      badge.textContent = "Another draw of the same distribution";
+    } else {
+      badge.className = "badge differs";
+      badge.textContent = `First difference at token ${count(differs + 1)}`;
+    }
+  }
+}
+
+/**
+ * @param {number} speedup
+ * @param {string | undefined} cut what ended the race early
+ * @param {string} where
+ */
+function verdict(speedup, cut, where) {
+  return `${cut ? `${cut}: ` : ""}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
+}
+
+/**
+ * @param {ComparedFigures} figures
+ * @param {boolean} recorded
+ */
+function place({ plain, method, whole }, recorded) {
+  if (!whole) return `up to token ${count(Math.min(plain.tokens, method.tokens))}`;
+  return recorded ? "in this recording" : "measured on this page";
+}

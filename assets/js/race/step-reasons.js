@@ -1,0 +1,107 @@
+/** Why a step went as it did, in sentences read off its trace. Pure. */
+
+import { count, list, milliseconds, plural, sentence, visible } from "../common/format.js";
+import { sourcesOf, wordOf } from "../stream/step-facts.js";
+
+/** @import { Step } from "../stream/messages.js" */
+/** @import { StepFacts } from "../stream/step-facts.js" */
+
+/** @type {Record<string, string>} */
+const FINISHES = {
+  eos: "The model ended its answer here.",
+  length: "The answer reached its length limit here.",
+};
+
+/**
+ * What the step gained.
+ * @param {Step} step
+ * @param {StepFacts} facts
+ */
+export function gist({ sources }, { path }) {
+  const kept = Math.min(path.length, sources.length);
+  return `${plural(kept, "guess", "guesses")} accepted, ${plural(sources.length - kept, "token")} from the model.`;
+}
+
+/**
+ * @param {Step} step
+ * @param {StepFacts} facts
+ * @param {Record<number, string>} words text by token id
+ * @param {Map<string, string>} names of the sources
+ * @returns {string[]}
+ */
+export function reasons(step, facts, words, names) {
+  const { guesses, path, pool } = facts;
+  const size = path.length === 1 ? "one pick was" : `${count(path.length)} picks were`;
+  const walked = `the model picked its own next token at each node; ${size} in the tree, so the walk went on.`;
+  const more = plural(pool.size, "more token was", "more tokens were");
+  return [
+    held(step, names),
+    guesses.length ? offered(step, facts, names) : plain(step),
+    scored(step, guesses.length),
+    path.length ? `From the left, ${walked}` : "",
+    guesses.length ? ending(step, facts, words) : "",
+    step.finish ? (FINISHES[step.finish] ?? "The answer ended here.") : "",
+    pool.size ? `${more} scored only to refresh the candidate pool, not as guesses.` : "",
+  ].filter(Boolean);
+}
+
+/**
+ * @param {Step} step
+ * @param {Map<string, string>} names
+ */
+function held(step, names) {
+  const parts = [];
+  for (const [source, size] of Object.entries(step.held ?? {})) {
+    const name = names.get(source);
+    if (name !== undefined) parts.push(`${count(size)} in the ${name.toLowerCase()}`);
+  }
+  return parts.length ? `N-grams held by then: ${list(parts)}.` : "";
+}
+
+/** @param {Step} step */
+function plain(step) {
+  const known = step.offered ?? 0;
+  const why = known
+    ? `None of ${plural(known, "known guess", "known guesses")} was worth its time`
+    : "Nothing was known that might follow";
+  return `${why} here, so this was a plain step.`;
+}
+
+/**
+ * @param {Step} step
+ * @param {StepFacts} facts
+ * @param {Map<string, string>} names
+ */
+function offered(step, { tree, guesses }, names) {
+  const known = Math.max(step.offered ?? 0, guesses.length);
+  const asked = new Set(guesses.flatMap((node) => sourcesOf(tree, node)));
+  const who = [...names].filter(([source]) => asked.has(source)).map(([, name]) => name.toLowerCase());
+  const left = known > guesses.length ? `; the ${count(guesses.length)} likeliest to pay were kept` : "";
+  return `${sentence(list(who))} offered ${plural(known, "token")}, merged into one tree${left}.`;
+}
+
+/**
+ * @param {Step} step
+ * @param {number} guesses
+ */
+function scored(step, guesses) {
+  const what = guesses ? "all of them" : "the last token";
+  return `One forward pass scored ${what}, ${milliseconds(step.seconds)} for the whole step.`;
+}
+
+/**
+ * Where the walk through the tree ended, and what was picked there.
+ * @param {Step} step
+ * @param {StepFacts} facts
+ * @param {Record<number, string>} words
+ */
+function ending({ picks }, { tree, path, pool }, words) {
+  const bonus = picks[path.length];
+  if (bonus === undefined) return "";
+  const leaf = path.at(-1) ?? 0;
+  const picked = `“${visible(wordOf(words, bonus))}”`;
+  const branched = tree.parents.some((parent, node) => parent === leaf && node > 0 && !pool.has(node));
+  if (!branched) return `There the branch ended. The pick ${picked} came on top, free.`;
+  const who = path.length ? "Then it" : "The model";
+  return `${who} picked ${picked}, which no branch had. That pick was written, so the pass still gained a token.`;
+}

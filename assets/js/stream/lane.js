@@ -1,0 +1,86 @@
+/** One answer as it came: its steps, and when they were over. Plain values; no DOM. */
+
+/** @import { BriefStep, Step } from "./messages.js" */
+
+/**
+ * A lane of a run.
+ * @template {BriefStep} [S=Step]
+ * @typedef {object} Lane
+ * @property {readonly S[]} steps
+ * @property {readonly number[]} ends seconds at which step i - 1 was over; ends[0] is when the first one began
+ * @property {readonly number[]} totals tokens after that step
+ * @property {number} seconds of the whole lane
+ * @property {number} tokens
+ */
+
+/** @type {Lane<never>} */
+export const EMPTY_LANE = { steps: [], ends: [0], totals: [0], seconds: 0, tokens: 0 };
+
+/**
+ * The lane with more steps at its end.
+ * @template {BriefStep} S
+ * @param {Lane<S>} lane
+ * @param {readonly S[]} fresh
+ * @returns {Lane<S>}
+ */
+export function extend(lane, fresh) {
+  if (!fresh.length) return lane;
+  let { seconds, tokens } = lane;
+  const ends = [...lane.ends];
+  const totals = [...lane.totals];
+  if (!lane.steps.length) {
+    seconds = fresh[0].prefill ?? 0;
+    ends[0] = seconds;
+  }
+  for (const step of fresh) {
+    seconds += step.seconds;
+    tokens += step.sources.length;
+    ends.push(seconds);
+    totals.push(tokens);
+  }
+  return { steps: [...lane.steps, ...fresh], ends, totals, seconds, tokens };
+}
+
+/**
+ * How many of the lane's steps were over after so many seconds.
+ * @param {Lane<BriefStep>} lane
+ * @param {number} time
+ */
+export function stepsAt({ ends }, time) {
+  const running = ends.findIndex((end, i) => i > 0 && end > time);
+  return running < 0 ? ends.length - 1 : running - 1;
+}
+
+/**
+ * The steps after which the lane held so many tokens; -1 if it never did.
+ * @param {Lane<BriefStep>} lane
+ * @param {number} tokens
+ */
+export function passesTo({ totals }, tokens) {
+  return totals.findIndex((total) => total >= tokens);
+}
+
+/**
+ * Tokens by source.
+ * @param {Iterable<BriefStep>} steps
+ */
+export function tally(steps) {
+  /** @type {Map<string, number>} */
+  const tokens = new Map();
+  for (const { sources } of steps) {
+    for (const source of sources) tokens.set(source, (tokens.get(source) ?? 0) + 1);
+  }
+  return tokens;
+}
+
+/**
+ * The text that was written before a step.
+ * @param {Lane} lane
+ * @param {number} step
+ */
+export function textBefore({ steps }, step) {
+  return steps
+    .slice(0, step)
+    .flatMap(({ pieces }) => pieces.map(([, text]) => text))
+    .join("");
+}

@@ -1,0 +1,203 @@
+/**
+ * What the server sends about a run: one JSON object a message, written by visual/wire/events.py. Types only.
+ *
+ * A run decodes one or more lanes: "plain" and "method" in a race, "method" in a turn of a conversation, and one lane
+ * for every method in a comparison.
+ */
+
+/**
+ * A token tree in columns, one entry a node. Node 0 is the last token so far.
+ * @typedef {object} Tree
+ * @property {number[]} tokens
+ * @property {number[]} parents -1 for node 0
+ * @property {string[]} sources of each node, joined by commas; the first one made the guess
+ * @property {(number | null)[] | null} chances
+ * @property {number[]} rows where each node is drawn
+ * @property {number[]} pool nodes that were scored but are no guesses
+ */
+
+/**
+ * A step as Compare gets it. sources: who gave each token.
+ * @typedef {object} BriefStep
+ * @property {number} seconds
+ * @property {string[]} sources
+ * @property {number} [prefill] seconds before the first step
+ */
+
+/**
+ * A step with what it wrote: pieces are [number of tokens, text], each with the tokens whose text it completes.
+ * @typedef {object} StepDetails
+ * @property {[number, string][]} pieces
+ * @property {number[]} picks the model's own token at each node of the accepted path
+ * @property {Tree} [tree]
+ * @property {number[]} [path] accepted nodes
+ * @property {Record<string, number>} [held] n-grams each source held by then
+ * @property {number} [offered] tokens the sources offered before the budget chose
+ * @property {string} [finish] why the answer ended here: "eos" or "length"
+ *
+ * @typedef {BriefStep & StepDetails} Step
+ */
+
+/**
+ * One lane's figures, computed by spectra.metrics.
+ * @typedef {object} LaneFigures
+ * @property {number} tokens
+ * @property {number} passes
+ * @property {number} seconds
+ * @property {number} rate tokens a second
+ * @property {number} tau tokens a forward pass
+ * @property {number} first seconds to the first token
+ * @property {number} distinct4 share of the answer's runs of four tokens that are distinct
+ * @property {string} finish
+ * @property {Record<string, number>} acceptance by source
+ * @property {Record<string, number>} offered by source
+ */
+
+/**
+ * Where both answers of a race are equally long: that many tokens, and the seconds each lane took to them.
+ * @typedef {object} Level
+ * @property {number} tokens
+ * @property {number} plain
+ * @property {number} method
+ */
+
+/**
+ * The figures of a race in which both lanes have written something.
+ * @typedef {object} ComparedFigures
+ * @property {LaneFigures} plain
+ * @property {LaneFigures} method
+ * @property {boolean} whole both answers came to their end
+ * @property {boolean} drawn the method draws a text of its own, of plain decoding's distribution
+ * @property {number | null} differs index of the first token that differs
+ * @property {number} same tokens that agree from the start
+ * @property {number} speedup
+ * @property {Level} level
+ */
+
+/**
+ * A race that was stopped before the method wrote anything has no comparison.
+ * @typedef {ComparedFigures | { plain: LaneFigures | null, method: null }} RaceFigures
+ */
+
+/**
+ * A row of Compare.
+ * @typedef {object} ComparedRow
+ * @property {string} method
+ * @property {string} name
+ * @property {number} tokens
+ * @property {number} [seconds]
+ * @property {number} rate
+ * @property {number | null} [speedup]
+ * @property {number} tau
+ * @property {number} passes
+ * @property {number | null} [acceptance]
+ * @property {number | null} differs
+ * @property {boolean} [drawn]
+ */
+
+/**
+ * What one turn of a conversation cost; `estimate` compares it with plain decoding as it was measured.
+ * @typedef {object} Readout
+ * @property {number} tokens
+ * @property {number} seconds
+ * @property {number} first
+ * @property {number} rate
+ * @property {number} tau
+ * @property {number} prompt
+ * @property {number} kept
+ * @property {number | null} [warm] answers it was taught by; null where it was cold
+ * @property {number} plain
+ * @property {number} context
+ * @property {number | null} estimate
+ */
+
+/**
+ * field: the input it belongs to, "" for none.
+ * @typedef {{ field: string, text: string }} Problem
+ */
+
+/**
+ * How the run was asked for; what a link to it holds.
+ * @typedef {{ prompt: string, method: string } & Record<string, string | number>} Link
+ */
+
+/**
+ * lanes: lane -> method. cap: the most tokens an answer can have. recorded: what ran where, in a recording.
+ * @typedef {object} Begin
+ * @property {"begin"} kind
+ * @property {string} run
+ * @property {Record<string, string>} lanes
+ * @property {number} cap
+ * @property {Link} link
+ * @property {string} [recorded]
+ * @property {number} [turn]
+ */
+
+/**
+ * New steps of each lane, `from` being how many came before.
+ * @template {BriefStep} [S=Step]
+ * @typedef {object} News
+ * @property {string} run
+ * @property {Record<string, number>} from
+ * @property {Record<string, S[]>} lanes
+ * @property {Level | null} [level]
+ * @property {ComparedRow[]} [rows] of the methods that have ended
+ * @property {Readout | null} [readout]
+ * @property {number} [turn]
+ */
+
+/**
+ * @template {BriefStep} [S=Step]
+ * @typedef {{ kind: "delta" } & News<S>} Delta
+ */
+
+/** @typedef {"done" | "stopped" | "failed"} Outcome */
+
+/**
+ * counts: the steps of each lane that the page must hold by now. words: text by token id.
+ * @typedef {object} End
+ * @property {"end"} kind
+ * @property {string} run
+ * @property {Outcome} state
+ * @property {Problem | null} problem
+ * @property {Record<string, number>} counts
+ * @property {RaceFigures} figures
+ * @property {Record<number, string>} words
+ * @property {ComparedRow[]} [rows]
+ * @property {Readout | null} [readout]
+ * @property {number} [turn]
+ */
+
+/**
+ * A run from its start, in one message: what a page gets that missed one, and a whole recording.
+ * @template {BriefStep} [S=Step]
+ * @typedef {{ kind: "snapshot", begin: Begin, end: End | null } & News<S>} Snapshot
+ */
+
+/** @typedef {{ kind: "clear" }} Clear */
+
+/**
+ * The turns of a conversation from this one on are taken back.
+ * @typedef {{ kind: "back", turn: number }} Back
+ */
+
+/**
+ * @template {BriefStep} [S=Step]
+ * @typedef {Begin | Delta<S> | End | Snapshot<S> | Clear | Back} RunMessage
+ */
+
+/**
+ * How many visitors are served before this one.
+ * @typedef {{ kind: "waiting", ahead: number }} Waiting
+ */
+
+/** @typedef {{ kind: "left" }} Left */
+
+/** @typedef {{ kind: "refused" } & Problem} Refused */
+
+/**
+ * A file for the visitor.
+ * @typedef {{ kind: "file", name: string, text: string }} FileMessage
+ */
+
+export {};

@@ -1,0 +1,38 @@
+/** A step's token tree, read for the panels that explain it. Pure. */
+
+/** @import { Step, Tree } from "./messages.js" */
+
+/** @type {Tree} the tree of a plain step: the last token alone */
+const ROOT_ONLY = { tokens: [0], parents: [-1], sources: ["model"], chances: null, rows: [0], pool: [] };
+
+/**
+ * @typedef {object} StepFacts
+ * @property {Tree} tree
+ * @property {number[]} path accepted nodes
+ * @property {Set<number>} pool nodes that were scored but are no guesses
+ * @property {number[]} guesses nodes
+ */
+
+/**
+ * @param {Step} step
+ * @returns {StepFacts}
+ */
+export function factsOf({ tree = ROOT_ONLY, path = [] }) {
+  const pool = new Set(tree.pool);
+  const guesses = [...tree.tokens.keys()].filter((node) => node > 0 && !pool.has(node));
+  return { tree, path, pool, guesses };
+}
+
+/**
+ * The sources that had guessed a node.
+ * @param {Tree} tree
+ * @param {number} node
+ */
+export const sourcesOf = (tree, node) => tree.sources[node].split(",");
+
+/**
+ * A token's text; its number where the text is not known.
+ * @param {Record<number, string>} words
+ * @param {number} token
+ */
+export const wordOf = (words, token) => words[token] ?? `#${token}`;

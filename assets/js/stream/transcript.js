@@ -1,0 +1,99 @@
+/**
+ * An answer's steps as pieces of text: what each looks like, whose tokens it holds, where code begins. No DOM.
+ */
+
+/** @import { Step } from "./messages.js" */
+
+const FENCE = "```";
+
+/**
+ * One or more tokens whose text is complete together. sources: of each token. opens: its text begins a new line.
+ * last: the token that ended the answer.
+ * @typedef {object} Piece
+ * @property {string} text
+ * @property {string[]} sources
+ * @property {boolean} code
+ * @property {boolean} opens
+ * @property {boolean} last
+ */
+
+/**
+ * A step's pieces. gap: space before its first word, which belongs to no piece, so that neither hairline nor tint hangs
+ * at a line's end. fenced: pieces of earlier steps that turn out to be code.
+ * @typedef {object} Written
+ * @property {string} gap
+ * @property {Piece[]} pieces
+ * @property {Piece[]} fenced
+ */
+
+export class Transcript {
+  /** @param {boolean} gaps whether a step's first space stands apart */
+  constructor(gaps) {
+    this.gaps = gaps;
+    /** @type {Piece[]} */
+    this.pieces = [];
+    /** @type {string[]} sources of tokens whose text is not complete yet */
+    this.waiting = [];
+    /** The line being written, and its pieces. */
+    this.line = "";
+    /** @type {Piece[]} */
+    this.row = [];
+    this.fenced = false;
+  }
+
+  /**
+   * @param {Step} step
+   * @returns {Written}
+   */
+  add({ sources, pieces, finish }) {
+    this.waiting.push(...sources);
+    const unmarked = this.row.filter((piece) => !piece.code);
+    const fresh = pieces.map(([tokens, text]) => this.write(this.waiting.splice(0, tokens), text));
+    const gap = this.gaps ? (pieces[0]?.[1].match(/^ +(?=\S)/)?.[0] ?? "") : "";
+    if (gap) fresh[0].text = fresh[0].text.slice(gap.length);
+    const last = fresh.at(-1);
+    if (last && finish === "eos") last.last = true;
+    return { gap, pieces: fresh, fenced: unmarked.filter((piece) => piece.code) };
+  }
+
+  /**
+   * @param {string[]} sources
+   * @param {string} text
+   */
+  write(sources, text) {
+    /** @type {Piece} */
+    const piece = { text, sources, code: this.fenced, opens: text.startsWith("\n"), last: false };
+    this.pieces.push(piece);
+    this.row.push(piece);
+    const [rest, ...lines] = text.split("\n");
+    this.line += rest;
+    for (const line of lines) {
+      if (this.line.startsWith(FENCE)) this.fenced = !this.fenced;
+      this.line = line;
+      this.row = [piece];
+    }
+    if (this.line.startsWith(FENCE)) for (const each of this.row) each.code = true;
+    if (this.fenced) piece.code = true;
+    return piece;
+  }
+
+  /**
+   * The piece that holds an output token.
+   * @param {number} index
+   */
+  pieceOf(index) {
+    let seen = 0;
+    return this.pieces.find(({ sources }) => {
+      seen += sources.length;
+      return seen > index;
+    });
+  }
+}
+
+/**
+ * The classes of a piece on the page: its underline and tint are those of the source of its last token.
+ * @param {Piece} piece
+ */
+export function classesOf({ sources, code, opens, last }) {
+  return ["t", sources.at(-1), code && "code", opens && "break", last && "last"].filter(Boolean).join(" ");
+}

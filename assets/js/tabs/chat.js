@@ -1,0 +1,221 @@
+/** The Chat tab: turns of a conversation, each answer coloured by source, with a readout of what it gained. */
+
+import { TurnView } from "../chat/turn-view.js";
+import { byId, fill, find } from "../common/dom.js";
+import { Fields } from "../common/fields.js";
+import { plural, seconds, speed } from "../common/format.js";
+import { Legend } from "../race/legend.js";
+import { KEY } from "../race/template.js";
+import { tally } from "../stream/lane.js";
+import { EMPTY, reduce } from "../stream/reducer.js";
+
+/** @import { Measured } from "../chat/turn-view.js" */
+/** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
+/** @import { End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
+/** @import { Stream, Turn } from "../stream/reducer.js" */
+
+const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
+dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.`;
+const TEMPLATE = `
+<p class="key" data-id="key" hidden>${KEY}</p>
+<div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
+<div class="talk" data-id="talk" role="log" aria-label="Conversation" aria-live="off"></div>
+<p class="hero-hint" data-id="hint">${HINT}</p>
+<footer class="end"><span data-id="rate"></span><span class="actions">
+  <button type="button" class="quiet" data-id="renew">Measure plain decoding again</button>
+  <button type="button" class="quiet" data-id="race" hidden>Race the last turn</button>
+  <button type="button" class="quiet" data-id="back" hidden>Edit the last message</button>
+  <button type="button" class="quiet" data-id="clear" hidden>New conversation</button></span></footer>
+<p class="unseen" role="status" data-id="status"></p>`;
+
+/**
+ * Plain decoding's rate in tokens a second, after so many tokens of context.
+ * @typedef {{ plain: number, context: number }} Rate
+ */
+
+/**
+ * note: why answers come without colours, "" where they have them. examples: why each is worth trying.
+ * @typedef {Methods & Rate & { legend: Look[], note: string, examples: string[] }} Facts
+ */
+
+/** @typedef {{ kind: "rate" } & Rate} RateMessage */
+/** @typedef {{ kind: "measuring" | "measured", turn: number } & Measured} MeasuredMessage */
+/** @typedef {Refused | Waiting | Left | RateMessage | MeasuredMessage | RunMessage} Message */
+
+/** @param {Host<Facts>} host */
+export function mount({ element, props, watch, facts, ask }) {
+  const tab = new ChatTab(find(element, ".stage"), facts, ask);
+  watch("value", () => tab.take(JSON.parse(props.value)));
+}
+
+class ChatTab {
+  /**
+   * @param {HTMLElement} stage
+   * @param {Facts} facts
+   * @param {Ask} ask
+   */
+  constructor(stage, facts, ask) {
+    this.stage = stage;
+    this.facts = facts;
+    this.ask = ask;
+    /** @type {Stream} */
+    this.stream = EMPTY;
+    /** @type {TurnView[]} */
+    this.views = [];
+    this.rate = ""; // what the line at the end says while nothing else is to be said
+    this.at = fill(stage, TEMPLATE);
+    this.fields = new Fields(byId("chat-ask"), "chat-");
+    this.legend = new Legend(this.at("legend"), stage, facts.legend, () => {});
+    this.fields.explain(facts.examples);
+    this.listen();
+    this.clear();
+    this.showRate(facts);
+  }
+
+  listen() {
+    this.at("renew").addEventListener("click", () => {
+      this.say("Measuring plain decoding");
+      this.ask("renew");
+    });
+    this.at("race").addEventListener("click", () => this.ask("race"));
+    this.at("back").addEventListener("click", () => {
+      if (this.stage.dataset.state !== "running") this.ask("back");
+    });
+    this.at("clear").addEventListener("click", () => this.ask("clear"));
+    byId("chat-go").addEventListener("click", () => this.fields.clear());
+  }
+
+  /** @param {Message} message */
+  take(message) {
+    switch (message.kind) {
+      case "refused":
+        return this.fields.refuse(message);
+      case "waiting":
+        return this.say(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
+      case "left":
+        return this.say("");
+      case "rate":
+        return this.showRate(message);
+      case "measuring":
+      case "measured":
+        return this.measure(message);
+      default:
+        return this.follow(message);
+    }
+  }
+
+  /** @param {RunMessage} message */
+  follow(message) {
+    const before = this.stream;
+    this.stream = reduce(before, message);
+    if (this.stream === before) return;
+    if (this.stream.behind) this.ask("resync");
+    else if (message.kind === "clear") this.clear();
+    else if (message.kind === "back") this.back();
+    else this.show(before.turns.at(-1));
+  }
+
+  /** As before the first turn. */
+  clear() {
+    this.drop(0);
+    this.stage.dataset.state = "empty";
+    delete this.stage.dataset.run;
+    this.at("hint").hidden = false;
+    this.at("key").hidden = true;
+    for (const id of ["race", "back", "clear"]) this.at(id).hidden = true;
+    for (const id of ["renew", "legend"]) this.at(id).hidden = Boolean(this.facts.note);
+    if (this.facts.note) this.at("hint").textContent = this.facts.note;
+    this.legend.show(null);
+  }
+
+  /** @param {number} from the first turn that goes */
+  drop(from) {
+    for (const view of this.views.splice(from)) view.box.remove();
+  }
+
+  /** The last turn was taken back. */
+  back() {
+    const { turns } = this.stream;
+    this.drop(turns.length);
+    if (turns.length) this.legend.show(this.given());
+    else this.clear();
+    this.at("race").hidden = !turns.at(-1)?.readout?.plain;
+    this.fields.box("prompt")?.querySelector("textarea")?.focus();
+  }
+
+  /** @param {Turn | undefined} before the last turn as it was */
+  show(before) {
+    const place = this.stream.turns.length - 1;
+    const turn = this.stream.turns[place];
+    if (turn.begin !== before?.begin) this.begin(turn, place);
+    if (turn.lanes !== before?.lanes) {
+      this.views[place].lane.show(turn.lanes.method);
+      this.legend.show(this.given());
+    }
+    if (turn.end && turn.end !== before?.end) this.end(turn, turn.end);
+  }
+
+  /**
+   * @param {Turn} turn
+   * @param {number} place
+   */
+  begin({ run, state, begin }, place) {
+    this.fields.clear();
+    this.drop(place);
+    Object.assign(this.stage.dataset, { run, state });
+    const { method } = begin.lanes;
+    const view = new TurnView(begin.link.prompt, this.facts.names[method] ?? method);
+    this.views.push(view);
+    this.at("talk").append(view.box);
+    this.at("hint").hidden = true;
+    this.at("key").hidden = false;
+    this.say("");
+    view.box.scrollIntoView({ block: "nearest" });
+  }
+
+  /**
+   * @param {Turn} turn
+   * @param {End} end
+   */
+  end({ state, readout }, { problem }) {
+    const view = this.views[this.views.length - 1];
+    this.stage.dataset.state = state;
+    if (problem) this.fields.refuse(problem);
+    this.at("clear").hidden = false;
+    this.at("back").hidden = false;
+    this.at("race").hidden = !readout?.plain;
+    if (!readout) return;
+    const wrote = `${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
+    this.at("status").textContent = `${view.name} wrote ${wrote}`;
+    if (this.facts.note) view.rate(readout);
+    else view.estimate(readout);
+  }
+
+  /** Tokens of the whole conversation, by source. */
+  given() {
+    return tally(this.stream.turns.flatMap((turn) => turn.lanes.method.steps));
+  }
+
+  /** @param {MeasuredMessage} message */
+  measure(message) {
+    const view = this.views[message.turn];
+    if (!view) return;
+    this.say("");
+    if (message.kind === "measuring") view.measuring();
+    else this.at("status").textContent = view.measured(message);
+  }
+
+  /** @param {Rate} rate */
+  showRate({ plain, context }) {
+    const measured = `${speed(plain)} tokens/s after ${plural(context, "token")} of context`;
+    this.rate = plain
+      ? `Estimates compare with plain decoding as measured here: ${measured}.`
+      : this.facts.note || "Plain decoding was not measured yet.";
+    this.say("");
+  }
+
+  /** @param {string} text "" for what is always true */
+  say(text) {
+    this.at("rate").textContent = text || this.rate;
+  }
+}

@@ -1,0 +1,228 @@
+/** The Compare tab: a row for every method, filled as its turn comes, two charts, and files to take away. */
+
+import { CompareCharts } from "../charts/compare-charts.js";
+import { byId, fill, find } from "../common/dom.js";
+import { Fields } from "../common/fields.js";
+import { plural, prose, ratio, seconds } from "../common/format.js";
+import { Paced } from "../common/paced.js";
+import { save } from "../common/save.js";
+import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
+import { EMPTY, reduce } from "../stream/reducer.js";
+
+/** @import { Ask, Host, Methods } from "../common/tab.js" */
+/** @import { BriefStep, ComparedRow, End, FileMessage, Left } from "../stream/messages.js" */
+/** @import { Refused, RunMessage, Waiting } from "../stream/messages.js" */
+/** @import { Stream, Turn } from "../stream/reducer.js" */
+
+const CHARTS_EVERY = 700;
+const FILES = ["csv", "json", "png"];
+/** @type {Record<string, string>} */
+const CUT_SHORT = { stopped: "Stopped. ", failed: "Ended early. " };
+const HINT = prose`Tick some methods and press Compare. They run one after the other, plain decoding first, so that
+  none slows another, and every answer is compared with plain decoding's, token by token.`;
+const TEMPLATE = `
+<section class="card table" data-id="table-card" hidden>
+<div class="wide" tabindex="0" role="region" aria-label="Figures of every method"><table>
+  <thead data-id="head"></thead><tbody data-id="body"></tbody></table></div>
+<p class="end"><span data-id="note"></span><span class="actions">
+  <button type="button" class="quiet" data-id="csv">CSV</button>
+  <button type="button" class="quiet" data-id="json">JSON</button>
+  <button type="button" class="quiet" data-id="png">PNG</button></span></p></section>
+<section class="figures" data-id="figures" hidden>
+<article class="card figure"><h2>Tokens a second</h2>
+  <p>With the time to read the prompt. The dashed line is plain decoding.</p>
+  <div class="plot" data-id="bars"></div></article>
+<article class="card figure"><h2>Tokens over time</h2><p>Every method on one clock.</p>
+  <div class="plot" data-id="lines"></div></article></section>
+<p class="hero-hint" data-id="hint">${HINT}</p>
+<p class="unseen" role="status" data-id="status"></p>`;
+
+/** @typedef {Methods & { examples: string[] }} Facts */
+/** @typedef {Refused | FileMessage | Waiting | Left | RunMessage<BriefStep>} Message */
+
+/** @param {Host<Facts>} host */
+export function mount({ element, props, watch, facts, ask }) {
+  const tab = new CompareTab(find(element, ".stage"), facts, ask);
+  watch("value", () => tab.take(JSON.parse(props.value)));
+}
+
+class CompareTab {
+  /**
+   * @param {HTMLElement} stage
+   * @param {Facts} facts
+   * @param {Ask} ask
+   */
+  constructor(stage, facts, ask) {
+    this.stage = stage;
+    this.facts = facts;
+    this.ask = ask;
+    /** @type {Stream<BriefStep>} */
+    this.stream = EMPTY;
+    this.at = fill(stage, TEMPLATE);
+    this.fields = new Fields(byId("compare-ask"), "compare-");
+    this.charts = new CompareCharts(this.at("bars"), this.at("lines"));
+    this.drawing = new Paced(
+      () => this.redraw(),
+      () => (this.turn?.state === "running" ? CHARTS_EVERY : 0),
+    );
+    this.fields.explain(facts.examples);
+    this.at("head").append(headRow());
+    stage.dataset.state = "empty";
+    this.listen();
+  }
+
+  listen() {
+    this.at("csv").addEventListener("click", () => {
+      save("spectra-comparison.csv", csvOf(this.turn?.rows ?? []), "text/csv");
+    });
+    this.at("json").addEventListener("click", () => this.ask("download"));
+    this.at("png").addEventListener("click", async () => save("spectra-comparison.png", await this.charts.picture()));
+    byId("compare-go").addEventListener("click", () => this.fields.clear());
+    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
+    new ResizeObserver(() => this.draw()).observe(this.at("bars"));
+  }
+
+  /** The comparison that is shown. */
+  get turn() {
+    return this.stream.turns[0];
+  }
+
+  /** @param {Message} message */
+  take(message) {
+    switch (message.kind) {
+      case "refused":
+        return this.fields.refuse(message);
+      case "file":
+        return save(message.name, message.text);
+      case "waiting":
+        return this.note(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
+      case "left":
+        return this.restore();
+      default:
+        return this.follow(message);
+    }
+  }
+
+  /** @param {RunMessage<BriefStep>} message */
+  follow(message) {
+    const before = this.stream;
+    this.stream = reduce(before, message);
+    if (this.stream === before) return;
+    if (this.stream.behind) this.ask("resync");
+    else if (this.turn) this.update(this.turn, before.turns[0]);
+  }
+
+  /** The place in line was left: the page is as it was. */
+  restore() {
+    if (this.turn) this.show(this.turn);
+    else this.at("hint").textContent = HINT;
+  }
+
+  /**
+   * @param {Turn<BriefStep>} turn
+   * @param {Turn<BriefStep> | undefined} before
+   */
+  update(turn, before) {
+    if (turn.begin !== before?.begin) this.begin(turn);
+    if (turn.end && turn.end !== before?.end) this.end(turn, turn.end);
+    this.show(turn);
+  }
+
+  /** @param {Turn<BriefStep>} turn */
+  begin({ run, state }) {
+    this.fields.clear();
+    Object.assign(this.stage.dataset, { run, state });
+    this.at("hint").hidden = true;
+    this.at("table-card").hidden = false;
+    this.at("figures").hidden = false;
+    this.enableFiles(false);
+  }
+
+  /** @param {boolean} on */
+  enableFiles(on) {
+    for (const id of FILES) this.at(id).toggleAttribute("disabled", !on);
+  }
+
+  /**
+   * @param {Turn<BriefStep>} turn
+   * @param {End} end
+   */
+  end({ state, rows }, { problem }) {
+    this.stage.dataset.state = state;
+    if (problem) this.fields.refuse(problem);
+    this.enableFiles(rows.length > 0);
+    const best = fastest(rows);
+    this.at("status").textContent = best
+      ? `Fastest: ${best.name}, ${ratio(best.speedup ?? 0)} times plain decoding`
+      : "Stopped";
+  }
+
+  /**
+   * The rows of the table: a finished method's figures are the server's; those of one that runs are read off its steps.
+   * @param {Turn<BriefStep>} turn
+   */
+  rows({ lanes, rows }) {
+    return Object.entries(lanes).map(
+      ([method, lane]) =>
+        rows.find((row) => row.method === method) ?? liveRow(method, this.facts.names[method] ?? method, lane),
+    );
+  }
+
+  /** @param {Turn<BriefStep>} turn */
+  show(turn) {
+    const best = turn.rows.length > 1 ? (fastest(turn.rows)?.speedup ?? 0) : null;
+    const lines = this.rows(turn).map((row) => tableRow(row, turn.rows.includes(row), row.speedup === best));
+    for (const line of lines) line.title = this.facts.methods[line.dataset.method ?? ""] ?? "";
+    this.at("body").replaceChildren(...lines);
+    this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));
+    this.draw();
+  }
+
+  /** @param {Turn<BriefStep>} turn */
+  soFar({ lanes, rows }) {
+    const running = Object.keys(lanes).find((name) => !rows.some((row) => row.method === name));
+    if (!running) return "";
+    return `${this.facts.names[running] ?? running}: ${plural(lanes[running].tokens, "token")} so far`;
+  }
+
+  /** @param {Turn<BriefStep>} turn */
+  summary({ state, lanes, rows }) {
+    const total = Object.values(lanes).reduce((sum, lane) => sum + lane.seconds, 0);
+    const cut = CUT_SHORT[state] ?? "";
+    return `${cut}${plural(rows.length, "method")}, ${seconds(total)} of decoding, one after the other.`;
+  }
+
+  /** @param {string} text */
+  note(text) {
+    this.at("note").textContent = text;
+    if (this.at("table-card").hidden && text) this.at("hint").textContent = text;
+  }
+
+  get chartsShown() {
+    return !this.at("figures").hidden && this.at("bars").clientWidth > 0;
+  }
+
+  draw() {
+    if (this.chartsShown) this.drawing.ask();
+  }
+
+  async redraw() {
+    const { turn } = this;
+    if (!turn || !this.chartsShown) return;
+    try {
+      await this.charts.draw(this.rows(turn), turn.lanes);
+    } catch (error) {
+      this.note(error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+/** @param {ComparedRow[]} rows */
+function fastest(rows) {
+  return rows
+    .filter((row) => row.speedup)
+    .reduce(
+      (best, row) => ((row.speedup ?? 0) > (best?.speedup ?? 0) ? row : best),
+      /** @type {ComparedRow | null} */ (null),
+    );
+}

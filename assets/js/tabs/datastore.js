@@ -1,0 +1,167 @@
+/** The Datastore tab: a card of each store, what follows a few words, and a store of the visitor's own. */
+
+import { button, byId, find, make } from "../common/dom.js";
+import { Fields } from "../common/fields.js";
+import { percent, plural, prose, visible } from "../common/format.js";
+import { storeCard } from "../datastore/store-card.js";
+
+/** @import { Ask, Host } from "../common/tab.js" */
+/** @import { Card } from "../datastore/store-card.js" */
+/** @import { Problem, Refused } from "../stream/messages.js" */
+
+const NONE = prose`No datastore fits this model. Build one with “python -m spectra.datastore build”; its folder under
+  datastores/ is found at the next start.`;
+const OWN_FIELDS = ["file", "keep", "go", ""];
+/** @type {Record<string, string>} */
+const STEPS = {
+  reading: "Reading your text and leaving out what repeats",
+  scoring: "The model reads each text once, to see which surprise it least",
+  opening: "Putting the index in place",
+};
+
+/** @typedef {{ text: string, chance: number, count: number, match: number }} Continuation */
+/** @typedef {{ kind: "answers", store: string, rows: Continuation[] }} Answers */
+/** @typedef {{ kind: "queued", ahead: number }} Queued */
+/** @typedef {{ kind: "building", what: string, done: number, total: number }} Building */
+/** @typedef {{ kind: "built", card: Card }} Built */
+/** @typedef {{ kind: "removed" } | { kind: "halted" }} Gone */
+/** @typedef {Queued | Building | Built | Gone} BuildMessage */
+/** @typedef {Refused | Answers | BuildMessage} Message */
+
+/** @param {Host<{ stores: Card[] }>} host */
+export function mount({ element, props, watch, facts, ask }) {
+  const tab = new DatastoreTab(find(element, ".stage"), facts.stores, ask);
+  watch("value", () => tab.take(JSON.parse(props.value)));
+}
+
+class DatastoreTab {
+  /**
+   * @param {HTMLElement} stage
+   * @param {Card[]} stores
+   * @param {Ask} ask
+   */
+  constructor(stage, stores, ask) {
+    this.stage = stage;
+    this.ask = ask;
+    this.ownFields = new Fields(byId("own-ask"), "own-");
+    this.fields = new Fields(byId("store-ask"), "store-");
+    this.own = make("section", "own-store");
+    this.answers = make("section", "card answers");
+    this.answers.hidden = true;
+    this.status = make("p", "unseen");
+    this.status.setAttribute("role", "status");
+    const upload = document.querySelector("#own-ask input[type=file]");
+    upload?.setAttribute("aria-label", "Text file to build a datastore from");
+    stage.dataset.state = stores.length ? "done" : "empty";
+    const none = stores.length ? [] : [make("p", "hero-hint", NONE)];
+    stage.append(this.answers, this.own, ...none, ...stores.map(storeCard), this.status);
+  }
+
+  /** @param {Message} message */
+  take(message) {
+    if (message.kind === "refused") {
+      this.refused(message);
+      return;
+    }
+    this.fields.clear();
+    this.ownFields.clear();
+    if (message.kind === "answers") this.answer(message);
+    else this.follow(message);
+  }
+
+  /** @param {Problem} problem */
+  refused(problem) {
+    if (OWN_FIELDS.includes(problem.field)) {
+      this.own.querySelector(".progress")?.remove();
+      this.ownFields.refuse(problem);
+    } else this.fields.refuse(problem);
+  }
+
+  /**
+   * One's own store: how far its build is, then its card, then nothing again.
+   * @param {BuildMessage} message
+   */
+  follow(message) {
+    this.stage.dataset.building = message.kind;
+    switch (message.kind) {
+      case "removed":
+        this.own.replaceChildren();
+        this.status.textContent = "Your datastore is deleted";
+        break;
+      case "halted":
+        this.own.querySelector(".progress")?.remove();
+        this.status.textContent = "Stopped; nothing was built";
+        break;
+      case "built":
+        this.built(message.card);
+        break;
+      case "queued":
+        this.progress(`Waiting for the model: ${plural(message.ahead, "visitor")} before you`);
+        break;
+      case "building":
+        this.progress(STEPS[message.what] ?? message.what, message.done, message.total);
+        break;
+    }
+  }
+
+  /** @param {Card} card */
+  built(card) {
+    const box = storeCard(card);
+    const note = make("p", "yours", "Yours alone. Race, Chat and Compare guess from it too. ");
+    note.append(button("quiet", "Delete it", () => this.ask("remove")));
+    box.firstElementChild?.append(note);
+    this.own.replaceChildren(box);
+    this.status.textContent = `${card.name} is built: ${plural(card.kept.texts, "text")}`;
+  }
+
+  /**
+   * @param {string} text
+   * @param {number} [done]
+   * @param {number} [total] 0 where it is not known
+   */
+  progress(text, done = 0, total = 0) {
+    if (!this.own.querySelector(".progress")) this.own.prepend(progressBar());
+    const label = find(this.own, ".progress span");
+    const bar = /** @type {HTMLProgressElement} */ (find(this.own, "progress"));
+    if (label.textContent !== text) {
+      label.textContent = text;
+      this.status.textContent = text;
+    }
+    if (total) {
+      bar.max = total;
+      bar.value = Math.min(done, total);
+    }
+  }
+
+  /** @param {Answers} answers */
+  answer({ rows, store }) {
+    const said = rows.length
+      ? "Likeliest first. A match is what came before in both texts: the longer, the surer. · is a space, ↵ a line end."
+      : "It has not seen these words, nor any end of them.";
+    const list = make("ol");
+    list.append(...rows.map(continuation));
+    this.answers.replaceChildren(make("h2", "", `What “${store}” expects next`), make("p", "", said), list);
+    this.answers.hidden = false;
+    this.status.textContent = plural(rows.length, "continuation");
+  }
+}
+
+function progressBar() {
+  const bar = make("p", "card progress");
+  const meter = make("progress");
+  meter.setAttribute("aria-label", "How far the build is");
+  bar.append(make("span"), meter);
+  return bar;
+}
+
+/** @param {Continuation} row */
+function continuation({ text, chance, count, match }) {
+  const item = make("li");
+  const bar = make("span", "chance");
+  const fill = make("i");
+  const seen = `seen ${plural(count, "time")}, a match of ${plural(match, "token")}`;
+  fill.style.width = `${100 * chance}%`;
+  bar.append(fill);
+  item.append(bar, make("b", "", percent(chance)), make("code", "", visible(text)), make("small", "", seen));
+  return item;
+}

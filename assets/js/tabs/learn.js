@@ -1,0 +1,79 @@
+/** The Learn tab: six short chapters on the visitor's own last race, each with a button that shows the thing itself. */
+
+import { button, find, make } from "../common/dom.js";
+import { prose } from "../common/format.js";
+import { chapters } from "../learn/chapters.js";
+import { shared } from "../race/shared.js";
+
+/** @import { Host } from "../common/tab.js" */
+/** @import { Chapter, Facts, Pointer } from "../learn/chapters.js" */
+/** @import { Turn } from "../stream/reducer.js" */
+
+const LEAD = prose`A language model writes tokens, words or parts of words, and reads all of itself for each one.
+  SPECTRA guesses several tokens ahead and has them checked in one go. `;
+const NO_RACE = "Run a race in the Race tab first: the chapters take their examples from it.";
+
+/** @param {Host<Facts>} host */
+export function mount({ element, facts }) {
+  const stage = find(element, ".stage");
+  const tab = new LearnTab(stage, facts);
+  // Drawn anew whenever the tab is opened: by then there may be another race.
+  new IntersectionObserver(([entry]) => entry.isIntersecting && tab.draw()).observe(stage);
+}
+
+class LearnTab {
+  /**
+   * @param {HTMLElement} stage
+   * @param {Facts} facts
+   */
+  constructor(stage, facts) {
+    this.stage = stage;
+    this.facts = facts;
+    /** @type {string | null | undefined} the race that the chapters speak of; undefined before the first drawing */
+    this.run = undefined;
+    stage.className = "learn";
+    this.draw();
+  }
+
+  draw() {
+    const turn = shared.race?.turn;
+    const race = turn?.end && turn.lanes.method.steps.length ? turn : null;
+    if (race && race.run === this.run) return;
+    this.run = race?.run;
+    const whose = race?.begin.recorded ? "the recorded race" : "your last race";
+    const source = race ? `Six short chapters tell how; the examples are from ${whose} in the Race tab.` : NO_RACE;
+    const list = make("ol", "chapters");
+    for (const chapter of chapters(this.facts, race)) list.append(this.chapter(chapter, race));
+    this.stage.replaceChildren(make("p", "lead", LEAD + source), list);
+  }
+
+  /**
+   * @param {Chapter} chapter
+   * @param {Turn | null} race
+   */
+  chapter({ title, text, figure, pointer }, race) {
+    const item = make("li", "card");
+    item.append(make("h2", "", title), ...text.map((line) => make("p", "", line)));
+    if (figure) item.append(figure);
+    if (pointer && race) item.append(button("quiet", pointer.name, () => this.point(pointer)));
+    return item;
+  }
+
+  /**
+   * Go to the Race tab and put a frame around the part that was spoken of.
+   * @param {Pointer} pointer
+   */
+  point({ selector, prepare }) {
+    find(document, "#tabs [role=tab]").click();
+    for (const node of document.querySelectorAll(".pointed")) node.classList.remove("pointed");
+    requestAnimationFrame(() => {
+      if (shared.race) prepare?.(shared.race);
+      const node = document.querySelector(selector);
+      if (!node) return;
+      node.classList.add("pointed");
+      node.scrollIntoView({ block: "center" });
+      const unpoint = () => node.classList.remove("pointed");
+      setTimeout(() => document.addEventListener("pointerdown", unpoint, { once: true }), 0);
+    });
+  }
+}

@@ -1,0 +1,160 @@
+/** The Race tab: its form, its buttons and the race view under them, which opens on a recorded race. */
+
+import { byId, find, make } from "../common/dom.js";
+import { Fields } from "../common/fields.js";
+import { plural } from "../common/format.js";
+import { save } from "../common/save.js";
+import { RaceView } from "../race/race-view.js";
+import { shared } from "../race/shared.js";
+
+/** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
+/** @import { FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
+
+const LINKED = ["prompt", "method", "max_new_tokens", "temperature", "top_p", "seed"];
+
+/** @typedef {{ model: string, badges: string[] }} Model */
+
+/**
+ * examples: why each prompt is worth trying. recorded: the race that greets a visitor.
+ * @typedef {Model & Methods & { legend: Look[], examples: string[], recorded: Snapshot | null }} Facts
+ */
+
+/** @typedef {{ kind: "loading", model: string }} Loading */
+/** @typedef {{ kind: "model" } & Model} Ready */
+/** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Left | RunMessage} Message */
+
+/** @param {Host<Facts>} host */
+export function mount({ element, props, watch, facts, ask }) {
+  const tab = new RaceTab(element, facts, ask);
+  watch("value", () => tab.take(JSON.parse(props.value)));
+}
+
+class RaceTab {
+  /**
+   * @param {HTMLElement} element
+   * @param {Facts} facts
+   * @param {Ask} ask
+   */
+  constructor(element, facts, ask) {
+    this.facts = facts;
+    this.ask = ask;
+    /** @type {string | null} the verdict that "waiting" stands in place of */
+    this.verdict = null;
+    this.fields = new Fields(byId("ask"));
+    this.view = new RaceView(find(element, ".stage"), facts, { ask, refuse: (problem) => this.fields.refuse(problem) });
+    shared.race = this.view;
+    this.showModel(facts);
+    this.fields.explain(facts.examples);
+    this.listen();
+    if (facts.recorded) this.view.take(facts.recorded);
+  }
+
+  listen() {
+    const { at } = this.view;
+    at("download").addEventListener("click", () => this.ask("download"));
+    at("again").addEventListener("click", () => {
+      this.wait();
+      this.ask("again");
+    });
+    at("clear").addEventListener("click", () => this.ask("clear"));
+    at("link").addEventListener("click", () => this.copyLink());
+    byId("go").addEventListener("click", () => this.wait());
+    this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey }) => {
+      if (key === "Enter" && !shiftKey) this.wait();
+    });
+  }
+
+  /** @param {Model} model */
+  showModel({ model, badges }) {
+    const items = [model, ...badges].map((text) => make("li", "", text));
+    document.querySelector(".top .badges")?.replaceChildren(...items);
+  }
+
+  /** @param {Message} message */
+  take(message) {
+    switch (message.kind) {
+      case "loading":
+        return this.showModel({ model: `Loading ${message.model} …`, badges: [] });
+      case "model":
+        return this.ready(message);
+      case "refused":
+        return this.refused(message);
+      case "file":
+        return save(message.name, message.text);
+      case "waiting":
+        return this.queued(message.ahead);
+      case "left":
+        return this.restore();
+      default:
+        return this.follow(message);
+    }
+  }
+
+  /** @param {RunMessage} message */
+  follow(message) {
+    if (message.kind === "begin" || message.kind === "clear") this.fields.clear();
+    if (["begin", "snapshot", "clear"].includes(message.kind)) this.verdict = null;
+    this.view.take(message);
+  }
+
+  /** @param {Model} chosen */
+  ready({ model, badges }) {
+    this.facts = { ...this.facts, model, badges };
+    this.fields.clear();
+    this.showModel(this.facts);
+    this.view.say(`${model} is ready`);
+  }
+
+  /** The button was pressed; the model may be busy with someone else. */
+  wait() {
+    const go = /** @type {HTMLButtonElement} */ (byId("go"));
+    if (this.view.state === "running" || this.verdict !== null || go.disabled) return;
+    this.fields.clear();
+    this.verdict = this.view.at("verdict").textContent;
+    this.view.at("verdict").textContent = "waiting for the model …";
+    this.view.say("Waiting for the model");
+  }
+
+  /** @param {number} ahead */
+  queued(ahead) {
+    const text = `waiting for the model: ${plural(ahead, "visitor")} before you`;
+    this.view.at("verdict").textContent = text;
+    this.view.say(text);
+  }
+
+  restore() {
+    if (this.verdict !== null) this.view.at("verdict").textContent = this.verdict;
+    this.verdict = null;
+    this.view.say("");
+  }
+
+  /** @param {Refused} problem */
+  refused(problem) {
+    if (problem.field === "model") this.showModel(this.facts);
+    this.restore();
+    this.fields.refuse(problem);
+  }
+
+  /** The address of this page with the form filled as this race was asked. */
+  async copyLink() {
+    const link = this.view.turn?.begin.link;
+    if (!link) return;
+    const query = new URLSearchParams();
+    for (const name of LINKED) {
+      if (link[name] !== undefined) query.set(name, String(link[name]));
+    }
+    history.replaceState(null, "", `?${query}`);
+    const copied = await copy(location.href);
+    this.view.at("link").textContent = copied ? "Link copied" : "Link is in the address bar";
+  }
+}
+
+/** @param {string} text */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // there is no clipboard without https, or it is refused
+  }
+}

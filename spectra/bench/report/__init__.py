@@ -1,0 +1,1 @@
+"""Rows of timed runs to figures, Markdown tables and charts. No model."""

@@ -1,0 +1,146 @@
+"""`python -m spectra.bench report DIR...`: tables over the rows of several runs, one section a device and setting."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from spectra.bench.report.charts import run_figures, write_figures
+from spectra.bench.report.figures import by_method
+from spectra.bench.report.tables import markdown, speeds, throughputs
+from spectra.bench.run.rows import ROWS, Row, make_folder, read_rows
+from spectra.errors import SpectraError
+from spectra.io.files import write_text
+
+SETTING = (
+    "model", "dtype", "numerics", "step", "processor", "threads", "temperature", "top_p", "max_new_tokens", "nodes",
+    "seed", "datastores", "cost", "drafts", "assistant",
+)  # fmt: skip
+"""Rows that agree in these belong in one table."""
+DRAFTS = SETTING.index("drafts")
+UNSAID = {"step": "eager"}
+NEEDED = (
+    "task", "id", "category", "method", "repeat", "seconds", "new_tokens", "steps", "tau", "mac_tp", "identical",
+    "distinct4", "sources",
+)  # fmt: skip
+"""What the tables read of every row."""
+AGAIN = "again"
+"""Marks a row whose prompt and method are in an earlier folder too."""
+
+Setting = tuple[object, ...]
+"""The values of SETTING, lists as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """folders: that `run` has written. out: a file for the tables. charts: a folder for the figures."""
+
+    folders: tuple[Path, ...]
+    out: Path | None = None
+    charts: Path | None = None
+
+
+class _Found(NamedTuple):
+    """A row, and where it stands."""
+
+    folder: Path
+    row: Row
+
+
+def run_report(options: ReportOptions) -> int:
+    """The subcommand `report`."""
+    sections = merge(options.folders)
+    text = report(sections)
+    if options.charts is not None:
+        make_folder(options.charts)  # the tables may go there too
+    if options.out is not None:
+        write_text(options.out, text, "out")
+    for number, rows in enumerate(sections.values(), 1):
+        if options.charts is not None:
+            folder = options.charts / f"{number}" if len(sections) > 1 else options.charts
+            write_figures(folder, run_figures(rows))
+    print(text)
+    return 0
+
+
+def merge(folders: Sequence[Path]) -> dict[str, list[Row]]:
+    """Rows by setting, in words. A run that an earlier folder has too (plain decoding's, as a rule) is one repeat more.
+
+    Raises SpectraError for a folder without rows, a damaged row, and a row that is there twice.
+    """
+    found = list(_read(folders))
+    settings = _completed([_setting_of(one.row) for one in found])
+    groups: dict[Setting, list[Row]] = {}
+    seen: dict[Setting, list[_Found]] = {}
+    for setting, one in zip(settings, found, strict=True):
+        row = one.row
+        runs = seen.setdefault((setting, row["task"], row["id"], row["method"]), [])
+        for other in runs:
+            if other.row == row or (other.folder == one.folder and other.row["repeat"] == row["repeat"]):
+                raise SpectraError("folders", f"{one.folder} and {other.folder} hold the same rows; give one of them")
+        again = any(other.folder != one.folder for other in runs)
+        groups.setdefault(setting, []).append(row | {"repeat": len(runs), AGAIN: True} if again else row)
+        runs.append(one)
+    varied = [i for i in range(len(SETTING)) if len({setting[i] for setting in groups}) > 1]
+    return {_words(setting, varied): rows for setting, rows in groups.items()}
+
+
+def _read(folders: Sequence[Path]) -> Iterator[_Found]:
+    for folder in folders:
+        rows = read_rows(folder / ROWS, "folders", NEEDED)
+        if not rows:
+            raise SpectraError("folders", f"no rows in {folder / ROWS}; give folders that `run` has written")
+        yield from (_Found(folder, row) for row in rows)
+
+
+def _setting_of(row: Row) -> Setting:
+    values = [row.get(name, UNSAID.get(name)) for name in SETTING]
+    return tuple(json.dumps(value) if isinstance(value, list) else value for value in values)
+
+
+def _completed(settings: Sequence[Setting]) -> list[Setting]:
+    """The same, where a row whose run used no draft model belongs to the one that did and agrees in everything else.
+
+    Where there are several of these, it belongs to none of them.
+    """
+    drafts: dict[Setting, set[object]] = {}
+    for setting in settings:
+        if setting[DRAFTS] is not None:
+            drafts.setdefault(_with_drafts(setting, None), set()).add(setting[DRAFTS])
+    completed = []
+    for setting in settings:
+        known = drafts.get(setting, set())  # empty for one that names its own
+        completed.append(_with_drafts(setting, *known) if len(known) == 1 else setting)
+    return completed
+
+
+def _with_drafts(setting: Setting, drafts: object) -> Setting:
+    return (*setting[:DRAFTS], drafts, *setting[DRAFTS + 1 :])
+
+
+def report(sections: Mapping[str, list[Row]]) -> str:
+    """The tables of each section; before them, where there are several, one of all side by side (Tables 3 and 5)."""
+    if len(sections) == 1:
+        return _section(*sections.values())
+    together = {name: by_method(rows) for name, rows in sections.items()}
+    parts = [
+        "# Side by side\n\nSpeedup by Mac-TP and tau, all tasks together.\n\n" + speeds(together),
+        "Tokens/s, and the speedup by Mic-TP.\n\n" + throughputs(together),
+    ]
+    parts += [f"# {name}\n\n{_section(rows)}" for name, rows in sections.items()]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _section(rows: list[Row]) -> str:
+    """The tables, and which methods several folders ran on the same prompts."""
+    methods = dict.fromkeys(row["method"] for row in rows if AGAIN in row)
+    note = f"In several of the folders, counted as repeats: {', '.join(methods)}.\n\n" if methods else ""
+    return note + markdown(rows)
+
+
+def _words(setting: Setting, varied: Sequence[int]) -> str:
+    """What tells the section from the others; everything where there is one."""
+    shown = varied or range(len(SETTING))
+    plain = ("model", "processor", "dtype", "numerics")  # names that speak for themselves
+    return ", ".join(str(setting[i]) if SETTING[i] in plain else f"{SETTING[i]} {setting[i]}" for i in shown)

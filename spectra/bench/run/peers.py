@@ -1,0 +1,71 @@
+"""What stock transformers does on the same prompt, untouched: `generate`, its prompt lookup, its assisted decoding.
+
+torch is loaded when one of them runs.
+"""
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from spectra.bench.run.answers import Turn
+from spectra.errors import SpectraError
+from spectra.settings import Sampling
+
+ASSISTED = "hf-assisted"
+PEERS: dict[str, dict[str, Any]] = {
+    "hf-generate": {},
+    "hf-prompt-lookup": {"prompt_lookup_num_tokens": 10},
+    ASSISTED: {},
+}
+"""Name -> extra arguments of `model.generate`; the assisted one takes the draft model besides."""
+
+
+def check_assistant(methods: Collection[str], assistant: str | None, model: str | None) -> None:
+    """Raise SpectraError when a peer needs a draft model and none is named; the embedded model (None) has its own."""
+    if ASSISTED in methods and not assistant and model is not None:
+        raise SpectraError("assistant", f"{ASSISTED} needs a draft model; give --assistant PATH, a folder or a hub id")
+
+
+def load_assistant(name: str | None, target: Any) -> Any:
+    """The draft model, in the target's dtype on its device; None is the embedded model's own.
+
+    Raises SpectraError for one that cannot be loaded or has another vocabulary.
+    """
+    from spectra.target.draft_model import load_like, shipped
+
+    return load_like(name or shipped("assistant"), target, "assistant")
+
+
+def run_peer(
+    target: Any, name: str, prompt: list[int], *, sampling: Sampling, max_new_tokens: int, assistant: Any = None
+) -> Turn:
+    """What `generate` answers to these ids, prefill included in its seconds."""
+    import torch
+
+    from spectra.target.session import synchronize
+
+    ids = torch.tensor([prompt], device=target.device)
+    arguments: dict[str, Any] = {"do_sample": False}
+    if not sampling.greedy:
+        torch.manual_seed(sampling.seed)
+        arguments = {
+            "do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p,
+            "top_k": sampling.top_k, "min_p": sampling.min_p or None,
+        }  # fmt: skip
+    if name == ASSISTED:
+        arguments["assistant_model"] = assistant
+    synchronize(target.device)
+    began = time.perf_counter()
+    with torch.inference_mode():
+        out = target.model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=max_new_tokens,
+            pad_token_id=min(target.eos, default=0),
+            repetition_penalty=sampling.repetition_penalty,
+            **arguments,
+            **PEERS[name],
+        )
+    synchronize(target.device)
+    seconds = time.perf_counter() - began
+    return Turn(out[0, len(prompt) :].tolist(), seconds, [])

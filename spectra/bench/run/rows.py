@@ -1,0 +1,117 @@
+"""Benchmark rows on disk, one JSON object a line, each written as soon as it is known so that a run can be resumed.
+
+A row that a kill cut short is dropped and run again; rows of other settings are not mixed with these.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spectra.errors import SpectraError
+from spectra.io.files import write_text
+
+Row = dict[str, Any]
+
+SETTINGS = "settings.json"
+ROWS = "rows.jsonl"
+JOINING = ("drafts",)
+"""Settings that a folder may take on later: what only some methods use, and the rows that are there did without."""
+
+
+class Rows:
+    """The rows of one file: `all` holds what was there and what was added. needed: names that each has.
+
+    Raises SpectraError for a damaged file.
+    """
+
+    def __init__(self, folder: Path, name: str = ROWS, needed: Sequence[str] = ("task", "id")) -> None:
+        make_folder(folder)
+        self.file = folder / name
+        self.all = read_rows(self.file, needed=needed)
+        whole = "".join(json.dumps(row) + "\n" for row in self.all)
+        if self.file.exists() and self.file.stat().st_size != len(whole.encode()):
+            write_text(self.file, whole, "out")
+
+    def add(self, row: Row) -> None:
+        self.all.append(row)
+        with self.file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(row) + "\n")
+
+
+def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> list[Row]:
+    """The rows of a file (none where it is not there). A last line without its end is left out.
+
+    Raises SpectraError naming `field` for a line that is no JSON object or lacks one of the `needed` names.
+    """
+    if not file.exists():
+        return []
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    except OSError as error:
+        raise SpectraError(field, f"{file} cannot be read ({error.strerror}); give another folder") from error
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            problem = _problem(row, needed)
+        except json.JSONDecodeError as error:
+            problem = error.msg
+        if problem:
+            raise SpectraError(field, f"{file} line {number} is damaged ({problem}); remove that line")
+        rows.append(row)
+    return rows
+
+
+def _problem(row: object, needed: Sequence[str]) -> str:
+    """What is wrong with a row, or ""."""
+    if not isinstance(row, dict):
+        return "no JSON object"
+    lacks = [name for name in needed if name not in row]
+    return f"no {', '.join(lacks)}" if lacks else ""
+
+
+def claimed_rows(
+    folder: Path, settings: Mapping[str, Any], name: str = ROWS, needed: Sequence[str] = ("task", "id")
+) -> Rows:
+    """The rows of a folder whose rows all have these settings. Raises SpectraError where it holds rows of others."""
+    claim(folder, settings, name)
+    return Rows(folder, name, needed)
+
+
+def claim(folder: Path, settings: Mapping[str, Any], name: str = ROWS) -> None:
+    """Note the settings that all rows of a folder share. Raises SpectraError where it holds rows of other ones."""
+    make_folder(folder)
+    file = folder / SETTINGS
+    ours = json.loads(json.dumps(settings))
+    if not file.exists():
+        if read_rows(folder / name):
+            raise SpectraError("out", f"{folder} holds rows without {SETTINGS}; give another folder")
+        theirs = {}
+    else:
+        theirs = _read_settings(file)
+        for setting in theirs | ours:
+            if setting in JOINING and not (setting in theirs and setting in ours):
+                continue
+            if theirs.get(setting) != ours.get(setting):
+                raise SpectraError(
+                    "out",
+                    f"{folder} holds rows with {setting} {theirs.get(setting)}, this run has {ours.get(setting)}; "
+                    "give another folder or the same settings",
+                )
+    if theirs != theirs | ours:
+        write_text(file, json.dumps(theirs | ours, indent=1) + "\n", "out")
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise SpectraError("out", f"{file} is damaged ({error}); give another folder") from error
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpectraError("out", f"cannot make {folder} ({error.strerror}); give a writable folder") from error

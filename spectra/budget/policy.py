@@ -1,0 +1,75 @@
+"""Which nodes of the grown tree are worth a query token on this device. No torch.
+
+A step with n guessed tokens costs T(1 + n), measured; it yields 1 + (sum of the chances that each node is accepted).
+The best n maximises the ratio, so a step is never wider than it pays, and plain when nothing promises.
+"""
+
+from collections.abc import Sequence
+
+from spectra.budget.estimates import Estimates
+from spectra.budget.step_cost import StepCost
+from spectra.guess import Source
+from spectra.tree import TokenTree
+
+
+class FixedBudget:
+    """The paper's fixed sizes: the first `max_nodes` guesses as they were grown, then pool rows as far as they fit."""
+
+    def __init__(self, max_nodes: int) -> None:
+        self.max_nodes = max_nodes
+
+    def choose(self, tree: TokenTree) -> TokenTree:
+        if len(tree) <= self.max_nodes + 1:
+            return tree
+        kept: set[int] = set()
+        guesses = [node for node in range(1, len(tree)) if set(tree.sources[node]) != {Source.POOL}]
+        rows = [leaf for leaf, _ in tree.reads.values()]
+        for node in (*guesses, *rows):
+            kept = self._with_path(tree, kept, node)
+        return tree.subset(kept)
+
+    def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
+        """Nothing to learn."""
+
+    def _with_path(self, tree: TokenTree, kept: set[int], node: int) -> set[int]:
+        """`kept` and the path down to `node`, where that fits."""
+        more = kept.union(tree.path(node))
+        return more if len(more) <= self.max_nodes else kept
+
+
+class AdaptiveBudget:
+    """Chooses nodes by estimated path probability against the measured step cost.
+
+    Every grown node is judged by what the target went on to write, scored or not, so the estimates need no exploring.
+    `overhead`: seconds of a step outside the forward pass.
+    """
+
+    def __init__(self, cost: StepCost, max_nodes: int, *, overhead: float = 0.0) -> None:
+        self.max_nodes = max_nodes
+        self.estimates = Estimates()
+        self._seconds = [cost.seconds(1 + n) + overhead for n in range(max_nodes + 1)]
+
+    def inherit(self, other: "AdaptiveBudget") -> None:
+        """Go on with the estimates of another one."""
+        self.estimates = other.estimates
+
+    def choose(self, tree: TokenTree) -> TokenTree:
+        chance = self.estimates.path_probabilities(tree)
+        tree.probability = [None, *chance[1:]]
+        ranked = sorted((n for n in range(1, len(tree)) if tree.eligible[n]), key=lambda n: (-chance[n], n))
+        kept: set[int] = set()
+        for leaf, _ in tree.reads.values():  # rows that ride along, as far as they fit
+            path = kept.union(tree.path(leaf))
+            kept = path if len(path) <= self.max_nodes else kept
+        free = [n for n in ranked if n not in kept][: max(0, self.max_nodes - len(kept))]
+        gain = 1.0 + sum(chance[n] for n in kept if tree.eligible[n])
+        width = min(len(kept), self.max_nodes)
+        best, size = gain / self._seconds[width], 0
+        for count, node in enumerate(free, 1):
+            gain += chance[node]
+            if gain / self._seconds[width + count] > best:
+                best, size = gain / self._seconds[width + count], count
+        return tree.subset([*kept, *free[:size]])
+
+    def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
+        self.estimates.observe(grown, emitted)

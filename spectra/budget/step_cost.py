@@ -1,0 +1,28 @@
+"""T(q): what a step of q query tokens costs on this device. Measured elsewhere; plain numbers, no torch."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """T(q): measured seconds of one forward pass over q query tokens on this device, piecewise linear between."""
+
+    table: tuple[tuple[int, float], ...]
+
+    def __post_init__(self) -> None:
+        if not self.table or any(b[0] <= a[0] for a, b in pairwise(self.table)):
+            raise ValueError("a step cost table lists query counts in rising order")
+
+    def seconds(self, queries: int) -> float:
+        """Seconds of a step with `queries` query tokens; past the last measured size the last slope goes on."""
+        rows = self.table
+        if queries <= rows[0][0]:
+            return rows[0][1]
+        for (q0, t0), (q1, t1) in pairwise(rows):
+            if queries <= q1:
+                return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
+        if len(rows) == 1:
+            return rows[0][1]
+        (q0, t0), (q1, t1) = rows[-2:]
+        return t1 + max(0.0, (t1 - t0) / (q1 - q0)) * (queries - q1)

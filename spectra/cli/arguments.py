@@ -1,0 +1,222 @@
+"""What all commands share: options as fields of frozen dataclasses, help, one line for bad input, exit codes.
+
+A command's options are a dataclass: each field is an option of that name, type and default, and the dataclass itself
+refuses what cannot be. A field that is a dataclass brings its own fields. A tuple is given with commas between its
+values; a tuple of paths by an option for each: `datastores` by `--datastore A --datastore B`.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+from spectra.errors import SpectraError
+from spectra.target.choices import DTYPES, check_choice, check_device_name
+
+Options = TypeVar("Options")
+MODEL_HELP = {
+    "model": "a hub id or a folder (default: the embedded SmolLM2-135M-Instruct)",
+    "device": "cpu, cuda, cuda:1, ... (default: a GPU where there is one)",
+    "dtype": "auto, bf16, fp16 or fp32",
+    "numerics": "auto, exact or fast",
+    "step": "auto, eager, or on a GPU graphs or flash",
+    "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
+    "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without the usage block: one line, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+class DefaultsHelp(argparse.HelpFormatter):
+    """Help that says every option's default."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default = action.default
+        told = action.help == argparse.SUPPRESS or "default" in (action.help or "")
+        if told or default in (None, (), "", argparse.SUPPRESS) or isinstance(default, bool | list):
+            return action.help
+        values = default if isinstance(default, tuple) else (default,)
+        shown = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+        return f"{action.help} (default: {shown})"
+
+
+def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
+    """An argparse type whose error says what to give."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text)
+            if kind is int or math.isfinite(value):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; give a {'whole ' if kind is int else ''}number")
+
+    return parse
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The parts between commas, each once, blanks dropped."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def numbers(field: str, texts: Sequence[str], kind: type[int] | type[float]) -> tuple[Any, ...]:
+    """Each as a number, equal ones once. Raises SpectraError naming `field`."""
+    if not texts:
+        raise SpectraError(field, "there is none; give numbers with commas between them")
+    values = []
+    for text in texts:
+        try:
+            values.append(kind(text))
+        except ValueError as error:
+            whole = "whole " if kind is int else ""
+            raise SpectraError(field, f"{text!r} is not a number; give a {whole}number") from error
+    return tuple(dict.fromkeys(values))
+
+
+class _Kind(NamedTuple):
+    """The type of one value of a field. several: the field is a tuple of them."""
+
+    base: type
+    several: bool
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    options: type,
+    texts: Mapping[str, str],
+    *,
+    positional: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+    hidden: Collection[str] = (),
+    without: Collection[str] = (),
+) -> None:
+    """An option for each field. texts: help by field name. positional: fields that are given without a name.
+
+    defaults: in the place of the dataclass's. hidden: left out of the help. without: fields that are added elsewhere.
+    """
+    hints = get_type_hints(options)
+    for one in fields(options):
+        if one.name in without:
+            continue
+        if is_dataclass(hints[one.name]):
+            add_options(parser, hints[one.name], texts, positional=positional, defaults=defaults, hidden=hidden)
+            continue
+        kind = _kind(hints[one.name])
+        text = argparse.SUPPRESS if one.name in hidden else texts[one.name]
+        default = (defaults or {}).get(one.name, _default(one))
+        if one.name in positional:
+            often: dict[str, Any] = {} if default is MISSING else {"nargs": "?", "default": default}
+            often = {"nargs": "+"} if kind.several else often
+            parser.add_argument(one.name, metavar=one.name.upper(), type=kind.base, help=text, **often)
+            continue
+        repeated = kind.several and kind.base is Path
+        option = one.name.removesuffix("s") if repeated else one.name
+        parser.add_argument(f"--{option.replace('_', '-')}", dest=one.name, help=text, **_settings(kind, default))
+
+
+def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
+    """The dataclass from parsed arguments. Raises SpectraError for what it refuses."""
+    hints = get_type_hints(options)
+    values: dict[str, Any] = {}
+    for one in fields(options):  # type: ignore[arg-type]
+        if is_dataclass(hints[one.name]):
+            values[one.name] = read_options(hints[one.name], chosen)  # type: ignore[arg-type]
+            continue
+        kind = _kind(hints[one.name])
+        value = getattr(chosen, one.name)
+        if value is not None and kind.several and kind.base in (int, float):
+            value = numbers(one.name, value, kind.base)
+        values[one.name] = tuple(value) if kind.several and value is not None else value
+    return options(**values)
+
+
+def _kind(hint: Any) -> _Kind:
+    """Of X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
+    if get_origin(hint) is UnionType:
+        hint = next(part for part in get_args(hint) if part is not NoneType)
+    if get_origin(hint) is tuple:
+        return _Kind(get_args(hint)[0], several=True)
+    return _Kind(hint, several=False)
+
+
+def _default(one: "Field[Any]") -> Any:
+    """MISSING where the option is required."""
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
+    """How argparse takes an option of this kind."""
+    if kind.base is bool:
+        return {"action": "store_true"}
+    if kind.several and kind.base is Path:
+        return {"action": "append", "default": [], "type": Path, "metavar": "PATH"}
+    settings: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
+    if kind.several:
+        return settings | {"type": names, "metavar": "A,B,..."}
+    if kind.base is Path:
+        return settings | {"type": Path, "metavar": "PATH"}
+    if kind.base in (int, float):
+        return settings | {"type": number(kind.base), "metavar": "N"}
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A model to load as it is, nothing measured. model: a hub id or a folder, None for the embedded one."""
+
+    model: str | None
+    device: str | None
+    dtype: str
+
+    def __post_init__(self) -> None:
+        check_device_name(self.device)
+        check_choice("dtype", self.dtype, DTYPES)
+
+    def load(self) -> tuple[Any, Any, str]:
+        """See `load_network`."""
+        from spectra.target.load import load_network
+
+        return load_network(self.model, device=self.device, dtype=self.dtype)
+
+
+def add_model(parser: argparse.ArgumentParser, what: str = "") -> None:
+    """what: goes before the help, where the model needs a word."""
+    parser.add_argument("--model", help=f"{what}{MODEL_HELP['model']}")
+
+
+def add_network(parser: argparse.ArgumentParser, *, what: str = "", dtype: str = "") -> None:
+    """The arguments of `Network`. what, dtype: go before the help of those, where they need a word."""
+    add_model(parser, what)
+    parser.add_argument("--device", help=MODEL_HELP["device"])
+    parser.add_argument("--dtype", default="auto", help=f"{dtype}{MODEL_HELP['dtype']}")
+
+
+def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:
+    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped, 141 when nobody reads on.
+
+    resumes: the same command, given again, goes on where it was.
+    """
+    try:
+        code = go()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        return 141
+    except SpectraError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\n{program}: stopped{'; the same command goes on from here' if resumes else ''}", file=sys.stderr)
+        return 130

@@ -1,0 +1,243 @@
+"""What the datastore commands do. Each is a dataclass: the fields are its arguments, `run` gives the exit code."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spectra.cli.arguments import Network
+from spectra.datastore.build.corpus import Corpus
+from spectra.datastore.build.finish import restore
+from spectra.datastore.build.hub import RECIPES
+from spectra.datastore.build.settings import KEEP, BuildSettings
+from spectra.datastore.card import check_tokenizer, read_card
+from spectra.datastore.examine import describe_card, measure, problems, tokenizer_problems
+from spectra.datastore.language import Language, query
+from spectra.datastore.sources import list_sha256, read_hashes
+from spectra.datastore.store import Store
+from spectra.errors import SpectraError
+from spectra.io.files import check_writable
+from spectra.io.progress import bar
+from spectra.settings import check_number
+from spectra.target.notices import quiet_transformers
+
+if TYPE_CHECKING:
+    from spectra.datastore.build.build import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a corpus is read and who scores it."""
+
+    where: dict[str, tuple[str, ...]]
+    exclude: Path | None
+    skip_bad: bool
+    force: bool
+    network: Network
+
+    def order(
+        self, places: Sequence[str], out: Path, settings: BuildSettings, licence: str, command: str, base: Path | None
+    ) -> "Order":
+        """base: a store whose texts are merged in."""
+        from spectra.datastore.build.build import Order
+
+        exclude = read_hashes(self.exclude) if self.exclude else frozenset()
+        return Order(
+            Corpus(places, settings.where, settings.skip_bad, exclude),
+            out,
+            settings,
+            model=self.network.model,
+            device=self.network.device,
+            dtype=self.network.dtype,
+            licence=licence or "not stated",
+            command=command,
+            base=base,
+            force=self.force,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewStore:
+    """What `build` and `recipe` have in common."""
+
+    out: Path
+    licence: str
+    settings: BuildSettings
+    random_sample_like: Path | None
+    reading: Reading
+    command_line: str
+
+    def build(self, places: Sequence[str]) -> int:
+        if self.random_sample_like is not None:
+            return _build(self.random_sample(places, self.random_sample_like))
+        settings = self.settings
+        if settings.keep is None and settings.keep_tokens is None:
+            settings = replace(settings, keep=KEEP)
+        return _build(self.reading.order(places, self.out, settings, self.licence, self.command_line, base=None))
+
+    def random_sample(self, places: Sequence[str], like: Path) -> "Order":
+        """As many tokens of the same corpus as that store keeps, by its settings, but unrefined."""
+        card = read_card(like)
+        same = {"refine": False, "keep": None, "keep_tokens": card["kept"]["tokens"], "seed": self.settings.seed}
+        settings = BuildSettings.from_dict({**card["settings"], **same})
+        order = self.reading.order(places, self.out, settings, self.licence, self.command_line, base=None)
+        if order.corpus.facts() != card["corpus"] or list_sha256(order.corpus.exclude) != card["exclude"]:
+            raise SpectraError("corpus", f"it is not what {like} was made of; give the same files")
+        return order
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    corpus: list[str]
+    store: NewStore
+
+    def run(self) -> int:
+        return self.store.build(self.corpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    name: str
+    store: NewStore
+
+    def run(self) -> int:
+        return self.store.build([RECIPES[self.name].place])
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    store: Path
+    corpus: list[str]
+    out: Path | None
+    in_place: bool
+    licence: str | None
+    keep: int | None
+    keep_tokens: int | None
+    score_tokens: int | None
+    reading: Reading
+    command_line: str
+
+    def run(self) -> int:
+        if self.in_place:
+            restore(self.store)
+        card = read_card(self.store)
+        settings = self.settings(card["settings"])
+        licence = card["licence"] if self.licence is None else self.licence
+        out = self.out or self.store
+        return _build(self.reading.order(self.corpus, out, settings, licence, self.command_line, base=self.store))
+
+    def settings(self, old: dict[str, Any]) -> BuildSettings:
+        """The store's own, but for sizes that were given; `where` and `skip_bad` are of the new text."""
+        settings = replace(BuildSettings.from_dict(old), where=self.reading.where, skip_bad=self.reading.skip_bad)
+        if self.keep is not None or self.keep_tokens is not None:
+            settings = replace(settings, keep=self.keep, keep_tokens=self.keep_tokens)
+        if self.score_tokens is not None:
+            settings = replace(settings, score_tokens=self.score_tokens)
+        return settings
+
+
+def _build(order: "Order") -> int:
+    from spectra.datastore.build.build import build
+
+    quiet_transformers()
+    card = build(order)
+    if card:
+        print(f"{order.out}: {card['kept']['texts']:,} of {card['seen']['texts']:,} texts, {card['bytes']:,} bytes")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    store: Path
+    json: bool
+
+    def run(self) -> int:
+        card = read_card(self.store)
+        print(json.dumps(card, indent=1) if self.json else "\n".join(describe_card(card)))
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    store: Path
+    text: str
+    top: int
+    model: str | None
+
+    def run(self) -> int:
+        check_number("top", self.top, 1, 64, whole=True)
+        store = Store.open(self.store)
+        language = _load_language(self.model)
+        check_tokenizer(store.card, language.sha256, language.model)
+        found = query(store, language, self.text, self.top)
+        for one in found:
+            node = one.node
+            print(f"{node.chance:.2f}  {node.times}/{node.seen} after {node.match} tokens  {one.text!r}")
+        if not found:
+            print(f"{store.card['name']} knows nothing that follows this text", file=sys.stderr)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Without a model, a store of the embedded one is checked against that."""
+
+    store: Path
+    model: str | None
+
+    def run(self) -> int:
+        from spectra.target.embedded import NAME
+
+        wrong = problems(self.store)
+        if not wrong and (self.model is not None or read_card(self.store)["model"] == NAME):
+            wrong = tokenizer_problems(self.store, _load_language(self.model))
+        if wrong:
+            print("\n".join(wrong), file=sys.stderr)
+            return 1
+        print(f"{self.store} is whole")
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    store: Path
+    queries: int
+
+    def run(self) -> int:
+        for line in measure(self.store, self.queries).lines():
+            print(line)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class SelfText:
+    prompts: Path
+    out: Path
+    max_new_tokens: int
+    temperatures: tuple[float, ...]
+    batch: int
+    seed: int
+    network: Network
+
+    def run(self) -> int:
+        from spectra.datastore.build.selftext import Writing, read_questions, write_answers
+
+        quiet_transformers()
+        writing = Writing(self.max_new_tokens, self.temperatures, self.batch, self.seed)
+        questions = read_questions(self.prompts, writing.temperatures)
+        check_writable(self.out, "out")
+        model, tokenizer, name = self.network.load()
+        if not tokenizer.chat_template:
+            raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")
+        with bar("answering", len(questions), " prompts") as shown:
+            write_answers(model.eval(), tokenizer, questions, self.out, writing, shown.update)
+        return 0
+
+
+def _load_language(model: str | None) -> Language:
+    from spectra.target.load import load_tokenizer
+
+    quiet_transformers()
+    return Language(*load_tokenizer(model))

@@ -1,0 +1,15 @@
+"""What `python -m spectra...` runs: a command line, imported where an interrupt already ends with one line."""
+
+import sys
+from importlib import import_module
+
+
+def run(program: str) -> int:
+    """The exit code of a program's command line: of "spectra.bench" it is spectra/cli/bench.py."""
+    room = program.partition(".")[2] or "main"
+    try:
+        code: int = import_module(f"spectra.cli.{room}").main()
+    except KeyboardInterrupt:  # while modules were imported; a command says itself how it was stopped
+        print(f"\n{program}: stopped", file=sys.stderr)
+        return 130
+    return code

@@ -1,0 +1,193 @@
+"""The command line: `generate` answers a prompt and reports, `race` records one, `methods` lists the presets.
+
+The answer goes to stdout, everything else to stderr. Bad input ends with exit code 2 and one line on stderr.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, read_options
+from spectra.cli.race import RaceOptions, add_race_options, run_race
+from spectra.errors import SpectraError
+from spectra.io.files import check_writable, write_text
+from spectra.methods.presets import METHODS, PLAIN, check_method
+from spectra.metrics import Summary, first_difference, speedup, summarize
+from spectra.service.loading import ModelOptions
+from spectra.service.recording import Recording, record
+from spectra.settings import Limits, Sampling, check_number
+
+WARM_UP = 8
+HELP = {
+    **MODEL_HELP,
+    "baseline": "decode plainly too and compare",
+    "json": "write the report to this file, as JSON",
+    "max_new_tokens": "tokens at which the answer is cut",
+    "method": "a preset, see `methods`",
+    "min_p": "leave out tokens less likely than this share of the likeliest's probability",
+    "nodes": "the most guessed tokens a step (default: the method's)",
+    "prompt": "what is answered",
+    "raw": "continue the text as it is, without the chat template",
+    "repetition_penalty": "above 1 tokens that are there already become less likely",
+    "seed": "of the draws above temperature 0",
+    "temperature": "0 is greedy",
+    "top_k": "draw from this many likeliest tokens; 0 is all",
+    "top_p": "draw from the likeliest tokens, this much in sum",
+    "trace": "write every step to this file, as JSON",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """nodes: the most guessed tokens a step. baseline: decode plainly too. raw: no chat template.
+
+    trace, json: files for every step and for the report.
+    """
+
+    prompt: str
+    model: ModelOptions
+    method: str = "spectra"
+    max_new_tokens: int = 256
+    nodes: int | None = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    baseline: bool = False
+    raw: bool = False
+    trace: Path | None = None
+    json: Path | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.sampling  # refuses what it cannot be
+        if not self.prompt.strip():
+            raise SpectraError("prompt", "it is blank; write something")
+        check_method(self.method)
+        Limits(self.max_new_tokens)
+        if self.nodes is not None:
+            check_number("nodes", self.nodes, 1, 1024, whole=True)
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty, self.seed)
+
+
+class Report(NamedTuple):
+    """What is told of an answer: in lines, and the same as data."""
+
+    lines: list[str]
+    data: dict[str, Any]
+
+
+def build_parser() -> Parser:
+    parser = Parser(prog="python -m spectra", description="Training-free speculative decoding with exact output.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{generate,race,methods}")
+    summaries = {
+        "methods": "list the presets",
+        "race": "record plain decoding and a method on one prompt, for the page to replay",
+        "generate": "answer a prompt and report how fast it went",
+    }
+    made = {
+        name: commands.add_parser(name, help=summary, description=summary, formatter_class=DefaultsHelp)
+        for name, summary in summaries.items()
+    }
+    add_race_options(made["race"])
+    add_options(made["generate"], GenerateOptions, HELP, positional=("prompt",))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    chosen = build_parser().parse_args(arguments)
+
+    def go() -> int:
+        if chosen.command == "generate":
+            return run_generate(read_options(GenerateOptions, chosen))
+        if chosen.command == "race":
+            return run_race(read_options(RaceOptions, chosen))
+        for name, preset in METHODS.items():
+            print(f"{name}  {preset.summary}")
+        return 0
+
+    return exit_code("spectra", go)
+
+
+def run_generate(options: GenerateOptions) -> int:
+    """The subcommand `generate`."""
+    for field, path in (("trace", options.trace), ("json", options.json)):
+        if path is not None:
+            check_writable(path, field)
+    model = options.model.load()
+
+    def start(method: str, tokens: int = options.max_new_tokens) -> Recording:
+        return record(
+            model.target, model.resources, options.prompt, method,
+            sampling=options.sampling, max_new_tokens=tokens, nodes=options.nodes, raw=options.raw,
+        )  # fmt: skip
+
+    finish(start(options.method, min(WARM_UP, options.max_new_tokens)))  # first calls allocate and choose kernels
+    answer = start(options.method)
+    for _, pieces in answer:
+        print("".join(text for _, text in pieces), end="", flush=True)
+    print()
+    plain = finish(start(PLAIN)) if options.baseline else None
+    report = report_of(answer, plain)
+    print("\n".join(report.lines), file=sys.stderr)
+    if options.trace:
+        write_text(options.trace, answer.trace.to_json() + "\n", "trace")
+    if options.json:
+        write_text(options.json, json.dumps(report.data, indent=1) + "\n", "json")
+    return 0
+
+
+def finish(answer: Recording) -> Recording:
+    """Decode to the end."""
+    for _ in answer:
+        pass
+    return answer
+
+
+def report_of(answer: Recording, plain: Recording | None) -> Report:
+    """plain: the same prompt decoded plainly, to compare with."""
+    ours = summarize(answer.trace.steps)
+    drawn = answer.trace.settings["drawn"]
+    facts = answer.trace.environment
+    lines = [
+        f"{answer.trace.model}, {facts['dtype']}, {facts['numerics']} numerics, {facts['processor']}",
+        f"{answer.trace.method}: {describe(ours)}",
+    ]
+    data: dict[str, Any] = {"method": answer.trace.method, "environment": facts, "settings": answer.trace.settings}
+    data["answer"] = ours.to_dict()
+    for source, share in sorted(ours.share.items(), key=lambda row: -row[1]):
+        rate = f", {ours.acceptance[source]:.0%} of offers accepted" if source in ours.acceptance else ""
+        lines.append(f"  {source}: {share:.0%} of tokens{rate}")
+    if plain is not None:
+        base = summarize(plain.trace.steps)
+        difference = first_difference(plain.trace.tokens, answer.trace.tokens)
+        lines += [
+            f"{PLAIN}: {describe(base)}",
+            f"speedup: {speedup(base, ours):.2f} (Mic-TP), {speedup(base, ours, macro=True):.2f} (Mac-TP)",
+            verdict(difference, drawn=drawn),
+        ]
+        data |= {"baseline": base.to_dict(), "speedup": speedup(base, ours)}
+        data["identical"] = None if drawn else difference is None
+    return Report(lines, data)
+
+
+def verdict(difference: int | None, *, drawn: bool) -> str:
+    """The last line. drawn: the method draws a text of its own."""
+    if drawn:
+        return "identical: not to be expected, this method draws another text of the same distribution"
+    return "identical: yes" if difference is None else f"identical: no, token {difference + 1}"
+
+
+def describe(figures: Summary) -> str:
+    return (
+        f"{figures.micro:.1f} tokens/s, tau {figures.tau:.2f}, {figures.tokens} tokens in {figures.passes} passes, "
+        f"{figures.seconds:.2f} s, distinct 4-grams {figures.distinct4:.0%}"
+    )

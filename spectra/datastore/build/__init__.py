@@ -1,0 +1,1 @@
+"""A corpus to a datastore: read, filter, score, select, index. Resumable."""

@@ -1,0 +1,185 @@
+"""A corpus to a datastore: read, score, select, index, rename. Goes on where a killed build was.
+
+Processes of one launch share the scoring; the first does the rest.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectra.datastore.build.corpus import Corpus
+from spectra.datastore.build.distributed import Distributed, distributed
+from spectra.datastore.build.finish import put_in_place, restore, write_store
+from spectra.datastore.build.gather import Gathering
+from spectra.datastore.build.index import token_type
+from spectra.datastore.build.merge import adopt, check_base, merge_facts, merge_histogram
+from spectra.datastore.build.score import batches, score
+from spectra.datastore.build.select import select, to_score
+from spectra.datastore.build.settings import BuildSettings
+from spectra.datastore.build.workdir import Workdir
+from spectra.datastore.card import read_card
+from spectra.datastore.language import Language
+from spectra.datastore.sources import list_sha256, read_sources
+from spectra.errors import SpectraError
+from spectra.io.progress import Progress, bar
+from spectra.target.load import check_loading, load_network, load_tokenizer
+
+DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded", "unscored")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built. base: a store whose texts are merged in. command: for the card.
+
+    model, device, dtype: as for `load_target`. force: a store of this name and unfinished other work may go. loaded:
+    (model, tokenizer, name) that are in memory, instead of `model`. progress: makes the bars, called like `bar`.
+    """
+
+    corpus: Corpus
+    out: Path
+    settings: BuildSettings
+    model: str | None = None
+    device: str | None = None
+    dtype: str = "auto"
+    licence: str = "not stated"
+    command: str = ""
+    base: Path | None = None
+    force: bool = False
+    loaded: tuple[Any, Any, str] | None = None
+    progress: Callable[..., Progress] = bar
+
+
+def build(order: Order) -> dict[str, Any]:
+    """Build the store; returns its card. Raises SpectraError naming what is wrong and what was kept."""
+    if order.loaded is None:
+        language = Language(*load_tokenizer(order.model))
+    else:
+        _, tokenizer, name = order.loaded
+        language = Language(tokenizer, name)
+    workdir = Workdir(order.out, np.dtype(token_type(language.vocabulary)))
+    if order.settings.refine and order.loaded is None:
+        check_window(order, language)
+    try:
+        with distributed(order.device) as processes, ExitStack() as held:
+            recipe: dict[str, Any] = {}
+            if processes.first:
+                restore(order.out)
+                recipe = describe(order, language)
+                held.enter_context(workdir.held(recipe, force=order.force))
+                read(order, workdir, language)
+            processes.wait()
+            if order.settings.refine:
+                score_share(order, workdir, language, processes)
+            processes.wait()
+            return finish(order, workdir, language, recipe) if processes.first else {}
+    except OSError as error:
+        reason = error.strerror or error
+        raise SpectraError(
+            "out", f"cannot write {order.out} ({reason}); free some space or make it writable: the work so far is kept"
+        ) from error
+
+
+def check_window(order: Order, language: Language) -> None:
+    """Raise SpectraError where the model cannot be loaded or a text of the longest kind does not fit its context."""
+    longest = order.settings.window + len(language.header(order.settings.header))
+    context = check_loading(order.model, device=order.device, dtype=order.dtype)
+    if longest > context:
+        raise SpectraError("window", f"{longest} tokens do not fit the context of {context}; give a smaller one")
+
+
+def describe(order: Order, language: Language) -> dict[str, Any]:
+    """All that the result depends on. Raises SpectraError for a store that is in the way or does not fit."""
+    if order.out.exists() and not order.force and order.out != order.base:
+        raise SpectraError("out", f"{order.out} exists; choose another folder or pass --force to replace it")
+    if order.base is not None:
+        check_base(read_card(order.base), language)
+    return {
+        "settings": order.settings.to_dict(),
+        "corpus": order.corpus.facts(),
+        "exclude": list_sha256(order.corpus.exclude),
+        "model": language.model,
+        "dtype": order.dtype,
+        "tokenizer_sha256": language.sha256,
+        "base": read_card(order.base)["sha256"] if order.base else None,
+    }
+
+
+def read(order: Order, workdir: Workdir, language: Language) -> None:
+    """First phase, unless it is done."""
+    state = workdir.read_progress()
+    if state.get("done"):
+        return
+    gathering = Gathering(workdir, order.settings, language.encode)
+    gathering.resume()
+    if order.base is not None and not state:
+        adopt(order.base, gathering)
+    corpus = order.corpus
+    with order.progress("reading", corpus.size or None, "B") as shown:
+        gathering.run(corpus, lambda: shown.update(corpus.position - shown.n))
+    if gathering.counts["texts"] == 0 or not gathering.rows:
+        seen = gathering.counts
+        why = ", ".join(f"{seen[name]} {name}" for name in DROPPED if seen[name])
+        workdir.drop()
+        raise SpectraError("corpus", f"no text of it is left of {seen['texts']} ({why or 'it is empty'}); give more")
+
+
+def score_share(order: Order, workdir: Workdir, language: Language, processes: Distributed) -> None:
+    """Second phase: what this process scores."""
+    settings = order.settings
+    rows = workdir.read_progress()["rows"]
+    wanted = to_score(workdir, rows, settings.score_tokens, settings.seed)
+    if not np.isnan(workdir.read_scores(rows)[wanted]).any():
+        return
+    if order.loaded is None:
+        model, _, _ = load_network(order.model, device=order.device or processes.device, dtype=order.dtype)
+    else:
+        model, _, _ = order.loaded
+    model.eval()
+    header = language.header(settings.header)
+    tokens = sum(int(one["length"].sum()) for one in batches(workdir, wanted, settings.batch_tokens, len(header)))
+    if processes.first and processes.processes > 1:
+        print(f"scoring on {processes.processes} processes", file=sys.stderr, flush=True)
+    share = tokens // processes.processes
+    with order.progress("scoring", share, " tokens", hidden=not processes.first) as shown:
+        score(
+            workdir,
+            wanted,
+            model,
+            header,
+            budget=settings.batch_tokens,
+            process=processes.process,
+            processes=processes.processes,
+            progress=shown.update,
+        )
+
+
+def finish(order: Order, workdir: Workdir, language: Language, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Third and last phase."""
+    state = workdir.read_progress()
+    selection = select(workdir, state["rows"], order.settings)
+    counts = state["counts"]
+    if order.settings.refine:
+        counts["unscored"] = int(np.isnan(workdir.read_scores(state["rows"])).sum())
+    facts = {
+        "licence": order.licence,
+        "command": order.command,
+        "dtype": order.dtype,
+        "corpus": recipe["corpus"],
+        "exclude": recipe["exclude"],
+        "seen": {"texts": counts.get("texts", 0), "tokens": counts.get("tokens", 0)},
+        "dropped": {name: counts.get(name, 0) for name in DROPPED},
+    }
+    sources: set[str] = set()
+    if order.base is not None:
+        base = read_card(order.base)
+        facts = merge_facts(base, facts)
+        selection = merge_histogram(base, selection)
+        sources = read_sources(order.base)
+    card = write_store(workdir, selection, order.settings, language, facts, sources)
+    put_in_place(workdir)
+    return card

@@ -1,0 +1,122 @@
+"""Last phase of a build: the kept texts become a store beside its place, complete and synced, then one rename."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Collection, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectra.datastore import card as cards
+from spectra.datastore.build.index import IndexFacts, build_index
+from spectra.datastore.build.select import EDGES, Selection, bins
+from spectra.datastore.build.settings import BuildSettings
+from spectra.datastore.build.workdir import Workdir
+from spectra.datastore.language import Language
+from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
+from spectra.datastore.sources import write_sources
+from spectra.io.workdir import replace, sync_folder
+
+PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
+"""Their versions go on the card."""
+
+
+def write_store(
+    workdir: Workdir,
+    selection: Selection,
+    settings: BuildSettings,
+    language: Language,
+    facts: Mapping[str, Any],
+    more_sources: Collection[str] = (),
+) -> dict[str, Any]:
+    """Put the store together in `workdir.store`; returns its card. facts: what else the card says.
+
+    more_sources: hashes of prompts that texts of an older store answer.
+    """
+    store = workdir.store
+    shutil.rmtree(store, ignore_errors=True)
+    store.mkdir()
+    index = _write_texts(workdir, selection.kept, settings, language)
+    sources = {bytes(source) for source in selection.kept["source"].tolist()}
+    count = write_sources(store, sources | {bytes.fromhex(text) for text in more_sources})
+    kept = selection.kept["perplexity"]
+    card = {
+        "format": cards.FORMAT,
+        "version": cards.VERSION,
+        "name": workdir.out.name,
+        "model": language.model,
+        "tokenizer_sha256": language.sha256,
+        **facts,
+        "refined": settings.refine,
+        "kept": {"texts": len(kept), "tokens": int(selection.kept["length"].sum(dtype=np.int64))},
+        "perplexity": {
+            "edges": [round(float(edge), 4) for edge in EDGES],
+            "scored": selection.histogram.tolist(),
+            "kept": bins(kept).tolist(),
+            "cutoff": float(kept[-1]) if settings.refine else None,
+        },
+        "index": index.to_dict(),
+        "sources": count,
+        "settings": settings.to_dict(),
+        "versions": {name: version(name) for name in PACKAGES},
+    }
+    files = cards.describe_files(store)
+    size = sum(one["bytes"] for one in files.values())
+    card = cards.seal({**card, "bytes": size, "files": files})
+    replace(store / CARD, f"{json.dumps(card, indent=1)}\n".encode())
+    sync_folder(store)
+    return card
+
+
+def _write_texts(workdir: Workdir, kept: NDArray[Any], settings: BuildSettings, language: Language) -> IndexFacts:
+    texts = [workdir.read_tokens(start, size) for start, size in zip(kept["start"], kept["length"], strict=True)]
+    np.save(workdir.store / CORPUS, np.concatenate(texts))
+    table = np.empty(len(kept), TEXT)
+    for name in ("length", "perplexity", "hash"):
+        table[name] = kept[name]
+    table["start"] = np.cumsum(table["length"], dtype=np.int64) - table["length"]
+    np.save(workdir.store / TEXTS, table)
+    try:
+        return build_index(
+            texts,
+            workdir.store,
+            vocabulary=language.vocabulary,
+            order=settings.order,
+            successors=settings.successors,
+            header=language.header(settings.header),
+            banned=language.banned,
+        )
+    except RuntimeError as error:  # what the trie's writer raises on a full disk
+        raise OSError(str(error)) from error
+
+
+def put_in_place(workdir: Workdir) -> None:
+    """The finished folder takes its name; what had it goes last. Killed in between, `restore` puts the old one back."""
+    old = _old(workdir.out)
+    if workdir.out.exists():
+        workdir.out.rename(old)
+    workdir.store.rename(workdir.out)
+    sync_folder(workdir.out)
+    for folder in (old, workdir.folder):
+        if folder.exists():
+            shutil.rmtree(folder)
+
+
+def restore(out: Path) -> None:
+    """Undo a replacement that was killed half way."""
+    old = _old(out)
+    with contextlib.suppress(FileNotFoundError):  # another process of the same launch was faster
+        if not old.exists():
+            return
+        if out.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(out)
+
+
+def _old(out: Path) -> Path:
+    return out.with_name(f".{out.name}.old")

@@ -1,0 +1,163 @@
+"""The model's own answers to prompts, the best corpus for a store that is to draft for it. Batched, resumable.
+
+Stock `generate` with left padding. Batches are formed from the prompts alone, each is seeded by its number and written
+at once, so that a stopped run goes on to the same file.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
+from spectra.errors import SpectraError
+from spectra.io.workdir import append
+from spectra.settings import check_number
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    source: str
+    user: str
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How answers are written. batch: prompts answered together."""
+
+    max_new_tokens: int = 256
+    temperatures: tuple[float, ...] = (0.0, 0.7)
+    batch: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("max-new-tokens", self.max_new_tokens, 1, 2**20, whole=True)
+        check_number("batch", self.batch, 1, 4096, whole=True)
+        check_number("seed", self.seed, 0, 2**63 - 1, whole=True)
+        if not self.temperatures:
+            raise SpectraError("temperatures", "there is none; give for example 0,0.7")
+        for temperature in self.temperatures:
+            check_number("temperatures", temperature, 0, 100)
+
+
+def read_questions(file: Path, temperatures: Sequence[float]) -> list[Question]:
+    """Each prompt of a jsonl file at each temperature, prompts of like length together.
+
+    Raises SpectraError naming the line that holds no prompt.
+    """
+    prompts: dict[str, str] = {}
+    try:
+        for place, data in json_rows(file):
+            prompt = prompt_of(data) if isinstance(data, dict) else None
+            if prompt is None or not prompt.strip():
+                raise SpectraError("prompts", f"{place} holds no prompt; give rows with a user field")
+            prompts.setdefault(prompt, str(data.get("source", "")))
+    except UNREADABLE as error:
+        raise SpectraError("prompts", f"{file} cannot be read ({reason(error)})") from error
+    if not prompts:
+        raise SpectraError("prompts", f"{file} is empty; give rows with a user field")
+    ranked = sorted(prompts, key=lambda prompt: (len(prompt), prompt))
+    return [Question(prompts[prompt], prompt, t) for t in temperatures for prompt in ranked]
+
+
+def write_answers(
+    model: Any,
+    tokenizer: Any,
+    questions: Sequence[Question],
+    out: Path,
+    writing: Writing,
+    progress: Callable[[int], object],
+) -> None:
+    """Answer the questions that `out` does not answer yet, a batch at a time.
+
+    progress: is called with how many more are done.
+    """
+    batches = list(_batches(questions, writing.batch))
+    done = _resume(out, batches)
+    progress(sum(map(len, batches[:done])))
+    for number, batch in enumerate(batches[done:], done):
+        torch.manual_seed(writing.seed + number)
+        rows = answer(model, tokenizer, batch, writing.max_new_tokens)
+        append(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+        progress(len(batch))
+
+
+@torch.inference_mode()
+def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[dict[str, Any]]:
+    """One row a question, all of one temperature."""
+    prompts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": one.user}], add_generation_prompt=True, tokenize=True, return_dict=True
+        )["input_ids"]
+        for one in batch
+    ]
+    width = max(map(len, prompts))
+    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
+    if width + max_new_tokens > limit:
+        raise SpectraError(
+            "prompts",
+            f"one of {width} tokens and {max_new_tokens} new ones do not fit the context of {limit}; shorten it",
+        )
+    ends = _ends(model)
+    pad = min(ends, default=0)
+    ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
+    mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=model.device)
+    temperature = batch[0].temperature
+    drawn: dict[str, Any] = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature else {}
+    output = model.generate(
+        ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=temperature > 0, pad_token_id=pad, **drawn
+    )
+    rows = []
+    for one, new in zip(batch, output[:, width:].tolist(), strict=True):
+        length = next((i for i, token in enumerate(new) if token in ends), len(new))
+        rows.append({
+            "source": one.source,
+            "user": one.user,
+            "assistant": tokenizer.decode(new[:length], skip_special_tokens=True),
+            "temperature": temperature,
+            "finished": length < len(new),
+        })  # fmt: skip
+    return rows
+
+
+def _batches(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
+    """Neighbours of one temperature."""
+    start = 0
+    for i in range(1, len(questions) + 1):
+        if i == len(questions) or i - start == size or questions[i].temperature != questions[start].temperature:
+            yield questions[start:i]
+            start = i
+
+
+def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
+    """How many batches `out` answers; a batch that is there in part is cut off."""
+    if not out.exists():
+        return 0
+    lines = out.read_bytes().splitlines(keepends=True)
+    other = SpectraError("out", f"{out} answers other prompts; choose another file or remove it")
+    done = 0
+    answered: list[bytes] = []
+    for batch in batches:
+        rows = lines[len(answered) : len(answered) + len(batch)]
+        if len(rows) < len(batch) or not rows[-1].endswith(b"\n"):
+            break
+        for row, one in zip(rows, batch, strict=True):
+            found = json.loads(row)
+            if (found["user"], found["temperature"]) != (one.user, one.temperature):
+                raise other
+        done += 1
+        answered += rows
+    if done == len(batches) and len(lines) > len(answered):
+        raise other
+    os.truncate(out, sum(map(len, answered)))
+    return done
+
+
+def _ends(model: Any) -> frozenset[int]:
+    ids = model.generation_config.eos_token_id
+    return frozenset() if ids is None else frozenset(ids if isinstance(ids, list) else [ids])

@@ -1,0 +1,109 @@
+"""The folder that a build works in, beside the store to be: tokens, candidates, scores, and how far reading came.
+
+A killed build goes on from it. One build at a time uses it.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectra.errors import SpectraError
+from spectra.io import workdir
+
+CANDIDATE = np.dtype([("start", "<i8"), ("length", "<i4"), ("hash", "S16"), ("key", "<u8"), ("source", "V32")])
+"""A text that passed the floors: where its tokens are, its hash, the hash of its normalised text, of its prompt."""
+SCORE = np.dtype([("row", "<i8"), ("perplexity", "<f4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Workdir:
+    """out: the store to be. token: type of a token id in the files here."""
+
+    out: Path
+    token: np.dtype[Any]
+
+    @property
+    def folder(self) -> Path:
+        return workdir.workdir_of(self.out)
+
+    @property
+    def store(self) -> Path:
+        """Where the finished folder is put together."""
+        return self.folder / "store"
+
+    @property
+    def tokens(self) -> Path:
+        return self.folder / "tokens.bin"
+
+    @property
+    def candidates(self) -> Path:
+        return self.folder / "candidates.bin"
+
+    @property
+    def reading(self) -> Path:
+        """How far reading came."""
+        return self.folder / "read.json"
+
+    @property
+    def known_scores(self) -> Path:
+        """Those that came with an older store."""
+        return self.folder / "known.scores"
+
+    @property
+    def known(self) -> int:
+        """How many candidates, the first ones, came with an older store."""
+        return self.known_scores.stat().st_size // SCORE.itemsize if self.known_scores.exists() else 0
+
+    def scores(self, process: int) -> Path:
+        return self.folder / f"{process}.scores"
+
+    def drop(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @contextmanager
+    def held(self, recipe: Mapping[str, Any], *, force: bool) -> Iterator[None]:
+        """Hold the folder for the build that `recipe` describes. Scores of another build go only with `force`."""
+
+        def drop_other_work() -> None:
+            if not force and any(path != self.known_scores for path in self.folder.glob("*.scores")):
+                raise SpectraError(
+                    "out",
+                    f"{self.folder} holds unfinished work with other settings; repeat those, pass --force to drop "
+                    "it, or choose another folder",
+                )
+
+        busy = f"{self.out} is being built by another process; wait for it"
+        with workdir.held(self.folder, recipe, busy=busy, on_other=drop_other_work):
+            yield
+
+    def read_progress(self) -> dict[str, Any]:
+        """What was counted last; empty at the start."""
+        return dict(json.loads(self.reading.read_bytes())) if self.reading.is_file() else {}
+
+    def read_candidates(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows start to stop (fewer at the end)."""
+        return np.fromfile(self.candidates, CANDIDATE, stop - start, offset=start * CANDIDATE.itemsize)
+
+    def read_scores(self, rows: int) -> NDArray[np.float32]:
+        """The perplexity of each row, NaN where it is not known yet."""
+        found = np.full(rows, np.nan, np.float32)
+        for path in sorted(self.folder.glob("*.scores")):
+            scores = np.fromfile(path, SCORE, path.stat().st_size // SCORE.itemsize)
+            found[scores["row"]] = scores["perplexity"]
+        return found
+
+    def read_tokens(self, start: int, count: int) -> NDArray[Any]:
+        """A run of tokens, read from the file: pages of a map would count as memory of this process."""
+        return np.fromfile(self.tokens, self.token, count, offset=start * self.token.itemsize)
+
+
+def append(path: Path, records: NDArray[Any]) -> None:
+    """Add whole records to a file, see `spectra.io.workdir.append`."""
+    workdir.append(path, records.tobytes(), record=records.itemsize)

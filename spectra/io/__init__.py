@@ -1,0 +1,1 @@
+"""Files, checksums, resumable work, progress, text streams, data files of the project: written once. No model."""

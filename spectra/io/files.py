@@ -1,0 +1,43 @@
+"""Files written whole or not at all, and whether one can be written, asked before the work."""
+
+import errno
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from spectra.errors import SpectraError
+
+
+def check_writable(path: Path, field_name: str = "path") -> None:
+    """Raise `SpectraError` when `write_text` would, before the work whose outcome is to be written."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if path.exists() and not path.is_file():
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}."):
+            pass
+    except OSError as error:
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+
+
+def write_text(path: Path, text: str, field_name: str = "path") -> None:
+    """Write a file whole or not at all: to a neighbour first, then rename. A device or a pipe is written in place."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}"
+        file = temporary.open("x", encoding="utf-8")  # unlike mkstemp's, its mode is what the umask allows
+    except OSError as error:
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+    try:
+        with file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error

@@ -1,0 +1,25 @@
+"""Checksums of files, of data as JSON and of tokenizers: one way to take each, so that they can be compared."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def canonical(data: object) -> bytes:
+    """The one way to write `data` as JSON that checksums are taken of."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def json_sha256(data: object) -> str:
+    return hashlib.sha256(canonical(data)).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tokenizer_sha256(tokenizer: Any) -> str:
+    """Checksum of what ids mean: the vocabulary with its added tokens."""
+    return json_sha256([tokenizer.get_vocab(), tokenizer.get_added_vocab()])

@@ -1,0 +1,42 @@
+"""A bar with the time left on stderr: lively on a terminal, twice a minute in a log, absent when a second is enough."""
+
+import sys
+from types import TracebackType
+from typing import Protocol
+
+from tqdm import tqdm
+
+
+class Progress(Protocol):
+    """What work tells of itself. n: how much is done."""
+
+    n: int
+
+    def __enter__(self) -> "Progress": ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+    def update(self, count: int) -> object: ...
+
+
+class Bar(tqdm):
+    """`Progress` that people see. The time left goes by the mean speed of this run."""
+
+    def skip(self, count: int = 1) -> None:
+        """What an earlier run did: it counts as done, not for the time left."""
+        self.initial += count
+        self.update(count)
+
+    def note(self, line: str) -> None:
+        """Print a line above the bar."""
+        self.write(line, file=sys.stderr)
+
+
+def bar(what: str, total: int | None, unit: str, *, hidden: bool = False) -> Bar:
+    """A bar to be used in a `with`. total: None when it is not known."""
+    pause = 0.2 if sys.stderr.isatty() else 30.0
+    return Bar(
+        total=total, desc=what, unit=unit, unit_scale=True, delay=1, mininterval=pause, smoothing=0, disable=hidden
+    )

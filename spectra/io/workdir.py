@@ -1,0 +1,117 @@
+"""What a stopped run goes on from: a folder beside what is being made, held by one process, for one recipe.
+
+A file in it is whole or absent (`replaced`, `replace`), or it grows by whole records (`append`); all are synced before
+anything counts on them. Does not know what the work is.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spectra.errors import SpectraError
+from spectra.io.hashes import canonical
+
+LOCK, RECIPE = "lock", "recipe.json"
+
+
+def workdir_of(out: Path) -> Path:
+    """The folder of the work on `out`."""
+    return out.with_name(f".{out.name}.work")
+
+
+@contextmanager
+def held(folder: Path, recipe: Mapping[str, Any], *, busy: str, on_other: Callable[[], None]) -> Iterator[None]:
+    """Hold the folder, which is made if need be, for the run that `recipe` describes.
+
+    busy: what is wrong, and the fix, while another process holds it. on_other: called where the folder holds work of
+    another recipe; it raises to keep that work, or returns to have it removed. Raises OSError where nothing can be
+    written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SpectraError("out", busy) from None
+        there = read_recipe(folder / RECIPE)
+        if there is not None and differences(there, recipe):
+            on_other()
+            clear(folder)
+        replace(folder / RECIPE, canonical(recipe))
+        yield
+
+
+def read_recipe(file: Path) -> dict[str, Any] | None:
+    """The settings that a file says work was done with: none without the file, empty ones where it is damaged."""
+    if not file.is_file():
+        return None
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def differences(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Names of the settings that are not the same in both, compared as JSON."""
+    names = [*there, *(name for name in wanted if name not in there)]
+    return [
+        name
+        for name in names
+        if name not in there or name not in wanted or canonical(there[name]) != canonical(wanted[name])
+    ]
+
+
+def clear(folder: Path) -> None:
+    """Remove everything in the folder but its lock."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A place to write a new version of the file to; at the end it is synced and takes the file's name."""
+    fresh = path.with_name(f"{path.name}.new")
+    yield fresh
+    sync(fresh)
+    fresh.replace(path)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replaced(path) as fresh:
+        fresh.write_bytes(data)
+
+
+def append(path: Path, data: bytes, *, record: int = 1) -> None:
+    """Add records of that many bytes to a file and sync it; a torn record at its end goes first."""
+    with path.open("ab") as file:
+        torn = file.tell() % record
+        if torn:
+            file.truncate(file.tell() - torn)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk before going on."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync every file of a folder and the folder itself."""
+    for path in [*sorted(folder.iterdir()), folder]:
+        sync(path)

@@ -1,0 +1,172 @@
+"""What the loop is made of. A `Method`: drafters that grow the token tree, a budget that cuts it, a walk to verify it.
+
+And what the loop asks of a target. Plain ints and protocols, no torch: who provides one of these imports it from here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectra.guess import Source
+from spectra.settings import Sampling
+from spectra.tree import TokenTree
+from spectra.verify.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one forward pass said. tree: as scored. path: accepted nodes. emitted: tokens added to the output.
+
+    read(ticket): the answer to `tree.ask`, None when that node was cut.
+    known: the target's own next token at every node where it is known (all scored ones after a greedy pass).
+    top: the target's most likely tokens at every scored node, best first; empty unless a drafter asks (`top_k`).
+    """
+
+    tree: TokenTree
+    path: Sequence[int]
+    emitted: Sequence[int]
+    read: Callable[[int], int | None]
+    known: Mapping[int, int] = field(default_factory=dict)
+    top: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+class Drafter(Protocol):
+    """Grows the token tree and learns from the outcome. Lives for one answer.
+
+    `begin` comes once, then `grow` and `observe` once a step. A drafter that wants `Outcome.top` has an attribute
+    `top_k`, how many tokens it wants of each node. docs/drafter.md has an example.
+    """
+
+    def begin(self, prompt: Sequence[int]) -> None: ...
+
+    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        """Add guesses for what follows `tokens` (all committed ones, the tree's root being the last)."""
+        ...
+
+    def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
+        """Learn from a step. tokens: all committed ones, this step's included."""
+        ...
+
+
+@runtime_checkable
+class Holder(Protocol):
+    """A drafter that tells how many n-grams it has learned, by the source that guesses from them."""
+
+    def held(self) -> Mapping[Source, int]: ...
+
+
+class Budget(Protocol):
+    """Decides which nodes are worth a query token."""
+
+    def choose(self, tree: TokenTree) -> TokenTree:
+        """The part of the grown tree that is worth scoring."""
+        ...
+
+    def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
+        """Learn from how the step went. grown: the whole tree, cut nodes included."""
+        ...
+
+
+class Scored(Protocol):
+    """The outcome of one forward pass over a tree.
+
+    known: the target's picks that have been made so far, by node. top: the most likely tokens of each scored node, best
+    first; empty unless `Target.start` was asked for them.
+    """
+
+    known: dict[int, int]
+
+    @property
+    def top(self) -> Mapping[int, Sequence[int]]: ...
+
+    def pick(self, node: int) -> int:
+        """The target's own token after an eligible node, drawn for that output position."""
+        ...
+
+    def probabilities(self, node: int) -> NDArray[np.float64]:
+        """[vocabulary]: the distribution that `pick(node)` draws from."""
+        ...
+
+    def read(self, ticket: int) -> int | None:
+        """The answer to `TokenTree.ask`; None when that node was not scored."""
+        ...
+
+
+class Session(Protocol):
+    """One sequence on a target: its KV cache and its random noise."""
+
+    prefill_seconds: float
+
+    def score(self, tree: TokenTree, tokens: Sequence[int]) -> Scored:
+        """One forward pass over the whole tree. tokens: everything committed, the tree's root being the last."""
+        ...
+
+    def keep(self, path: Sequence[int]) -> None:
+        """Commit the root's and these nodes' cache rows, drop the rest."""
+        ...
+
+    def close(self) -> None:
+        """Give the target back. Safe to call twice."""
+        ...
+
+
+class Target(Protocol):
+    """A causal language model that can score token trees.
+
+    eos: ids that end an answer. trees: False when the model can only score chains (it places tokens by cache slot, not
+    by position id).
+    """
+
+    @property
+    def eos(self) -> frozenset[int]: ...
+
+    @property
+    def trees(self) -> bool: ...
+
+    def start(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        max_query_tokens: int,
+        sampling: Sampling,
+        *,
+        top_k: int = 0,
+    ) -> Session:
+        """Open a sequence and prefill all of `prompt` but its last token.
+
+        max_query_tokens: most nodes a tree may have, the root included. top_k: how many likely tokens of each scored
+        node every step tells (`Scored.top`). Raises SpectraError when prompt and answer do not fit the context;
+        TargetBusyError while another is open.
+        """
+        ...
+
+
+Walk = Callable[[TokenTree, Scored], tuple[list[int], list[int]]]
+"""(the scored tree, what was scored) -> (accepted nodes from the root's child down, a token for each and the next)."""
+
+
+def walk_picks(tree: TokenTree, scored: Scored) -> tuple[list[int], list[int]]:
+    """The usual walk, along the target's own picks: what it writes is plain decoding's, token for token."""
+    return walk(tree, scored.pick)
+
+
+@dataclass(slots=True)
+class Method:
+    """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go.
+
+    name: for traces. max_nodes: guessed tokens a step, at most. walk: how the scored tree is walked.
+    """
+
+    name: str
+    drafters: Sequence[Drafter]
+    budget: Budget
+    max_nodes: int
+    walk: Walk = walk_picks
+
+    @property
+    def top_k(self) -> int:
+        """How many likely tokens of each scored node its drafters want."""
+        return max((getattr(drafter, "top_k", 0) for drafter in self.drafters), default=0)

@@ -1,0 +1,61 @@
+"""Methods by name. A dict, no registry: a preset of yours is one more entry of a dict of yours."""
+
+from spectra.budget.policy import FixedBudget
+from spectra.budget.step_cost import StepCost
+from spectra.errors import SpectraError
+from spectra.method import Method
+from spectra.methods.baselines import BASELINES
+from spectra.methods.draft_models import DRAFT_MODELS
+from spectra.methods.paper import LITERAL
+from spectra.methods.preset import CostedTarget, Preset, Setup
+from spectra.methods.resources import Resources
+from spectra.methods.spectra import SPECTRA
+from spectra.settings import Sampling, check_number
+
+PLAIN = "autoregressive"
+
+
+def plain(setup: Setup) -> Method:
+    return Method(setup.name, [], FixedBudget(0), 0)
+
+
+METHODS: dict[str, Preset] = {
+    PLAIN: Preset("plain decoding, one token a forward pass: what the others are measured against", plain),
+    **SPECTRA,
+    **LITERAL,
+    **BASELINES,
+    **DRAFT_MODELS,
+}
+
+
+def make_method(
+    name: str,
+    target: CostedTarget,
+    resources: Resources | None = None,
+    *,
+    nodes: int | None = None,
+    sampling: Sampling | None = None,
+    step_cost: StepCost | None = None,
+) -> Method:
+    """A fresh `Method` for one answer.
+
+    resources: stores and draft models it may draft from (default: none). nodes: the most guessed tokens a step.
+    sampling: the answer's, default greedy. step_cost: another device's T(q), to plan by it. Raises SpectraError for an
+    unknown name, a bad count, or a store or draft model that is not there.
+    """
+    check_method(name)
+    if nodes is not None:
+        check_number("nodes", nodes, 1, 1024, whole=True)
+    setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost)
+    return METHODS[name].build(setup)
+
+
+def check_method(name: str) -> None:
+    """Raises SpectraError for a name that is none."""
+    if name not in METHODS:
+        raise SpectraError("method", f"{name!r} is unknown; choose one of {', '.join(METHODS)}")
+
+
+def redraws(name: str, sampling: Sampling) -> bool:
+    """Whether the preset may write another text than plain decoding, of the same distribution."""
+    return not sampling.greedy and name in METHODS and METHODS[name].drawn

@@ -1,0 +1,93 @@
+"""SPECTRA as fast as this device allows: the improved CORE, datastores that fit, and sources that cost no query token.
+
+The budget weighs all guesses against the measured cost of a step.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from spectra.budget.policy import AdaptiveBudget
+from spectra.budget.step_cost import StepCost
+from spectra.drafters.automaton import SuffixAutomaton
+from spectra.drafters.continuations import Counted
+from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
+from spectra.drafters.recycling import Recycling
+from spectra.drafters.retrieval import Retrieval
+from spectra.guess import Source
+from spectra.method import Drafter, Method
+from spectra.methods.preset import Build, Preset, Setup
+
+POOL_WORTH = ((0, 1.54), (1, 1.72), (3, 1.88), (15, 1.98))
+"""(rows, tau) of ten answers of the embedded model, none of them a benchmark's."""
+MAX_NODES = 64
+"""The most guessed tokens a step, where the user names no number."""
+RECYCLED_NODES = 40
+RECYCLE_BELOW = 1.5
+"""What a step of RECYCLED_NODES guesses may cost, in plain steps, for successors to be guessed beside a store's."""
+RANKS = 8
+"""How many successors of a token are kept."""
+
+
+def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True) -> Build:
+    """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out."""
+
+    def build(setup: Setup) -> Method:
+        refined = [store for store in setup.resources.stores if stores and store.refined]
+        left_out = () if without is None else (without,)
+        return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text))
+
+    return build
+
+
+def retrieval(setup: Setup) -> Method:
+    """RETRIEVAL alone, with as many nodes as pay."""
+    nodes = setup.max_nodes(MAX_NODES)
+    drafter = Retrieval(setup.stores(), banned=setup.target.eos)
+    return Method(setup.name, [drafter], AdaptiveBudget(setup.cost, nodes), nodes)
+
+
+def adaptive(
+    setup: Setup, *, stores: Sequence[Counted] = (), without: Collection[Source] = (), core: CoreSettings = IMPROVED
+) -> Method:
+    """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
+
+    without: sources to leave out. Successors are always at hand, so beside stores they only pay where a wide step costs
+    little more than a narrow one (RECYCLE_BELOW).
+    """
+    target = setup.target
+    nodes = setup.max_nodes(MAX_NODES)
+    rows = min(pool_rows(setup.cost, core.order - 1), nodes // (2 * (core.order - 1))) if target.trees else 0
+    drafters: list[Drafter] = [SpectraCore(replace(core, rows=rows), banned=target.eos, seed=setup.seed)]
+    if stores:
+        if Source.AUTOMATON not in without:
+            drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
+        drafters.append(Retrieval(stores, banned=target.eos))
+    cheap = setup.cost.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * setup.cost.seconds(1)
+    if Source.RECYCLED not in without and (cheap or not stores):
+        drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=RANKS, depth=4, banned=target.eos))
+    return Method(setup.name, drafters, AdaptiveBudget(setup.cost, nodes), nodes)
+
+
+def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
+    """How many pool rows of `width` tokens pay here, beside a step of `usual` query tokens.
+
+    What rows are worth was measured: tau of the improved CORE with 0, 1, 3 and 15 rows (POOL_WORTH). What they cost is
+    T(q): on a GPU next to nothing, on a CPU often more than they bring.
+    """
+
+    def rate(rows: int) -> float:
+        (w0, v0), (w1, v1) = next(pair for pair in pairwise(POOL_WORTH) if rows <= pair[1][0])
+        return (v0 + (v1 - v0) * (rows - w0) / (w1 - w0)) / cost.seconds(usual + rows * width)
+
+    return max(range(POOL_WORTH[-1][0] + 1), key=rate)
+
+
+SPECTRA: dict[str, Preset] = {
+    "spectra": Preset("both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()),
+    "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
+    "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),
+    "spectra-no-automaton": Preset("ablation: without copies of long repeats", spectra(without=Source.AUTOMATON)),
+    "spectra-no-recycled": Preset("ablation: without recycled successors", spectra(without=Source.RECYCLED)),
+    "spectra-no-text": Preset("ablation: without n-grams of the prompt and of accepted text", spectra(text=False)),
+}

@@ -1,0 +1,87 @@
+"""Which model to load and what its methods may draft from, as commands are told.
+
+What is wrong with that is said when `ModelOptions` is made, before torch is loaded, as far as it can be seen then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectra.budget.step_cost import StepCost
+from spectra.datastore.card import read_card
+from spectra.errors import SpectraError
+from spectra.method import Method
+from spectra.methods.presets import make_method
+from spectra.methods.resources import Resources, load_resources
+from spectra.settings import Sampling
+from spectra.target.choices import DTYPES, NUMERICS, STEPS, check_choice, check_device_name
+from spectra.target.notices import quiet_transformers
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+
+log = logging.getLogger("spectra")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A target with its tokenizer, and what methods may draft from. step_cost: T(q) to plan by, if not the target's."""
+
+    target: HuggingFaceTarget
+    resources: Resources
+    step_cost: StepCost | None = None
+
+    def method(self, name: str, *, nodes: int | None = None, sampling: Sampling | None = None) -> Method:
+        """A fresh method by a preset's name, see `make_method`."""
+        return make_method(name, self.target, self.resources, nodes=nodes, sampling=sampling, step_cost=self.step_cost)
+
+    def check_methods(
+        self, names: Collection[str], *, nodes: int | None = None, sampling: Sampling | None = None
+    ) -> None:
+        """Raise SpectraError for a method that lacks its datastore or draft model here."""
+        for name in names:
+            self.method(name, nodes=nodes, sampling=sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """model: a hub id or a folder; None is the embedded one. device: None is a GPU where there is one.
+
+    dtype, numerics, step: see `load_target`. datastores: folders. drafts: folders or hub ids of draft models. Without
+    any of these it is those that come with the project and fit.
+    """
+
+    model: str | None = None
+    device: str | None = None
+    dtype: str = "auto"
+    numerics: str = "auto"
+    step: str = "auto"
+    datastores: tuple[Path, ...] = ()
+    drafts: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.model is not None and not self.model.strip():
+            raise SpectraError(
+                "model", "it is blank; give a hub id or a folder, or leave it out for the embedded model"
+            )
+        check_device_name(self.device)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("numerics", self.numerics, NUMERICS)
+        check_choice("step", self.step, STEPS)
+        for folder in self.datastores:
+            read_card(folder)
+
+    def load(self) -> LoadedModel:
+        """Load the model, its datastores and the draft models that were named. Raises SpectraError."""
+        from spectra.target.load import load_target
+
+        quiet_transformers()
+        target = load_target(self.model, device=self.device, dtype=self.dtype, numerics=self.numerics, step=self.step)
+        resources = load_resources(target, self.datastores, self.drafts)
+        if not resources.stores:
+            log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")
+        return LoadedModel(target, resources)

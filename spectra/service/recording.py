@@ -1,0 +1,142 @@
+"""One answer from text to text, with its trace: what the command line and the page run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from spectra.decode import decode
+from spectra.errors import SpectraError
+from spectra.io.text_stream import TextStream
+from spectra.methods.presets import make_method, redraws
+from spectra.methods.resources import Resources
+from spectra.settings import Limits, Message, Sampling
+from spectra.target.prefix import Prefix
+from spectra.trace import StepTrace, Trace
+
+Step = tuple[StepTrace, list[tuple[int, str]]]
+"""A step and the pieces of text that it completed, each with the number of its tokens."""
+
+Decoder = Callable[..., Iterator[StepTrace]]
+"""Called with token ids and `sampling`, `limits`, perhaps `prefix`, as `decode` takes them; decodes by one method."""
+
+
+class Recording:
+    """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
+
+    target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
+    user's. method: a name, for the trace. decoder: what decodes. nodes: as `decoder` has it, for the trace. raw: skip
+    the chat template. prefix: the cache of the turns before, taken and left again. Raises SpectraError for bad input.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        prompt: str | Sequence[Message],
+        method: str,
+        decoder: Decoder,
+        *,
+        sampling: Sampling | None = None,
+        max_new_tokens: int = 256,
+        nodes: int | None = None,
+        raw: bool = False,
+        prefix: Prefix | None = None,
+    ) -> None:
+        sampling = sampling or Sampling()
+        limits = Limits(max_new_tokens, target.eos)
+        messages = as_messages(prompt)
+        ids = encode(target.tokenizer, messages, raw=raw)
+        self.target = target
+        self.trace = Trace(
+            method=method,
+            model=target.name,
+            prompt=messages[-1]["content"],
+            prompt_tokens=tuple(ids),
+            settings={
+                "max_new_tokens": max_new_tokens,
+                "temperature": sampling.temperature,
+                "top_k": sampling.top_k,
+                "top_p": sampling.top_p,
+                "min_p": sampling.min_p,
+                "repetition_penalty": sampling.repetition_penalty,
+                "seed": sampling.seed,
+                "nodes": nodes,
+                "drawn": redraws(method, sampling),
+                "raw": raw,
+                "turn": len(messages) // 2 + 1,
+            },
+            environment=dict(target.facts),
+        )
+        session_options = {} if prefix is None else {"prefix": prefix}
+        self._prefix = prefix
+        self._steps = decoder(ids, sampling=sampling, limits=limits, **session_options)
+        self._text = TextStream(partial(target.tokenizer.decode, skip_special_tokens=True))
+
+    def __iter__(self) -> Iterator[Step]:
+        for step in self._steps:
+            pieces = self._text.push(step.tokens)
+            if step.finish:
+                pieces += self._text.flush()
+            if self._prefix is not None:
+                self.trace.kept = self._prefix.reused
+            self.trace.steps.append(step)
+            self.trace.pieces += pieces
+            for token in {*step.tree.tokens, *step.picks}:
+                if token not in self.trace.vocabulary:
+                    self.trace.vocabulary[token] = self.target.tokenizer.decode([token])
+            yield step, pieces
+
+    def close(self) -> None:
+        """Stop early and free the target. Safe to call twice."""
+        self._steps.close()  # type: ignore[attr-defined]
+
+
+def record(
+    target: Any,
+    resources: Resources,
+    prompt: str | Sequence[Message],
+    method: str = "spectra",
+    *,
+    sampling: Sampling | None = None,
+    max_new_tokens: int = 256,
+    nodes: int | None = None,
+    raw: bool = False,
+) -> Recording:
+    """Start an answer by a preset; iterate it to decode. Raises SpectraError for bad input."""
+    sampling = sampling or Sampling()
+    made = make_method(method, target, resources, nodes=nodes, sampling=sampling)
+    return Recording(
+        target,
+        prompt,
+        method,
+        partial(decode, target, method=made),
+        sampling=sampling,
+        max_new_tokens=max_new_tokens,
+        nodes=nodes,
+        raw=raw,
+    )
+
+
+def as_messages(prompt: str | Sequence[Message]) -> list[Message]:
+    """A text is a conversation of one message."""
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+
+
+def encode(tokenizer: Any, prompt: str | Sequence[Message], *, raw: bool = False) -> list[int]:
+    """Token ids of a text or a conversation in the model's chat template, or with `raw` as it is."""
+    messages = as_messages(prompt)
+    if not messages[-1]["content"].strip():
+        raise SpectraError("prompt", "it is blank; write something")
+    try:
+        for message in messages:
+            message["content"].encode()
+    except UnicodeEncodeError as error:
+        raise SpectraError("prompt", "it is not valid Unicode; give it as UTF-8") from error
+    if raw:
+        return list(tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"])
+    if not getattr(tokenizer, "chat_template", None):
+        raise SpectraError("prompt", "this model has no chat template; pass --raw to continue the text as it is")
+    return list(
+        tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=True)[
+            "input_ids"
+        ]
+    )

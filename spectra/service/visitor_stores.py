@@ -1,0 +1,164 @@
+"""Datastores that visitors build from a file of their own: small, in a temporary folder, gone with the visitor."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from spectra.datastore.build.corpus import Corpus
+from spectra.datastore.build.settings import BuildSettings
+from spectra.datastore.language import Language
+from spectra.datastore.store import Store
+from spectra.errors import SpectraError
+from spectra.io.recent import Recent
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+
+MAX_BYTES = 2_000_000
+MAX_TOKENS = 50_000
+MAX_VISITORS = 8
+WINDOW = 512
+KINDS = (".txt", ".jsonl")
+
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done and how much there is of it. What it raises ends the build."""
+
+
+class VisitorStore(NamedTuple):
+    """folder: where the store lies; it goes when the store does."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    store: Store
+
+
+class VisitorStores:
+    """One store a visitor, of the `max_visitors` visitors who asked last."""
+
+    def __init__(self, max_visitors: int = MAX_VISITORS) -> None:
+        self._stores: Recent[str, VisitorStore] = Recent(max_visitors, on_drop=lambda one: one.folder.cleanup())
+
+    def of(self, visitor: str) -> Store | None:
+        """The store this visitor built, if it is still there."""
+        found = self._stores.get(visitor)
+        return None if found is None else found.store
+
+    def build(
+        self, visitor: str, file: Path, keep: int, target: HuggingFaceTarget, on_progress: ProgressCallback
+    ) -> Store:
+        """Build a store in the place of the visitor's last one.
+
+        file: UTF-8, .txt (texts between blank lines) or .jsonl. keep: texts of lowest perplexity. target: its model
+        scores them. Raises SpectraError for the field "file" or "keep"; then the last one stays.
+        """
+        window = min(WINDOW, target.context // 2)
+        settings = BuildSettings(keep=keep, window=window, batch_tokens=1024, skip_bad=True)
+        folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
+        try:
+            store = _build(file, Path(folder.name), settings, target, on_progress)
+        except SpectraError as error:
+            folder.cleanup()
+            text = str(error).removeprefix(f"{error.field}: ").replace(f"{folder.name}/", "")
+            raise SpectraError("keep" if error.field == "keep" else "file", text) from error
+        except BaseException:
+            folder.cleanup()
+            raise
+        self._stores.put(visitor, VisitorStore(folder, store))
+        return store
+
+    def drop(self, visitor: str) -> None:
+        """Let it go, its files too; an answer that uses it keeps what it has mapped."""
+        self._stores.drop(visitor)
+
+    def clear(self) -> None:
+        self._stores.clear()
+
+
+@dataclass
+class CallbackProgress:
+    """`Progress` of a build that goes to a function. n: how much is done."""
+
+    on_progress: ProgressCallback
+    what: str
+    total: int | None
+    unit: str
+    hidden: bool = False
+    n: int = 0
+
+    def __enter__(self) -> CallbackProgress:
+        self.update(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, count: int) -> None:
+        self.n += count
+        self.on_progress(self.what, self.n, self.total or 0)
+
+
+def _build(
+    file: Path, folder: Path, settings: BuildSettings, target: HuggingFaceTarget, on_progress: ProgressCallback
+) -> Store:
+    """A store in `folder`. Raises SpectraError, whose text may name files in there."""
+    from spectra.datastore.build.build import Order, build
+
+    corpus = Corpus([str(_copy(file, folder))], skip_bad=True)
+    _check_texts(corpus, Language(target.tokenizer, target.name), settings)
+    out = folder / f"my-{_plain(file.stem)}"
+    order = Order(
+        corpus,
+        out,
+        settings,
+        device=str(target.model.device),
+        licence="the visitor's own",
+        loaded=(target.model, target.tokenizer, target.name),
+        progress=partial(CallbackProgress, on_progress),
+    )
+    build(order)
+    store = Store.open(out)
+    on_progress("opening", 1, 1)
+    return store
+
+
+def _copy(file: Path, folder: Path) -> Path:
+    """The file under a name of our own. Raises SpectraError for one that is no text, or too large."""
+    kind = file.suffix.lower()
+    if kind not in KINDS:
+        raise SpectraError("file", f"{kind or 'a file without an ending'} is not read here; give .txt or .jsonl")
+    size = file.stat().st_size
+    if size > MAX_BYTES:
+        raise SpectraError("file", f"{size / 1e6:.1f} MB; give at most {MAX_BYTES / 1e6:g} MB, or a part of it")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SpectraError("file", "it is not text in UTF-8; save it as UTF-8 and try again") from error
+    if not text.strip():
+        raise SpectraError("file", "it is empty; give a file with some paragraphs of text")
+    if "\0" in text:
+        raise SpectraError("file", "it holds bytes that no text has; give plain text or JSON lines")
+    copy = folder / f"{_plain(file.stem)}{kind}"
+    shutil.copyfile(file, copy)
+    return copy
+
+
+def _check_texts(corpus: Corpus, language: Language, settings: BuildSettings) -> None:
+    lengths = [len(ids) for ids in language.encode([text.text for text in corpus])]
+    if sum(lengths) > MAX_TOKENS:
+        raise SpectraError("file", f"{sum(lengths):,} tokens; give at most {MAX_TOKENS:,}: cut the file")
+    if not lengths:
+        raise SpectraError("file", 'no line of it is an object with a "text"; give one JSON object a line')
+    if max(lengths) < settings.min_tokens:
+        longest = f"its longest text has {max(lengths)} tokens"
+        raise SpectraError("file", f"{longest}; give texts of {settings.min_tokens} tokens or more")
+
+
+def _plain(name: str) -> str:
+    """A name for a folder, from a file's."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "text"

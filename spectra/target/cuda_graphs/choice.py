@@ -1,0 +1,155 @@
+"""Which way steps go on this device: eager, recorded ("graphs"), or recorded with a flash kernel ("flash").
+
+Tried on the model itself, against its ordinary steps. "auto" takes the fastest that agrees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import torch
+
+from spectra.errors import SpectraError
+from spectra.target.cuda_graphs.capture import Capture, CudaCapture
+from spectra.target.cuda_graphs.steps import StaticSteps
+from spectra.target.execution_plan import Plan
+from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.kernels import LADDER, slots_agree
+from spectra.target.packed.layer import hooked
+from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens
+from spectra.target.session import HuggingFaceSession
+
+GAP = 1.3  # every recorded row count is at least so much larger than the one before: a step is filled up to one
+LENGTHS = (12, 150, 2500)  # a number that a recording took from the first would be wrong at the second
+COVERED = 16  # rows compared for each row count
+TYPICAL = 8  # query tokens of the step that "auto" goes by
+
+Make = Callable[[HuggingFaceTarget], StaticSteps]
+
+
+def wanted_step(target: HuggingFaceTarget, step: str, numerics: str) -> str:
+    """`step`, or "eager" for an "auto" where no other can be had. Raises SpectraError for one named in vain."""
+    why = obstacle(target)
+    if step in ("graphs", "flash") and why:
+        raise SpectraError("step", f"{step} cannot be had: {why}; use auto or eager")
+    if step == "flash" and numerics == "exact":
+        raise SpectraError("step", "flash attention is not exact; use graphs, or numerics fast")
+    return "eager" if why else step
+
+
+def obstacle(target: HuggingFaceTarget) -> str:
+    """Why steps of this model cannot be recorded, as far as it can be seen without trying; or ""."""
+    if target.device.type != "cuda":
+        return f"it takes a CUDA GPU, and the model is on {target.device}"
+    if target.spread:
+        return "the model is spread over several devices"
+    return "somebody hooked into the model" if any(map(hooked, target.model.modules())) else ""
+
+
+def recorded_steps(plan: Plan, capture: Capture) -> StaticSteps:
+    """What records steps under a plan whose step is "graphs" or "flash"."""
+    attend = "flash" if plan.step == "flash" else "wide" if plan.exact else "masked"
+    return StaticSteps(attend, capture)
+
+
+def cuda_steps(target: HuggingFaceTarget) -> StaticSteps:
+    return recorded_steps(target.plan, CudaCapture(target.device))
+
+
+def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -> None:
+    """Give the target, which has a plan for eager steps, the plan and the steps for "auto", "graphs" or "flash".
+
+    Raises SpectraError, naming the reason, for "graphs" or "flash" that cannot be had.
+    """
+    eager = best = target.plan
+    steps, reasons = None, []
+    for kind in ("graphs", "flash") if step == "auto" else (step,):
+        if kind == "flash" and eager.exact:
+            continue
+        target.plan = recorded_plan(eager, kind)
+        target.steps = make(target)
+        if why := objection(target):
+            reasons.append(f"{kind} cannot be had: {why}")
+            continue
+        target.plan = dataclasses.replace(target.plan, cost=measure_cost(target))
+        if step != "auto" or target.plan.cost.seconds(TYPICAL) < best.cost.seconds(TYPICAL):
+            best, steps = target.plan, target.steps
+    target.plan, target.steps = best, steps
+    if steps is None and step != "auto":
+        raise SpectraError("step", f"{reasons[0]}; use auto or eager")
+    if steps is None and reasons:
+        note = f"step: eager, because {reasons[0]}"
+        target.plan = dataclasses.replace(best, note="; ".join(filter(None, (best.note, note))))
+
+
+def recorded_plan(eager: Plan, kind: str) -> Plan:
+    """The plan for recorded steps: fewer row counts, since each is a recording of its own."""
+    counts: list[int] = []
+    for count in eager.buckets if eager.exact else LADDER:
+        if not counts or count >= GAP * counts[-1]:
+            counts.append(count)
+    return dataclasses.replace(eager, step=kind, buckets=tuple(counts), wide=eager.exact)
+
+
+def objection(target: HuggingFaceTarget) -> str:
+    """ "" where recorded steps give what ordinary ones do, else what is wrong with them."""
+    if not target.trees:
+        return f"{target.name} places tokens by cache slot"
+    if target.plan.exact and (target.dtype.itemsize > 2 or not slots_agree(target)):
+        return "exact numerics by sums in float64 cannot be had here"
+    with torch.inference_mode():
+        for length in LENGTHS:
+            if why := disagreement(target, probe_tokens(target, min(length, target.context // 2))):
+                return why
+        return unequal_rows(target) if target.plan.exact else ""
+
+
+def disagreement(target: HuggingFaceTarget, prompt: list[int]) -> str:
+    """What differs between a tree's logits by a recorded step and by an ordinary one, after `prompt`."""
+    chains: list[list[int]] = []
+    for node, parent in enumerate(PARENTS):
+        chains.append([*(chains[parent] if parent >= 0 else []), node])
+    flat = [list(range(node + 1)) for node in range(len(PARENTS))]
+    nodes = [prompt[-1], *probe_tokens(target, len(PARENTS) - 1)]
+    with Probe(target, prompt, len(PARENTS)) as session:
+        steps = target.steps
+        assert steps is not None
+        got, wrong = (run(target, session, nodes, each) for each in (chains, flat))
+        if steps.broken or session.cache is not steps.cache:
+            return steps.broken or "the model's memory is in use"
+        if target.plan.step == "flash" and not steps.flashed:
+            return "no flash kernel takes this model's attention on this device"
+        target.steps = None
+        try:
+            usual = run(target, session, nodes, chains)
+        finally:
+            target.steps = steps
+    scale = float(usual.std()) or 1.0
+    off, far = (float((x - usual).abs().max()) / scale for x in (got, wrong))
+    half = target.dtype.itemsize < 4
+    close = off <= (max(0.05, 0.2 * far) if half else 1e-3)
+    return "" if close else f"its logits differ from those of ordinary steps by {off:.2g} standard deviations"
+
+
+def unequal_rows(target: HuggingFaceTarget) -> str:
+    """Which row counts give a row other bits. The context ends just below a span's end, so two spans are compared."""
+    assert target.steps is not None
+    most = target.plan.buckets[-1]
+    star = probe_tokens(target, most)
+    with Probe(target, probe_tokens(target, max(2, min(508, target.context - 2))), most) as session:
+        alone = [[row] for row in range(most)]
+        whole = run(target, session, star, alone)
+        for count in target.plan.buckets:
+            for at in range(0, min(most - count + 1, COVERED), count):
+                if not torch.equal(run(target, session, star[at : at + count], alone[:count]), whole[at : at + count]):
+                    return f"steps of {count} and of {most} rows give different bits"
+        return target.steps.broken
+
+
+def run(
+    target: HuggingFaceTarget, session: HuggingFaceSession, tokens: list[int], chains: Sequence[Sequence[int]]
+) -> torch.Tensor:
+    """Logits [len(tokens), vocabulary] of one step, all rows, in fp32 or wider."""
+    logits = target.forward(session.cache, tokens, chains, range(len(tokens)))
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -1,0 +1,138 @@
+"""A forward pass of fixed shape, for a GPU to record once and replay: what changes between steps is on the device.
+
+Tokens, positions, length of the context and the tree go there in one copy. Nothing in between looks at a number on
+the host. Runs on a CPU too, which is how it is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from spectra.errors import SpectraError
+from spectra.target.cache import SlabCache
+from spectra.target.cuda_graphs import static_attention
+from spectra.target.cuda_graphs.flash import Context, Own
+from spectra.target.cuda_graphs.static_cache import StaticCache
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+
+WORD = 64  # bits of the numbers that carry the tree
+
+
+class Buffers:
+    """What a step of `queries` rows tells the device: views of one block of int64, filled by one copy.
+
+    length [1]: committed tokens; tokens, positions [queries]; rows [queries]: whose logits are read; tree
+    [queries, words]: which of the step's rows each row reads, a bit each.
+    """
+
+    def __init__(self, queries: int, device: torch.device) -> None:
+        words = -(-queries // WORD)
+        sizes = [1, queries, queries, queries, queries * words]
+        self._host = torch.zeros(sum(sizes), dtype=torch.long, pin_memory=device.type == "cuda")
+        self._numbers = self._host.numpy()
+        self._device = torch.zeros(sum(sizes), dtype=torch.long, device=device)
+        self.length, self.tokens, self.positions, self.rows, tree = self._device.split(sizes)
+        self.tree = tree.view(queries, words)
+        self._sent = torch.cuda.Event() if device.type == "cuda" else None
+
+    def fill(self, length: int, tokens: Sequence[int], chains: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """tokens [queries]; chains: ancestors of each row, itself last; rows: up to [queries]."""
+        if self._sent is not None:
+            self._sent.synchronize()  # the last copy may still be reading
+        words = self.tree.shape[1]
+        bits = b"".join(sum(1 << node for node in chain).to_bytes(8 * words, "little") for chain in chains)
+        positions = [length + len(chain) - 1 for chain in chains]
+        self._numbers[: -self.tree.numel()] = [length, *tokens, *positions, *rows, *[0] * (len(tokens) - len(rows))]
+        self._numbers[-self.tree.numel() :] = np.frombuffer(bits, dtype="<i8")
+        self._device.copy_(self._host, non_blocking=True)
+        if self._sent is not None:
+            self._sent.record(torch.cuda.current_stream(self._device.device))
+
+
+class StaticPass:
+    """What the layers of one pass need to know, made on the device once for all of them.
+
+    attend: "wide", "masked" or "flash", see `static_attention`. span: slots that are read, the first of the cache.
+    """
+
+    def __init__(self, buffers: Buffers, span: int, attend: str, kernels: static_attention.Kernels) -> None:
+        self.length, self.positions, self.span = buffers.length, buffers.positions, span
+        self.attend, self.kernels = attend, kernels
+        self.calls = self.flashed = 0
+        queries, device = len(buffers.tokens), buffers.length.device
+        self.slots = self.length + torch.arange(queries, device=device)
+        bits = buffers.tree[..., None] >> torch.arange(WORD, device=device)
+        self.tree = (bits & 1).flatten(1)[:, :queries].bool()
+        self._contexts: dict[tuple[torch.dtype, int], Context | None] = {}
+        self._masks: dict[int | None, torch.Tensor] = {}
+        self._trees: dict[tuple[torch.dtype, int], torch.Tensor] = {}
+        self._biases: dict[tuple[int | None, torch.dtype, int], torch.Tensor] = {}
+
+    def context(self, query: torch.Tensor, value: torch.Tensor) -> Context | None:
+        """The flash kernel for these, over what all rows read: the context, and a single row's own slot too."""
+        key = (query.dtype, query.shape[-1])
+        if key not in self._contexts:
+            read = self.length + 1 if len(self.slots) == 1 else self.length
+            self._contexts[key] = self.kernels(query, value, read)
+        return self._contexts[key]
+
+    def own(self, key: torch.Tensor, value: torch.Tensor, group: int) -> Own | None:
+        """key, value [kv_heads, span, d] -> what the rows read of each other; None for a single row."""
+        if len(self.slots) == 1:
+            return None
+        work = torch.promote_types(key.dtype, torch.float32)
+        if (work, group) not in self._trees:
+            tree = self.tree.repeat(group, 1)
+            self._trees[work, group] = torch.zeros_like(tree, dtype=work).masked_fill(~tree, float("-inf"))
+        return key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group]
+
+    def mask(self, window: int | None) -> torch.Tensor:
+        """[queries, span] bool: which slot each row reads."""
+        if window not in self._masks:
+            slot = torch.arange(self.span, device=self.length.device)
+            own = (slot - self.length).clamp(0, len(self.slots) - 1)
+            committed, written = slot < self.length, slot < self.length + len(self.slots)
+            mask = committed | (written & self.tree.index_select(1, own))
+            if window is not None:
+                position = torch.where(committed, slot, self.positions.index_select(0, own))
+                mask = mask & (position > self.positions[:, None] - window)
+            self._masks[window] = mask
+        return self._masks[window]
+
+    def bias(self, window: int | None, dtype: torch.dtype, group: int) -> torch.Tensor:
+        """[group * queries, span]: 0 where a row reads a slot, else -inf; the rows come `group` times over."""
+        key = (window, dtype, group)
+        if key not in self._biases:
+            mask = self.mask(window).repeat(group, 1)
+            zero = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+            self._biases[key] = zero.masked_fill(~mask, float("-inf"))
+        return self._biases[key]
+
+
+class StaticStep:
+    """A pass over the first `span` slots of one cache. Fill its buffers, then `run`, or replay what was recorded of it.
+
+    attend, kernels: see `static_attention`. flashed: layers of the last run whose context a flash kernel read.
+    """
+
+    def __init__(self, slab: SlabCache, span: int, attend: str, kernels: static_attention.Kernels) -> None:
+        self.slab, self.span = slab, span
+        self.attend, self.kernels = attend, kernels
+        self.flashed = 0
+
+    def run(self, target: HuggingFaceTarget, buffers: Buffers) -> torch.Tensor:
+        """Logits [queries, vocabulary], those of `buffers.rows` first. Raises SpectraError for a model that cannot."""
+        told = StaticPass(buffers, self.span, self.attend, self.kernels)
+        cache = StaticCache(self.slab, told.slots, self.span)
+        with static_attention.attending(target):
+            logits = target.call(buffers.tokens[None], buffers.positions[None], buffers.rows, cache, told)
+        if told.calls == 0:
+            raise SpectraError("step", f"{target.name} does not call our attention; use eager")
+        self.flashed = told.flashed
+        return logits

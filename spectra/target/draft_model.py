@@ -1,0 +1,186 @@
+"""A smaller language model with the target's tokens, for methods that draft: what it says after any node of a tree.
+
+It follows what was committed with a KV cache of its own and reads a growing tree by the target's machinery, in fast
+numerics: the tree so far goes through again with each level, for a few rows more in a pass are nearly free.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from spectra.errors import SpectraError
+from spectra.io import resources
+from spectra.io.hashes import tokenizer_sha256
+from spectra.settings import Sampling
+from spectra.target import attention
+from spectra.target.cache import SlabCache
+from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.load import learned_of, only_cached, wrap_model
+from spectra.target.session import PREFILL_ROWS, layout_of
+from spectra.tree import ROOT, TokenTree
+from spectra.verify.picks import probabilities_of, processors_of
+
+FOLDER = resources.shipped("assets/models")
+SHIPPED = ("spectra-nano", "spectra-nano-boost")
+"""The draft models that come with the project; the second was trained on what the first misses."""
+ROOM = 512
+"""Slots of a new cache, beyond the first text."""
+
+
+class DraftModel:
+    """`Draft` over a causal language model that nobody else uses. Make one with `load_draft`."""
+
+    def __init__(self, model: HuggingFaceTarget) -> None:
+        if model.packing:
+            model.packing.swap_in(model.model)
+        if model.plan.ours:
+            model.model.set_attn_implementation(attention.NAME)
+        self.model = model
+        self.name = model.name
+
+    def start(self, sampling: Sampling) -> "DraftModelAnswer":
+        return DraftModelAnswer(self.model, sampling)
+
+
+class DraftModelAnswer:
+    """`DraftAnswer`: the cache holds the committed tokens, and behind them the tree of the last pass."""
+
+    def __init__(self, model: HuggingFaceTarget, sampling: Sampling) -> None:
+        self._model = model
+        self._processors = processors_of(sampling)
+        self._tokens: list[int] = []
+        block, store = layout_of(model)
+        self._cache = SlabCache(int(model.config.num_hidden_layers), ROOM, block=block, store=store)
+
+    def follow(self, tokens: Sequence[int], ahead: int) -> bool:
+        """See `DraftAnswer.follow`. Reads what the cache does not hold; False where the model's context ends."""
+        if len(tokens) + ahead > self._model.context:
+            return False
+        same = min(_common(self._tokens, tokens), len(tokens) - 1)
+        del self._tokens[same:]
+        self._cache.length = same
+        for at in range(same, len(tokens), PREFILL_ROWS):
+            run = tokens[at : at + PREFILL_ROWS]
+            self._root = self._pass(run, [[]] * len(run), [len(run) - 1], prefill=True)
+            self._cache.length += len(run)
+            self._tokens += run
+        return True
+
+    def probabilities(self, tree: TokenTree, nodes: Sequence[int]) -> list[NDArray[np.float64]]:
+        before = [[*self._tokens, *tree.path_tokens(node)] for node in nodes]
+        return probabilities_of(self._processors, self._after(tree, nodes), before)
+
+    def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> list[list[int]]:
+        scores = self._after(tree, nodes).float()
+        best: list[list[int]] = scores.topk(min(count, scores.shape[-1])).indices.tolist()
+        return best
+
+    def _after(self, tree: TokenTree, nodes: Sequence[int]) -> torch.Tensor:
+        """Logits [nodes, vocabulary] after nodes of one level; the root's are known since `follow`."""
+        if list(nodes) == [ROOT]:
+            return self._root
+        rows = sorted({above for node in nodes for above in tree.path(node)})
+        row_of = {node: row for row, node in enumerate(rows)}
+        chains = [[row_of[above] for above in tree.path(node)] for node in rows]
+        return self._pass([tree.tokens[node] for node in rows], chains, [row_of[node] for node in nodes])
+
+    def _pass(
+        self, tokens: Sequence[int], chains: Sequence[Sequence[int]], rows: Sequence[int], *, prefill: bool = False
+    ) -> torch.Tensor:
+        need = self._cache.length + self._model.plan.fit(len(tokens))
+        if need > self._cache.capacity:
+            self._cache = self._cache.copy(self._cache.length, need + max(ROOM, need // 2))
+        with torch.inference_mode():
+            return self._model.forward(self._cache, tokens, chains, rows, prefill=prefill)
+
+
+def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget) -> DraftModel:
+    """The draft model of a folder or hub id for this target, in its dtype on its device; None is the shipped one.
+
+    Raises SpectraError for one that cannot be loaded, has other tokens, or cannot score trees.
+    """
+    name = shipped("draft") if path is None else os.fspath(path)
+    network = load_like(name, target, "draft")
+    _check_tokenizer(name, target)
+    model = wrap_model(network, numerics="fast", step="eager", name=Path(name).name if Path(name).is_dir() else name)
+    if not model.trees:
+        raise SpectraError("draft", f"{name!r} places tokens by cache slot and cannot score trees; give another one")
+    return DraftModel(model)
+
+
+def load_drafts(paths: Iterable[str | os.PathLike[str]], target: HuggingFaceTarget) -> list[DraftModel]:
+    """The draft models named, in this order; without any, the shipped ones that fit. Raises like `load_draft`."""
+    named = list(paths)
+    if named:
+        return [load_draft(path, target) for path in named]
+    return [load_draft(FOLDER / name, target) for name in SHIPPED if _fits(FOLDER / name, target)]
+
+
+def drafts_of(target: HuggingFaceTarget, paths: Iterable[str | os.PathLike[str]]) -> Sequence[DraftModel]:
+    """As `load_drafts`, once for a model in memory: the drop-in asks anew for each answer."""
+    named = tuple(os.fspath(path) for path in paths)
+    known = learned_of(target.model).drafts
+    if named not in known:
+        known[named] = load_drafts(named, target)
+    found: Sequence[DraftModel] = known[named]
+    return found
+
+
+def shipped(field: str) -> str:
+    """The folder of the first shipped draft model. Raises SpectraError for `field` where it is not there."""
+    folder = FOLDER / SHIPPED[0]
+    if not folder.is_dir():
+        raise SpectraError(field, f"{SHIPPED[0]} does not come with this copy; name a draft model's folder")
+    return str(folder)
+
+
+def load_like(name: str, target: HuggingFaceTarget, field: str) -> Any:
+    """A causal model with as many tokens as the target, in its dtype on its device. Raises SpectraError for `field`."""
+    try:
+        local = Path(name).is_dir() or only_cached(name)
+        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=target.dtype, local_files_only=local)
+    except Exception as error:  # hub, file and config errors differ by version; the cause is named
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
+    ours, theirs = target.config.vocab_size, model.config.get_text_config(decoder=True).vocab_size
+    if ours != theirs:
+        raise SpectraError(field, f"{name!r} has {theirs} tokens, the model {ours}; give one with its tokenizer")
+    return model.to(target.device).eval()
+
+
+def _check_tokenizer(name: str, target: HuggingFaceTarget) -> None:
+    """Refuse a model with another tokenizer than the target's; one that comes without is taken at its word."""
+    local = Path(name).is_dir()
+    if target.tokenizer is None or (local and not any(Path(name).glob("tokenizer*"))):
+        return
+    try:
+        theirs = AutoTokenizer.from_pretrained(name, local_files_only=local or only_cached(name))
+    except Exception as error:
+        raise SpectraError(
+            "draft", f"the tokenizer of {name!r} cannot be read ({error}); give one with its own"
+        ) from error
+    if tokenizer_sha256(theirs) != tokenizer_sha256(target.tokenizer):
+        raise SpectraError("draft", f"{name!r} has another tokenizer than {target.name}; give one with the same")
+
+
+def _fits(folder: Path, target: HuggingFaceTarget) -> bool:
+    """Whether a shipped draft model is there and was made for the target's tokenizer."""
+    try:
+        card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    except OSError:
+        return False
+    return target.tokenizer is not None and card["tokenizer_sha256"] == tokenizer_sha256(target.tokenizer)
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens the two begin with alike."""
+    if list(b[: len(a)]) == a:
+        return len(a)
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -1,0 +1,75 @@
+"""The folder that a training run works in, beside the draft model to be, and the state in it that a stopped run goes on
+from: weights, optimizers' state, step. One run at a time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors.numpy
+import safetensors.torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from torch import Tensor
+
+from spectra.errors import SpectraError
+from spectra.io.workdir import held, replaced, workdir_of
+
+
+@contextmanager
+def hold_workdir(out: Path, recipe: Mapping[str, Any]) -> Iterator[Path]:
+    """The folder for the run that `recipe` describes. Raises SpectraError when another run's work is in it."""
+    folder = workdir_of(out)
+
+    def keep_other_work() -> None:
+        raise SpectraError(
+            "out", f"{folder} holds unfinished work with other settings; repeat those, remove it or name another out"
+        )
+
+    busy = f"{out} is being trained by another process; wait for it"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder, recipe, busy=busy, on_other=keep_other_work))
+        except OSError as error:
+            raise SpectraError("out", f"cannot write {folder} ({error.strerror}); name another folder") from error
+        yield folder
+
+
+def save_tensors(file: Path, tensors: Mapping[str, Tensor], facts: dict[str, str] | None = None) -> None:
+    """Write a safetensors file whole or not at all. facts: its metadata."""
+    with replaced(file) as fresh:
+        safetensors.torch.save_file({name: one.contiguous() for name, one in tensors.items()}, fresh, facts)
+
+
+def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a safetensors file whole or not at all."""
+    with replaced(file) as fresh:
+        safetensors.numpy.save_file(dict(arrays), fresh)
+
+
+def save_state(file: Path, model: Any, optimizers: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """facts: what else is to be known, as JSON."""
+    tensors: dict[str, Tensor] = {f"model.{name}": one.detach() for name, one in model.named_parameters()}
+    for name, optimizer in optimizers.items():
+        for number, slots in optimizer.state_dict()["state"].items():
+            tensors |= {f"{name}.{number}.{slot}": value for slot, value in slots.items()}
+    save_tensors(file, tensors, {"facts": json.dumps(dict(facts))})
+
+
+def load_state(file: Path, model: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    """Put everything back where it was; returns the facts."""
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["facts"])
+    tensors = safetensors.torch.load_file(file)
+    for name, one in model.named_parameters():
+        one.data.copy_(tensors[f"model.{name}"])
+    for name, optimizer in optimizers.items():
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            if key.startswith(f"{name}."):
+                _, number, slot = key.split(".")
+                state.setdefault(int(number), {})[slot] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    return dict(facts)

@@ -1,0 +1,180 @@
+"""Logits to the target's own pick per node: the only place with randomness.
+
+Noise is keyed: the draw at absolute position i takes argmax(p / e) with e ~ Exp(1), one value a vocabulary entry from
+a generator seeded by (seed, i). The same seed therefore gives the same text with and without speculation. Every pick
+is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from spectra.settings import Sampling
+from spectra.tree import TokenTree
+
+BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
+"""Processors that look at the logits only: no need to know the tokens before."""
+
+
+def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> torch.Tensor:
+    """[size] fp32 draws of Exp(1) that depend on seed and position only (and on the kind of device)."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & (2**64 - 1)
+    mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & (2**64 - 1)
+    generator = torch.Generator(device=device).manual_seed((mixed ^ mixed >> 31) & (2**63 - 1))
+    return torch.empty(size, device=device).exponential_(generator=generator)
+
+
+def processors_of(sampling: Sampling) -> LogitsProcessorList:
+    """transformers' own processors for these settings, in its order."""
+    chain = LogitsProcessorList()
+    if sampling.repetition_penalty != 1:
+        chain.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
+    if sampling.greedy:
+        return chain
+    if sampling.temperature != 1:
+        chain.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k:
+        chain.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        chain.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        chain.append(MinPLogitsWarper(sampling.min_p))
+    return chain
+
+
+def probabilities_of(
+    processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]]
+) -> list[NDArray[np.float64]]:
+    """The distribution [vocabulary] of each row of logits [rows, vocabulary] after the processors.
+
+    before: the tokens that led to each row, equally many (empty ones will do for processors that are `BLIND`).
+    """
+    scores = logits.float()
+    if processors:
+        scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
+    return list(torch.softmax(scores.double(), -1).cpu().numpy())
+
+
+class Chooser:
+    """Turns the logits of one forward pass into picks, for one answer.
+
+    processors: any transformers processors; with one that reads the tokens, picks are made node by node as the walk
+    reaches them, each with exactly the tokens plain decoding would have had. top: how many likely tokens of each row
+    are read as well.
+    """
+
+    def __init__(self, sampling: Sampling, processors: Sequence[Any] | None = None, *, top: int = 0) -> None:
+        self.sampling = sampling
+        self.top = top
+        self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
+        self.blind = all(isinstance(p, BLIND) for p in self.processors)
+
+    def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
+        """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
+
+        def before(node: int) -> list[int]:
+            return [] if self.blind else [*tokens, *tree.path_tokens(node)]
+
+        def probabilities(node: int) -> NDArray[np.float64]:
+            return self._probabilities(logits[row_of[node]], before(node))
+
+        reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
+        extras = torch.cat([reads, self._top(logits)]) if self.top else reads
+        if self.sampling.greedy and not self.processors:
+            best = logits.max(-1).indices  # on a CPU in 16 bits argmax takes four times as long
+            picked = torch.cat([best, extras]).tolist()  # the one copy to the host
+            picks = {node: picked[row] for node, row in row_of.items()}
+            return Picks(picks.__getitem__, probabilities, picks, *self._unpack(picked[len(logits) :], row_of, tree))
+        walked_by_picks = self.blind and not tree.draws
+        if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
+            nodes = [node for node in row_of if tree.eligible[node]]
+            drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
+            both = torch.cat([torch.stack(drawn), extras]).tolist()
+            picks = dict(zip(nodes, both, strict=False))
+            return Picks(picks.__getitem__, probabilities, picks, *self._unpack(both[len(nodes) :], row_of, tree))
+        walked: dict[int, int] = {}
+
+        def lazily(node: int) -> int:
+            walked[node] = int(self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node]))
+            return walked[node]
+
+        return Picks(lazily, probabilities, walked, *self._unpack(extras.tolist(), row_of, tree))
+
+    def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
+        """row [vocabulary] -> the pick as a 0-d tensor. position: absolute, of the token being picked."""
+        scores = row.float()[None]
+        if self.processors:
+            scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores)
+        if self.sampling.greedy:
+            return scores[0].argmax()
+        noise = keyed_noise(self.sampling.seed, position, scores.shape[-1], scores.device)
+        return (scores[0] - noise.log()).argmax()  # argmax of p / e, in logs
+
+    def _probabilities(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:
+        """row [vocabulary] -> what `_pick` draws from; all of it on one token at temperature 0."""
+        if self.sampling.greedy:
+            return np.asarray(np.eye(1, len(row), int(self._pick(row, tokens, 0)))[0])
+        return probabilities_of(self.processors, row[None], [tokens])[0]
+
+    def _reads(self, logits: torch.Tensor, asked: list[tuple[int, Collection[int]]]) -> torch.Tensor:
+        """The most likely token of each asked row outside the set it must avoid, [len(asked)]."""
+        if not asked:
+            return torch.empty(0, dtype=torch.long, device=logits.device)
+        scores = logits[[row for row, _ in asked]]
+        for avoid in {id(avoid): avoid for _, avoid in asked if avoid}.values():
+            rows = [i for i, (_, other) in enumerate(asked) if other is avoid]
+            banned = torch.tensor(list(avoid), device=logits.device)
+            scores[torch.tensor(rows, device=logits.device)[:, None], banned] = float("-inf")
+        return scores.max(-1).indices
+
+    def _top(self, logits: torch.Tensor) -> torch.Tensor:
+        """The `top` most likely tokens of each row, best first, of equals the lowest id; flat, [rows * top]."""
+        scores, ids = logits.topk(self.top)
+        ids, order = ids.sort(-1)
+        ranked = scores.gather(-1, order).sort(dim=-1, descending=True, stable=True).indices
+        return ids.gather(-1, ranked).flatten()
+
+    def _unpack(
+        self, extras: list[int], row_of: dict[int, int], tree: TokenTree
+    ) -> tuple[dict[int, int], dict[int, list[int]]]:
+        """(answers by ticket, likely tokens by node) out of what came back beside the picks."""
+        asked, k = len(tree.reads), self.top
+        reads = dict(zip(tree.reads, extras[:asked], strict=True))
+        return reads, {n: extras[asked + r * k : asked + (r + 1) * k] for n, r in row_of.items()} if k else {}
+
+
+class Picks:
+    """The outcome of one pass (`Scored`).
+
+    known: picks that have been made, by node; all of them after a greedy pass. top: likely tokens of each scored node,
+    best first; empty unless the chooser reads them.
+    """
+
+    def __init__(
+        self,
+        pick: Callable[[int], int],
+        probabilities: Callable[[int], NDArray[np.float64]],
+        known: dict[int, int],
+        reads: dict[int, int],
+        top: Mapping[int, Sequence[int]],
+    ) -> None:
+        self.pick = pick
+        self.probabilities = probabilities
+        self.known = known
+        self.top: Mapping[int, Sequence[int]] = top
+        self._reads = reads
+
+    def read(self, ticket: int) -> int | None:
+        return self._reads.get(ticket)

@@ -1,0 +1,76 @@
+"""Headless Chromium and a served page for the tests of this folder; without Chromium they are left out."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import READY, WAIT, appear, serve, start_chromium
+from chromium import find_chromium
+from fakes_engine import FakeEngine, recorded_race
+
+from visual.wire.events import encode
+
+LEFT_OUT = "" if find_chromium() else "tests/browser was left out: there is no Chromium here; `make browser` gets one"
+collect_ignore_glob = ["test_*.py"] if LEFT_OUT else []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LEFT_OUT:
+        terminalreporter.write_line(LEFT_OUT)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if LEFT_OUT:
+        pytest.skip(LEFT_OUT)  # a file that was asked for by name
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as player:
+        chromium = start_chromium(player)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one recorded race of the scripted engine."""
+    folder = tmp_path_factory.mktemp("races")
+    (folder / "first.json").write_text(encode(recorded_race()), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fake(races: Path) -> Iterator[tuple[FakeEngine, str]]:
+    engine = FakeEngine()
+    page, url = serve(engine, races=races)
+    yield engine, url
+    page.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page in a context of its own; `page.outside` lists requests that left this machine."""
+    contexts = []
+
+    def go(url: str, *, width: int = 1300, dark: bool = False, motion: str = "reduce", ready: str = READY) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            reduced_motion=motion,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.outside, page.problems = [], []
+        local = re.compile(r"^(http://(127\.0\.0\.1|localhost)|data:|blob:)")
+        page.on("request", lambda request: None if local.match(request.url) else page.outside.append(request.url))
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.goto(url)
+        appear(page, ready)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()

@@ -1,0 +1,27 @@
+"""The Chat tab on a server, in headless Chromium: text and tokens a second, no colours, and a sentence why."""
+
+from browsing import serve
+from endpoint import GOOD
+from endpoint import serve as client
+from fakes_engine import FakeEngine
+
+from visual.endpoint import Endpoint
+
+
+def test_a_conversation_with_a_server(visit, races):
+    asked = []
+    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(GOOD, asked)), races=races)
+    try:
+        tab = visit(url)
+        tab.click("button[role=tab]:has-text('Chat')")
+        tab.wait_for_selector("#stage-chat [data-id=hint]:has-text('Served-1B answers from http://there.')")
+        tab.fill("#field-chat-prompt textarea", "Colours?")
+        tab.click("#chat-go")
+        tab.wait_for_selector("#stage-chat .readout:has-text('tokens/s for 5 tokens')")
+        assert tab.inner_text("#stage-chat .turn .text").strip() == "Red, blue"
+        assert "colours need this page's own engine" in tab.inner_text("#stage-chat [data-id=rate]")
+        hidden = ("renew", "race", "legend")
+        assert not any(tab.is_visible(f"#stage-chat [data-id={one}]") for one in hidden)
+        assert len(asked) == 2 and not tab.problems
+    finally:
+        page.close()

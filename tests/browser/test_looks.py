@@ -1,0 +1,85 @@
+"""How the page looks in a real browser: nothing sticks out or is cut off, texts are readable, colours told apart."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browsing import contrast, fill, race
+from fakes_engine import FakeEngine
+
+from spectra.guess import KNOWN_SOURCES
+
+
+def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    plot = page.locator("[data-id=plot-gain]")
+    for width in (390, 900, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        drawn = "document.querySelector('[data-id=plot-gain] .main-svg')?.getBoundingClientRect().width"
+        page.wait_for_function(f"Math.abs({drawn} - {plot.evaluate('(box) => box.clientWidth')}) <= 1")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        tops = page.locator(".lane").evaluate_all("(lanes) => lanes.map((lane) => lane.getBoundingClientRect().top)")
+        assert (tops[0] == tops[1]) == (width > 900)
+
+
+def test_no_tab_sticks_out_on_a_narrow_screen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], width=390)
+    for name in ("Chat", "Compare", "Datastore", "Replay", "Learn", "Race"):
+        page.get_by_role("tab", name=name).click()
+        page.locator(f"#stage-{name.lower()} :is(.stage[data-state], .chapters)").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        words = page.get_by_role("tab", name=name)
+        assert words.evaluate("(tab) => tab.scrollWidth <= tab.clientWidth"), name
+
+
+def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], width=390)
+    labels = [page.locator(f"#field-{name} label").bounding_box() for name in ("max_new_tokens", "temperature", "seed")]
+    assert len({label["y"] for label in labels}) == 1
+    words = page.locator("#ask .form [data-testid=block-info]:visible")
+    assert words.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1).length") == 0
+    fill(page, max_new_tokens=99999)
+    page.click("#go")
+    error = page.wait_for_selector("#field-max_new_tokens .field-error")
+    right = "(node) => node.getBoundingClientRect().right"
+    assert error.evaluate(right) <= page.locator("#ask").evaluate(right)
+    assert error.evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    assert error.inner_text().startswith("99999 is out of range")
+
+
+def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], dark=True)
+    page.click("#field-method input")
+    page.get_by_role("option", name="SPECTRA-CORE").wait_for()
+    colour = "(node) => getComputedStyle(node).backgroundColor"
+    assert page.locator("#field-method .options").evaluate(colour) == page.locator("#ask").evaluate(colour)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool) -> None:
+    page = visit(fake[1], dark=dark)
+    race(page, max_new_tokens=200)
+    page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (page_colour == "rgb(18, 20, 25)") == dark
+    for source in ("forward", "backward", "retrieval", "pool", "model"):
+        assert contrast(page, f"[data-id=text-method] .t.{source}") >= 6.8, source
+    assert contrast(page, "[data-id=verdict]") >= 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_source_is_underlined_in_its_own_way(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool
+) -> None:
+    page = visit(fake[1], dark=dark)
+    lines = page.evaluate(
+        """(sources) => sources.map((source) => {
+          const token = document.createElement('i'); token.className = `t ${source}`; token.textContent = 'word';
+          document.querySelector('[data-id=text-method]').append(token);
+          return getComputedStyle(token).backgroundImage; })""",
+        list(KNOWN_SOURCES),
+    )
+    assert all(line.startswith("url(") for line, source in zip(lines, KNOWN_SOURCES, strict=True) if source != "model")
+    assert len(set(lines)) == len(KNOWN_SOURCES)
+    shown = page.locator("#stage-race .chip:visible").evaluate_all("(chips) => chips.map((c) => c.classList[1])")
+    assert "ngram" not in shown and "backward" in shown

@@ -1,0 +1,104 @@
+"""Runs that are stopped, left, cleared or asked for twice, in a real browser: one at a time, and none comes back."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from browsing import STAGE, appear, download, fill, finish, race, serve, start
+from fakes_engine import FakeEngine
+
+Fake = tuple[FakeEngine, str]
+Visit = Callable[..., Any]
+TALK = "document.querySelector('#stage-chat .stage').dataset.state"
+
+
+def say(page: Any, text: str) -> None:
+    page.fill("#field-chat-prompt textarea", text)
+    appear(page, "#chat-go:enabled")
+    page.click("#chat-go")
+
+
+def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(step_seconds=0.01)
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        page.get_by_role("tab", name="Chat").click()
+        page.fill("#field-chat-max_new_tokens input", "8")
+        say(page, "first")
+        page.wait_for_function(f"{TALK} === 'done'")
+        page.fill("#field-chat-max_new_tokens input", "2000")
+        say(page, "second")
+        page.wait_for_function("document.querySelectorAll('#stage-chat .turn:nth-child(2) .t').length > 3")
+        page.click("#stage-chat [data-id=clear]")
+        page.wait_for_function(f"{TALK} === 'empty'")
+        page.wait_for_timeout(600)
+        assert page.evaluate(TALK) == "empty" and page.locator("#stage-chat .turn").count() == 0
+        page.fill("#field-chat-max_new_tokens input", "8")
+        say(page, "third")
+        page.wait_for_function(f"{TALK} === 'done'")
+        assert [said["content"] for said in engine.conversations[-1]] == ["third"]
+        assert engine.answers[-2].closed and page.problems == []
+    finally:
+        served.close()
+
+
+def test_a_run_is_not_begun_beside_another(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    start(page, max_new_tokens=2000)
+    page.click("#stop")
+    finish(page)
+    appear(page, "#go:enabled")
+    before = len(engine.answers)
+    page.click("[data-id=again]")
+    page.press("#field-prompt textarea", "Enter")
+    page.wait_for_function(f"{STAGE}.state === 'running'")
+    page.press("#field-prompt textarea", "Enter")
+    page.wait_for_timeout(300)
+    appear(page, "#stop:enabled")
+    page.click("#stop")
+    finish(page)
+    appear(page, "#go:enabled")
+    assert len(engine.answers) == before + 1 and engine.answers[-1].closed
+    assert "waiting" not in page.locator("[data-id=verdict]").inner_text()
+    race(page, max_new_tokens=10)
+    assert page.locator("[data-id=badge]").inner_text() == "Identical output" and page.problems == []
+
+
+def test_what_is_shown_outlives_a_place_in_line_that_was_left(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    first, second = visit(url), visit(url)
+    race(second, prompt="to be kept", max_new_tokens=30)
+    shown = engine.answers[-1].trace
+    start(first, max_new_tokens=2000)
+    fill(second, prompt="to be left")
+    second.click("#go")
+    second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+    second.click("#stop")
+    appear(second, "#go:enabled")
+    assert "waiting" not in second.locator("[data-id=verdict]").inner_text()
+    assert download(second)["method"].tokens == shown.tokens
+    first.click("#stop")
+    finish(first)
+    before = second.evaluate(f"{STAGE}.run")
+    second.click("[data-id=again]")
+    second.wait_for_function(f"(before) => {STAGE}.run !== before", arg=before)
+    finish(second)
+    assert engine.answers[-1].trace.prompt == "to be kept" and second.problems == []
+
+
+def test_a_message_that_never_got_its_turn_is_still_there(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    first, second = visit(url), visit(url)
+    start(first, max_new_tokens=2000)
+    second.get_by_role("tab", name="Chat").click()
+    before = len(engine.conversations)
+    say(second, "not yet")
+    second.wait_for_selector("#stage-chat [data-id=rate]:has-text('1 visitor before you')")
+    second.click("#chat-stop")
+    appear(second, "#chat-go:enabled")
+    assert second.locator("#field-chat-prompt textarea").input_value() == "not yet"
+    assert len(engine.conversations) == before and second.locator("#stage-chat .turn").count() == 0
+    first.click("#stop")
+    finish(first)

@@ -1,0 +1,109 @@
+"""A datastore of one's own in a real browser: built with progress, used, stopped, refused at the field, deleted."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import appear, race, serve
+from fakes_engine import FakeEngine
+
+Visit = Callable[..., Any]
+Served = tuple[FakeEngine, str]
+
+
+@pytest.fixture(scope="module")
+def builder(races: Path) -> Iterator[Served]:
+    engine = FakeEngine(step_seconds=0.02)
+    page, url = serve(engine, races=races)
+    yield engine, url
+    page.close()
+
+
+def opened(page: Any) -> Any:
+    page.get_by_role("tab", name="Datastore").click()
+    stage = page.locator("#stage-datastore")
+    stage.locator(".stage[data-state]").wait_for()
+    return stage
+
+
+def upload(page: Any, file: Path, text: str) -> None:
+    file.write_text(text)
+    page.set_input_files("#own-ask input[type=file]", str(file))
+
+
+def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_path: Path) -> None:
+    engine, url = builder
+    page, other = visit(url), visit(url)
+    stage = opened(page)
+    page.fill("#field-own-keep input", "7")
+    upload(page, tmp_path / "notes.txt", "a line of words\n" * 60)
+    stage.locator(".progress span:has-text('The model reads each text once')").wait_for()
+    assert stage.locator("progress").get_attribute("max") == "60"
+    card = stage.locator(".own-store .store")
+    card.wait_for()
+    assert "my-notes" in card.inner_text() and "7 of 8,000 kept" in card.inner_text()
+    assert stage.locator(".progress").count() == 0
+    assert not engine.uploads[-1].exists() and not engine.uploads[-1].parent.exists()
+    page.wait_for_function("document.querySelector('#field-store-store input').value === 'my-notes'")
+    page.click("#store-go")
+    stage.locator(".answers h2:has-text('What “my-notes” expects next')").wait_for()
+    assert "my-notes" not in opened(other).inner_text()
+    page.get_by_role("tab", name="Race").click()
+    race(page, max_new_tokens=10)
+    (visitor,) = engine.own
+    assert engine.visitors[-2:] == [visitor, visitor]
+    opened(page).get_by_role("button", name="Delete it").click()
+    card.wait_for(state="detached")
+    page.wait_for_function("document.querySelector('#field-store-store input').value === 'smollm2-code'")
+    assert engine.own == {} and page.problems == []
+
+
+def test_a_build_can_be_stopped_and_the_next_one_goes_on(builder: Served, visit: Visit, tmp_path: Path) -> None:
+    engine, url = builder
+    page = visit(url)
+    stage = opened(page)
+    upload(page, tmp_path / "long.txt", "a line of words\n" * 3000)
+    stage.locator(".progress").wait_for()
+    page.click("#own-stop")
+    stage.locator(".stage[data-building=halted]").wait_for()
+    assert stage.locator(".progress").count() == 0 and engine.own == {}
+    upload(page, tmp_path / "short.txt", "a line of words\n" * 3)
+    stage.locator(".own-store h2:has-text('my-short')").wait_for()
+
+
+def test_a_closed_tab_ends_its_build(builder: Served, visit: Visit, tmp_path: Path) -> None:
+    engine, url = builder
+    page = visit(url)
+    stage = opened(page)
+    upload(page, tmp_path / "left.txt", "a line of words\n" * 3000)
+    stage.locator(".progress").wait_for()
+    page.close()
+    deadline = time.monotonic() + 20
+    while engine.uploads[-1].exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    page = visit(url)
+    race(page, max_new_tokens=10)  # the line is free again
+    assert not any(card["name"] == "my-left" for cards in engine.own.values() for card in cards)
+
+
+@pytest.mark.parametrize(
+    ("name", "keep", "field", "words"),
+    [
+        ("page.html", "9", "file", ".html is not read here; give .txt or .jsonl"),
+        ("notes.txt", "0", "keep", "out of range"),
+        ("notes.txt", "", "keep", "it is empty"),
+    ],
+)
+def test_a_bad_upload_is_said_at_its_field(
+    name: str, keep: str, field: str, words: str, builder: Served, visit: Visit, tmp_path: Path
+) -> None:
+    page = visit(builder[1])
+    opened(page)
+    page.fill("#field-own-keep input", keep)
+    upload(page, tmp_path / name, "<script>window.hacked=1</script>\n")
+    page.wait_for_selector(f"#field-own-{field} .field-error:has-text('{words}')")
+    assert page.locator(".toast-body").count() == 0 and page.evaluate("window.hacked") is None
+    appear(page, "#field-own-file button:enabled")

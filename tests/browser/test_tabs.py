@@ -1,0 +1,289 @@
+"""Chat, Compare, Datastore, Replay and Learn in a real browser, on a scripted engine."""
+
+import csv
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from browsing import appear, race
+from fakes_engine import FakeEngine, recorded_race
+
+from spectra.metrics import summarize
+from spectra.trace import Trace
+from visual.examples import OPENERS
+from visual.wire.events import encode
+from visual.wire.race_file import RaceFile
+
+Visit = Callable[..., Any]
+Fake = tuple[FakeEngine, str]
+
+
+def tab(page: Any, name: str) -> Any:
+    """Open a tab; returns its stage once it is drawn."""
+    page.get_by_role("tab", name=name).click()
+    stage = page.locator(f"#stage-{name.lower()}")
+    appear(page, f"#stage-{name.lower()} :is(.stage[data-state], .learn .chapters)")
+    return stage
+
+
+def ended(stage: Any, *states: str) -> None:
+    wanted = ", ".join(f".stage[data-state={state}]" for state in states or ("done",))
+    seen = "([stage, wanted]) => stage.querySelector(wanted)"
+    stage.page.wait_for_function(seen, arg=[stage.element_handle(), wanted])
+
+
+def test_a_shipped_recording_replays_without_a_model(fake: Fake, visit: Visit, races: Path) -> None:
+    engine, url = fake
+    before = len(engine.answers)
+    page = visit(url, motion="no-preference")
+    stage = tab(page, "Replay")
+    ended(stage)
+    stage.locator(".ahead").first.wait_for(state="attached")
+    stage.get_by_role("button", name="Instant").click()
+    assert stage.locator(".ahead").count() == 0
+    stage.get_by_role("button", name="4×").click()
+    stage.locator("[data-id=text-plain] .ahead").first.wait_for(state="attached")
+    page.wait_for_function("!document.querySelector('#stage-replay .ahead')")
+    recorded = RaceFile.read(races / "first.json")
+    text = stage.locator("[data-id=text-method]").evaluate("(box) => box.textContent")
+    assert text == recorded.method.text and "<script>" in text
+    tau = summarize(recorded.method.steps).tau
+    assert f"{tau:.2f} tokens per forward pass" in stage.locator("[data-id=more]").inner_text()
+    assert len(engine.answers) == before and page.problems == []
+
+
+def test_a_file_of_ones_own_replays_and_one_that_is_none_is_told_why(fake: Fake, visit: Visit, tmp_path: Path) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Replay")
+    ended(stage)
+    upload = page.locator("#field-replay-file input[type=file]")
+    damaged = {**recorded_race(), "plain": {"format": "spectra-trace", "version": 1}}
+    for name, text, problem in (
+        ("none.json", "<img src=x onerror=window.hacked=9>", "not JSON"),
+        ("other.json", '{"format": "spectra-trace"}', "this is no race"),
+        ("damaged.json", encode(damaged), "plain: damaged"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        upload.set_input_files(tmp_path / name)
+        page.wait_for_selector(f"#field-replay-file .field-error:has-text('{problem}')")
+    (tmp_path / "good.json").write_text(encode(recorded_race(40)), encoding="utf-8")
+    assert page.locator(".choices [aria-pressed=true]").inner_text() == "A first race"
+    upload.set_input_files(tmp_path / "good.json")
+    stage.locator("[data-id=note-plain]:has-text('40 tokens')").wait_for()
+    assert page.locator(".choices [aria-pressed=true]").count() == 0
+    assert page.locator(".field-error").count() == 0 and page.evaluate("window.hacked") is None
+
+
+def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Compare")
+    page.fill("#field-compare-max_new_tokens input", "60")
+    before = len(engine.answers)
+    page.click("#compare-go")
+    ended(stage)
+    ran = engine.answers[before:]
+    assert [answer.trace.method for answer in ran] == ["autoregressive", "spectra", "spectra-core"]
+    plain = summarize(ran[0].trace.steps)
+    for answer in ran:
+        figures = summarize(answer.trace.steps)
+        cells = stage.locator(f"tr[data-method={answer.trace.method}] > *").all_inner_texts()
+        assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[3] == f"{figures.tau:.2f}"
+        assert cells[4] == str(figures.passes) and cells[6] == "identical"
+    page.wait_for_function("document.querySelector('#stage-compare [data-id=bars]').calcdata?.[0].length === 3")
+    page.wait_for_function("document.querySelector('#stage-compare [data-id=lines]').calcdata?.length === 3")
+    saved = {}
+    for kind in ("csv", "json", "png"):
+        with page.expect_download() as waiting:
+            stage.locator(f"[data-id={kind}]").click()
+        saved[kind] = Path(waiting.value.path()).read_bytes()
+    rows = list(csv.DictReader(saved["csv"].decode().splitlines()))
+    assert [row["method"] for row in rows] == [answer.trace.method for answer in ran]
+    data = json.loads(saved["json"])
+    assert data["format"] == "spectra-comparison" and len(data["rows"]) == 3
+    assert Trace.from_dict(data["traces"]["spectra"]).tokens == ran[1].trace.tokens
+    assert saved["png"].startswith(b"\x89PNG") and page.problems == []
+
+
+def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Compare")
+    page.fill("#field-compare-max_new_tokens input", "5000")
+    page.click("#compare-go")
+    page.wait_for_selector("#field-compare-max_new_tokens .field-error:has-text('out of range')")
+    page.fill("#field-compare-max_new_tokens input", "1500")
+    page.click("#compare-go")
+    page.wait_for_function("document.querySelector('#stage-compare tr.now td:nth-child(5)')?.textContent > 20")
+    page.click("#compare-stop")
+    ended(stage, "stopped")
+    assert "Stopped." in stage.locator("[data-id=note]").inner_text()
+    for box in page.locator("#field-compare-methods input").all():
+        box.uncheck()
+    appear(page, "#compare-go:enabled")
+    page.click("#compare-go")
+    page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
+
+
+def test_an_opener_starts_a_conversation_and_then_makes_room(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "3")
+    opener = page.locator("#chat-ask .example", has_text=OPENERS[0].name)
+    assert opener.get_attribute("title") == OPENERS[0].why
+    opener.click()
+    page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value")
+    assert page.locator("#field-chat-prompt textarea").input_value() == OPENERS[0].prompt
+    page.click("#chat-go")
+    stage.locator(".turn .estimate").wait_for()
+    assert opener.is_hidden()
+    assert stage.locator(".turn .text").bounding_box()["height"] < 100  # a short answer's card is low
+
+
+def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "60")
+    for said in ("Hello <b>there</b> ${alert(1)}", "And then?"):
+        page.fill("#field-chat-prompt textarea", said)
+        page.click("#chat-go")
+        page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value === ''")
+        stage.locator(f".turn .user:has-text('{said}')").wait_for()
+        ended(stage)
+    first = engine.answers[-2].trace
+    assert engine.conversations[-1] == [
+        {"role": "user", "content": "Hello <b>there</b> ${alert(1)}"},
+        {"role": "assistant", "content": first.text},
+        {"role": "user", "content": "And then?"},
+    ]
+    shown = stage.locator(".turn").last
+    sources = "(ts) => ts.flatMap((t) => t.dataset.sources.split(','))"
+    trace = engine.answers[-1].trace
+    assert shown.locator(".t").evaluate_all(sources) == list(trace.sources)
+    figures = summarize(trace.steps)
+    rate = figures.tokens / (figures.seconds - figures.prefill_seconds)
+    assert shown.locator(".estimate").inner_text() == f"≈ {rate / engine.plain.tokens_per_second:.2f}×"
+    assert "estimated" in shown.locator(".readout").inner_text()
+    assert trace.kept == 3 and shown.locator(".kept").inner_text().startswith("3 of 3 prompt tokens kept")
+    assert stage.locator(".turn").first.locator(".kept").count() == 0
+    stage.locator("[data-id=race]").click()
+    stage.locator(".measured:has-text('from copies of the same 3 kept tokens: identical output')").wait_for()
+    assert [answer.trace.kept for answer in engine.answers[-2:]] == [3, 3]
+    plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
+    assert shown.locator(".measured b").inner_text() == f"{method.micro / plain.micro:.2f}×"
+    stage.locator("[data-id=renew]").click()
+    stage.locator("[data-id=rate]:has-text('50 tokens/s')").wait_for()
+    assert engine.measured[-1] == max(64, len(trace.prompt_tokens) + len(trace.tokens))
+    stage.locator("[data-id=back]").click()
+    page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value === 'And then?'")
+    assert stage.locator(".turn").count() == 1
+    page.click("#chat-go")
+    stage.locator(".turn").nth(1).wait_for()
+    ended(stage)
+    assert engine.conversations[-1] == engine.conversations[-2]
+    visitor = list(engine.kept)[-1]
+    stage.locator("[data-id=clear]").click()
+    page.wait_for_function("!document.querySelector('#stage-chat .turn')")
+    assert visitor not in engine.kept
+    assert page.problems == [] and page.outside == []
+
+
+def test_a_warm_turn_is_labelled(fake: Fake, visit: Visit) -> None:
+    _, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "20")
+    page.check("#field-chat-warm input")
+    for said, label in (("One", "warm from the next answer on"), ("Two", "what 1 answer before taught")):
+        page.fill("#field-chat-prompt textarea", said)
+        page.click("#chat-go")
+        stage.locator(f".turn .user:has-text('{said}')").wait_for()
+        ended(stage)
+        assert label in stage.locator(".turn").last.locator(".warm").inner_text()
+    page.uncheck("#field-chat-warm input")
+    page.fill("#field-chat-prompt textarea", "Three")
+    page.click("#chat-go")
+    stage.locator(".turn .user:has-text('Three')").wait_for()
+    ended(stage)
+    assert stage.locator(".turn").last.locator(".warm").count() == 0
+    assert page.problems == [] and page.outside == []
+
+
+def test_what_was_kept_goes_when_the_tab_closes(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "20")
+    page.fill("#field-chat-prompt textarea", "Keep this")
+    page.click("#chat-go")
+    stage.locator(".turn").wait_for()
+    ended(stage)
+    visitor = list(engine.kept)[-1]
+    page.close()
+    deadline = time.monotonic() + 20
+    while visitor not in engine.gone:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert visitor not in engine.kept
+
+
+def test_a_stopped_turn_keeps_what_was_written(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "2000")
+    page.fill("#field-chat-prompt textarea", "Go on for long")
+    page.click("#chat-go")
+    page.wait_for_function("document.querySelectorAll('#stage-chat .t').length > 20")
+    page.click("#chat-stop")
+    ended(stage, "stopped")
+    assert engine.answers[-1].closed and len(engine.answers[-1].trace.tokens) < 2000
+    page.fill("#field-chat-prompt textarea", " ")
+    page.click("#chat-go")
+    page.wait_for_selector("#field-chat-prompt .field-error:has-text('it is empty')")
+
+
+def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Learn")
+    assert "recorded race" in stage.locator(".lead").inner_text()
+    page.get_by_role("tab", name="Race").click()
+    race(page, max_new_tokens=100)
+    stage = tab(page, "Learn")
+    stage.locator(".lead:has-text('your last race')").wait_for()
+    text = stage.inner_text().replace("\u00a0", " ")
+    assert "1 token takes 21 ms, over 8 tokens 26 ms" in text and "1.24 times" in text
+    steps = engine.answers[-1].trace.steps
+    best = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))
+    assert f"In step {best + 1}," in text and f"{len(steps[best].path)} guesses accepted" in text
+    right, wrong = stage.locator(".sample").all()
+    assert right.locator(".yes").count() == len(steps[best].path) and right.locator(".pick").count() == 1
+    assert wrong.locator(".no").count() > 0 and wrong.locator(".yes").count() == 0
+    stage.get_by_role("button", name="Show this step").first.click()
+    appear(page, "#stage-race [data-id=inside].pointed")
+    assert page.locator("#stage-race [data-id=step-at]").inner_text() == f"{best + 1} of {len(steps)}"
+    page.mouse.click(5, 5)
+    page.wait_for_function("!document.querySelector('.pointed')")
+
+
+def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    stage = tab(page, "Datastore")
+    text = stage.inner_text()
+    assert "2,600 of 8,000 kept" in text and "120 near duplicates" in text and "up to a perplexity of 3.34" in text
+    bins = stage.locator(".bins span")
+    assert bins.count() == 6 and bins.nth(2).get_attribute("class") == "cut"
+    page.click("#store-go")
+    stage.locator(".answers li").first.wait_for()
+    assert stage.locator(".answers code").all_inner_texts() == ["·self.balance", "<b>bold</b>↵"]
+    assert stage.locator(".answers b").all_inner_texts() == ["62 %", "6 %"]
+    assert stage.locator(".answers small").first.inner_text() == "seen 41 times, a match of 3 tokens"
+    page.fill("#field-store-text textarea", "unknown")
+    page.click("#store-go")
+    stage.locator(".answers p:has-text('has not seen these words')").wait_for()
+    page.fill("#field-store-text textarea", " ")
+    page.click("#store-go")
+    page.wait_for_selector("#field-store-text .field-error:has-text('it is empty')")

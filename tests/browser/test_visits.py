@@ -1,0 +1,134 @@
+"""Visitors in a real browser: links, repeats, a full line, leaving the line, and every kind of odd input."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from browsing import STAGE, appear, fill, finish, race, serve, start
+from fakes_engine import FakeEngine
+
+Visit = Callable[..., Any]
+Fake = tuple[FakeEngine, str]
+ODD = {
+    "markup": "<script>window.hacked=1</script><img src=x onerror=window.hacked=2>",
+    "template": "${alert(1)} {{constructor.constructor('window.hacked=3')()}} `${window.hacked=4}`",
+    "emoji": "👩‍👩‍👧‍👦 🙂 🏳️‍🌈",
+    "right to left": "مرحبا بالعالم \u202e txet",
+    "control": "a\u0007b\u0000c\u001b[31m\u2028d",
+}
+
+
+def test_a_link_fills_the_form_and_runs_nothing(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    before = len(engine.answers)
+    query = {
+        "prompt": "<img src=x onerror=window.hacked=1>${alert(1)}",
+        "method": "spectra-core",
+        "seed": "11",
+        "max_new_tokens": "33",
+        "temperature": "0.5",
+    }
+    page = visit(f"{url}?{urlencode(query)}")
+    page.wait_for_function("document.querySelector('#field-seed input').value === '11'")
+    assert page.locator("#field-prompt textarea").input_value() == query["prompt"]
+    assert page.locator("#field-method input").input_value() == "SPECTRA-CORE"
+    assert page.locator("#field-max_new_tokens input").input_value() == "33"
+    assert len(engine.answers) == before and page.evaluate("window.hacked") is None
+    race(page)
+    trace = engine.answers[-1].trace
+    assert (trace.prompt, trace.method, trace.settings["seed"]) == (query["prompt"], "spectra-core", 11)
+    page.click("[data-id=link]")
+    page.wait_for_function("location.search.includes('max_new_tokens=33')")
+    assert "method=spectra-core" in page.url and "seed=11" in page.url and page.problems == []
+
+
+def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, prompt="the first prompt", max_new_tokens=25, seed=3)
+    fill(page, prompt="another prompt", seed=4)
+    before = page.evaluate(f"{STAGE}.run")
+    page.click("[data-id=again]")
+    page.wait_for_function(f"(run) => {STAGE}.run !== run", arg=before)
+    finish(page)
+    repeated = engine.answers[-1].trace
+    assert (repeated.prompt, repeated.settings["seed"]) == ("the first prompt", 3)
+    page.click("[data-id=clear]")
+    page.wait_for_function(f"{STAGE}.state === 'empty'")
+    assert page.locator("#field-prompt textarea").input_value() == ""
+    assert page.locator("#stage-race .t").count() == 0 and page.locator("[data-id=inside]").is_hidden()
+    race(page, prompt="once more", max_new_tokens=10)
+    assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+
+
+def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(step_seconds=0.004)
+    served, url = serve(engine, races=races, max_visitors=2)
+    try:
+        first, second, third = visit(url), visit(url), visit(url)
+        start(first, max_new_tokens=2000)
+        second.click("#go")
+        second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+        third.click("#go")
+        third.wait_for_selector("#ask > .field-error:has-text('2 others are waiting; try again')")
+        appear(third, "#go:enabled")
+        assert third.locator(".toast-body").count() == 0
+        assert "in this recording" in third.locator("[data-id=verdict]").inner_text()
+        second.click("#stop")
+        second.wait_for_selector("[data-id=verdict]:has-text('in this recording')")
+        appear(second, "#go:enabled")
+        first.click("#stop")
+        finish(first)
+        assert len(engine.answers) == 1 and engine.answers[0].closed
+        appear(third, "#stop:disabled")
+        race(third, max_new_tokens=10)
+        assert len(engine.answers) == 3
+    finally:
+        served.close()
+
+
+def test_odd_prompts_are_answered_and_never_run(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    page.on("dialog", lambda dialog: page.problems.append("a dialog opened"))
+    for name, prompt in ODD.items():
+        race(page, prompt=prompt, max_new_tokens=12)
+        assert page.locator("[data-id=badge]").inner_text() == "Identical output", name
+        assert engine.answers[-1].trace.prompt == page.locator("#field-prompt textarea").input_value(), name
+    assert page.evaluate("window.hacked") is None and page.problems == []
+    fill(page, prompt="x" * 20_001)
+    page.click("#go")
+    page.wait_for_selector("#field-prompt .field-error:has-text('20001 characters; give at most 20000')")
+
+
+def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(models=("Fake-135M", "Other-1B", "Gone-7B"))
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        for model, shown in (("Other-1B", "Other-1B"), ("Gone-7B", "Other-1B")):
+            page.click("#field-model input")
+            page.get_by_role("option", name=model).click()
+            page.wait_for_selector(f".badges li:first-child:text-is('{shown}')")
+        page.wait_for_selector("#field-model .field-error:has-text('cannot load')")
+        page.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
+        race(page, max_new_tokens=10)
+        assert engine.answers[-1].trace.model == "Other-1B"
+    finally:
+        served.close()
+
+
+def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    fill(page, max_new_tokens="1e99")
+    page.click("#go")
+    page.wait_for_selector("#field-max_new_tokens .field-error:has-text('out of range')")
+    fill(page, max_new_tokens=8)
+    fold = page.get_by_role("button", name="More settings")
+    fold.click()
+    for value in ("0", "1.5"):
+        fill(page, top_p=value)
+        fold.click()
+        page.click("#go")
+        page.wait_for_selector("#field-top_p .field-error:has-text('out of range')")

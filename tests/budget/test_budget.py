@@ -1,0 +1,115 @@
+"""The budget: never wider than told, closed under parents, plain where nothing promises, estimates that converge."""
+
+import random
+
+import pytest
+from drafting import random_tree
+from tiny import COST, FREE
+
+from spectra.budget.estimates import Estimates
+from spectra.budget.policy import AdaptiveBudget, FixedBudget
+from spectra.budget.step_cost import StepCost
+from spectra.guess import Guess, Source
+from spectra.tree import ROOT, TokenTree
+
+STEEP = StepCost(((1, 1.0), (2, 3.0), (128, 400.0)))
+
+
+def test_a_tree_is_cut_to_a_part_that_is_closed_under_parents():
+    dice = random.Random(1)
+    for _ in range(200):
+        tree = random_tree(dice, dice.randrange(1, 60))
+        most = dice.choice((0, 1, 7, 64))
+        budget = dice.choice((FixedBudget(most), AdaptiveBudget(dice.choice((COST, FREE, STEEP)), most)))
+        for _ in range(3):  # learn something odd first
+            budget.observe(tree, [dice.randrange(64) for _ in range(3)])
+        paths = {tuple(tree.path_tokens(n)) for n in range(len(tree))}
+        small = budget.choose(tree)
+        assert len(small) - 1 <= most
+        for node in range(1, len(small)):
+            assert small.parents[node] < node
+            assert tuple(small.path_tokens(node)) in paths
+
+
+def test_fixed_takes_the_first_nodes_as_they_were_grown():
+    tree = TokenTree(9)
+    tree.insert(Guess((1, 2, 3), Source.FORWARD))
+    assert FixedBudget(3).choose(tree) is tree
+    assert FixedBudget(2).choose(tree).tokens == [9, 1, 2]
+    assert FixedBudget(0).choose(tree).tokens == [9]
+
+
+def test_fixed_keeps_guesses_and_lets_pool_rows_go():
+    tree = TokenTree(9)
+    for first in (1, 2):
+        leaf = tree.add(tree.add(ROOT, first, Source.POOL, eligible=False), 5, Source.POOL, eligible=False)
+        tree.ask(leaf)
+    tree.insert(Guess((3, 4), Source.FORWARD))
+    tree.insert(Guess((7,), Source.BACKWARD))
+    assert FixedBudget(7).choose(tree) is tree
+    assert FixedBudget(5).choose(tree).tokens == [9, 1, 5, 3, 4, 7]
+    assert FixedBudget(4).choose(tree).tokens == [9, 3, 4, 7]
+    assert FixedBudget(1).choose(tree).tokens == [9, 3]
+
+
+def test_a_step_is_plain_where_guesses_cost_more_than_they_promise():
+    tree = random_tree(random.Random(2), 30)
+    assert len(AdaptiveBudget(STEEP, 64).choose(tree)) == 1
+    assert len(AdaptiveBudget(FREE, 64).choose(tree)) == 30
+
+
+def test_what_is_taken_has_the_best_ratio_of_all_sizes():
+    dice = random.Random(3)
+    for _ in range(50):
+        tree = random_tree(dice, 40)
+        budget = AdaptiveBudget(COST, 64)
+        small = budget.choose(tree)
+        chances = sorted((p for p in tree.probability[1:]), reverse=True)
+        ratios = [(1 + sum(chances[:n])) / COST.seconds(1 + n) for n in range(len(chances) + 1)]
+        assert max(ratios) == pytest.approx(ratios[len(small) - 1])
+
+
+def test_the_trace_shows_the_estimates():
+    small = AdaptiveBudget(FREE, 64).choose(random_tree(random.Random(4), 10))
+    assert small.probability[ROOT] is None
+    assert all(0 <= p <= 1 for p in small.probability[1:])
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+def test_estimates_converge_to_what_happens(rate):
+    dice, estimates = random.Random(5), Estimates()
+    for _ in range(2000):
+        tree = TokenTree(9)
+        tree.insert(Guess((1,), Source.BACKWARD, match=2))
+        estimates.observe(tree, [1 if dice.random() < rate else 2])
+    assert estimates.probability(Estimates.features(tree, 1)) == pytest.approx(rate, abs=0.12)
+
+
+def test_a_node_is_judged_only_where_its_parent_was_written():
+    estimates = Estimates()
+    tree = TokenTree(9)
+    tree.insert(Guess((1, 2), Source.FORWARD))
+    before = [estimates.probability(Estimates.features(tree, n)) for n in (1, 2)]
+    estimates.observe(tree, [5, 2])
+    after = [estimates.probability(Estimates.features(tree, n)) for n in (1, 2)]
+    assert after[0] < before[0]
+    assert after[1] == before[1]
+
+
+def test_path_probabilities_multiply():
+    estimates = Estimates()
+    tree = TokenTree(9)
+    leaf = tree.insert(Guess((1, 2, 3), Source.FORWARD))
+    tree.add(ROOT, 8, Source.POOL, eligible=False)
+    chance = estimates.path_probabilities(tree)
+    one = [estimates.probability(Estimates.features(tree, n)) for n in range(1, leaf + 1)]
+    assert chance[leaf] == pytest.approx(one[0] * one[1] * one[2])
+    assert chance[-1] == 0.0
+
+
+def test_step_cost_is_linear_between_and_goes_on_past_the_end():
+    cost = StepCost(((1, 1.0), (3, 2.0), (5, 6.0)))
+    assert [cost.seconds(q) for q in (0, 1, 2, 3, 4, 5, 7)] == [1.0, 1.0, 1.5, 2.0, 4.0, 6.0, 10.0]
+    for table in ((), ((2, 1.0), (1, 1.0)), ((1, 1.0), (1, 2.0))):
+        with pytest.raises(ValueError, match="rising"):
+            StepCost(table)

@@ -1,0 +1,123 @@
+"""Options as fields of dataclasses: how each kind of field is typed, its default, and what is refused."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from spectra.cli.arguments import DefaultsHelp, Parser, add_options, read_options
+from spectra.errors import SpectraError
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    folder: Path
+    stores: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    inner: Inner
+    text: str
+    max_tokens: int = 9
+    share: float = 0.5
+    names: tuple[str, ...] = ("a", "b")
+    sizes: tuple[int, ...] | None = None
+    factors: tuple[float, ...] = (0.0, 2.5)
+    place: str = field(default_factory=lambda: "here")
+    file: Path | None = None
+    loud: bool = False
+
+    def __post_init__(self):
+        if self.max_tokens < 1:
+            raise SpectraError("max_tokens", "too few")
+
+
+NAMES = ("folder", "stores", "text", "max_tokens", "share", "names", "sizes", "factors", "place", "file", "loud")
+HELP = {name: f"what {name} is" for name in NAMES}
+
+
+@pytest.fixture
+def parser():
+    parser = Parser(prog="program", formatter_class=DefaultsHelp)
+    add_options(parser, Options, HELP, positional=("text",))
+    return parser
+
+
+def read(parser, line):
+    return read_options(Options, parser.parse_args(line.split()))
+
+
+def test_what_is_not_given_is_the_dataclasss_default(parser):
+    assert read(parser, "hello --folder x") == Options(Inner(Path("x")), "hello")
+
+
+def test_every_kind_of_field(parser):
+    line = "hello --folder x --store y --store z --max-tokens 3 --share .25 --names c,,d,c --factors 1,1.0,3 --loud"
+    options = read(parser, f"{line} --place there --file f")
+    assert options == Options(
+        Inner(Path("x"), (Path("y"), Path("z"))),
+        "hello",
+        3,
+        0.25,
+        ("c", "d"),
+        None,
+        (1.0, 3.0),
+        "there",
+        Path("f"),
+        True,
+    )
+
+
+def test_defaults_of_a_command_and_hidden_fields():
+    parser = Parser(prog="program", formatter_class=DefaultsHelp)
+    more = {"defaults": {"names": ("z",)}, "hidden": ("share",), "without": ("text", "file")}
+    add_options(parser, Options, HELP, **more)
+    assert parser.parse_args(["--folder", "x"]).names == ("z",)
+    told = " ".join(parser.format_help().split())
+    assert "--names A,B,... what names is (default: z)" in told and "--share" not in told and "--file" not in told
+
+
+def test_help_says_every_default(parser):
+    told = " ".join(parser.format_help().split())
+    for text in (
+        "what max_tokens is (default: 9)",
+        "what factors is (default: 0,2.5)",
+        "what place is (default: here)",
+    ):
+        assert text in told
+    for name in ("stores", "file", "loud"):
+        assert f"what {name} is (default" not in told
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("hello", "--folder"),
+        ("--folder x", "TEXT"),
+        ("hello --folder x --max-tokens x", "'x' is not a number; give a whole"),
+    ],
+)
+def test_what_cannot_be_parsed_is_one_line(parser, capsys, line, said):
+    with pytest.raises(SystemExit) as stop:
+        parser.parse_args(line.split())
+    err = capsys.readouterr().err
+    assert stop.value.code == 2 and err.startswith("program: ") and said in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--max-tokens 0", "max_tokens: too few"),
+        ("--factors 1,x", "factors: 'x' is not a number; give a number"),
+        ("--factors ,", "factors: there is none"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(parser, more, said):
+    with pytest.raises(SpectraError, match=f"^{said}"):
+        read(parser, f"hello --folder x {more}")
+
+
+def test_numbers_that_were_given_are_numbers_of_their_kind(parser):
+    with pytest.raises(SpectraError, match=r"^sizes: '1.5' is not a number; give a whole number"):
+        read(parser, "hello --folder x --sizes 1,1.5")

@@ -1,0 +1,298 @@
+"""The command line: answers on stdout, the report on stderr, and one line naming the field for every bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import make
+from words import letters, tokenizer
+
+from spectra.cli.main import exit_code, main
+from spectra.methods.draft_models import DRAFT_MODELS
+from spectra.methods.presets import METHODS
+from spectra.trace import Trace
+
+STORED = (
+    "spectra-retrieval",
+    "spectra-paper",
+    "spectra-paper-retrieval",
+    "spectra-paper-retrieval-no-ppl",
+    "rest",
+    "lookahead-rest",
+)
+PROMPT = "w5 w6 w7 w5 w6 w7"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A saved tiny Llama with a chat template and a short context."""
+    place = tmp_path_factory.mktemp("models") / "tiny"
+    make("llama", max_position_embeddings=400).save_pretrained(place)
+    tokenizer().save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def plain_folder(tmp_path_factory):
+    """The same without a chat template."""
+    place = tmp_path_factory.mktemp("models") / "plain"
+    make("llama", max_position_embeddings=400).save_pretrained(place)
+    tokenizer(chat=False).save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory):
+    """A draft model's folder, without a tokenizer."""
+    place = tmp_path_factory.mktemp("models") / "small"
+    make("llama", 5, max_position_embeddings=400).save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        """(exit code, stdout, stderr)."""
+        capsys.readouterr()
+        try:
+            code = main(list(arguments))
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def generate(run, folder):
+    def call(*arguments, prompt=PROMPT, model=folder):
+        return run("generate", prompt, "--model", model, "--dtype", "fp32", "--max-new-tokens", "24", *arguments)
+
+    return call
+
+
+def test_methods_are_listed_a_line_each(run):
+    code, out, err = run("methods")
+    assert (code, err) == (0, "")
+    assert [line.split("  ", 1)[0] for line in out.splitlines()] == list(METHODS)
+    assert all(line.split("  ", 1)[1].strip() for line in out.splitlines())
+
+
+def test_an_answer_goes_to_stdout_and_the_report_to_stderr(generate):
+    code, out, err = generate()
+    assert code == 0
+    assert len(out.split("w")) == 25
+    assert out.endswith("\n")
+    assert "tokens/s" in err
+    assert "tau" in err
+    assert "%" in err
+
+
+@pytest.mark.parametrize("sampling", [(), ("--temperature", "0.9", "--top-k", "20", "--seed", "7")])
+@pytest.mark.parametrize("method", ["spectra", "spectra-paper-core"])
+def test_the_last_line_says_identical(generate, method, sampling):
+    code, _, err = generate("--baseline", "--method", method, *sampling)
+    assert code == 0
+    assert err.splitlines()[-1] == "identical: yes"
+    assert "speedup" in err
+
+
+def test_every_method_gives_the_same_answer(generate, draft):
+    answers = {generate("--method", method, "--draft", draft)[1] for method in METHODS if method not in STORED}
+    assert len(answers) == 1
+
+
+def test_a_method_that_draws_its_own_text_says_so(generate, draft, tmp_path):
+    arguments = ("--method", "specinfer", "--draft", draft, "--draft", draft, "--baseline", "--seed", "7")
+    code, out, err = generate(*arguments, "--temperature", "1.5", "--json", str(tmp_path / "report.json"))
+    assert code == 0 and len(out.split("w")) > 20
+    assert err.splitlines()[-1].startswith("identical: not to be expected")
+    assert json.loads((tmp_path / "report.json").read_text())["identical"] is None
+    assert "  draft: " in err
+    assert generate(*arguments)[2].splitlines()[-1] == "identical: yes"
+
+
+@pytest.mark.parametrize("method", DRAFT_MODELS)
+def test_a_method_without_its_draft_model_says_so(generate, method):
+    code, out, err = generate("--method", method)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        "spectra: draft: no draft model fits tiny; name one that has its tokenizer with --draft PATH"
+    )
+
+
+def test_a_draft_model_that_does_not_fit_is_named(generate, tmp_path):
+    make("llama", vocab_size=99).save_pretrained(tmp_path / "large")
+    one_line(generate("--draft", str(tmp_path / "large")), "draft")
+    one_line(generate("--draft", str(tmp_path / "none")), "draft")
+    make("llama").save_pretrained(tmp_path / "other")
+    letters().save_pretrained(tmp_path / "other")
+    outcome = generate("--draft", str(tmp_path / "other"))
+    one_line(outcome, "draft")
+    assert "another tokenizer" in outcome[2]
+
+
+@pytest.mark.parametrize("method", STORED)
+def test_a_method_without_its_datastore_says_so(generate, method):
+    code, out, err = generate("--method", method)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("spectra: datastore: ")
+
+
+def test_raw_skips_the_template(generate, plain_folder):
+    _, chat, _ = generate()
+    _, raw, _ = generate("--raw")
+    assert chat != raw
+    assert generate("--raw", model=plain_folder)[1] == raw
+
+
+def test_trace_and_report_files(generate, tmp_path):
+    trace, report = tmp_path / "trace.json", tmp_path / "report.json"
+    code, out, _ = generate("--trace", str(trace), "--json", str(report), "--baseline", "--nodes", "10")
+    assert code == 0
+    data = json.loads(trace.read_text())
+    assert (data["format"], data["version"]) == ("spectra-trace", 1)
+    read = Trace.from_json(trace.read_text())
+    assert read.text == out[:-1]
+    assert len(read.tokens) == 24
+    assert read.settings["nodes"] == 10
+    assert all(len(step.tree) <= 11 for step in read.steps)
+    figures = json.loads(report.read_text())
+    assert figures["identical"] is True
+    assert figures["answer"]["tokens"] == figures["baseline"]["tokens"] == 24
+
+
+NO_WHOLE = ("nan", "inf", "-inf", "1.5", "x", "", "1e3", "9" * 400)
+NUMBERS = {
+    "max-new-tokens": ("0", "-1", "1000001", *NO_WHOLE),
+    "nodes": ("0", "-1", "1025", *NO_WHOLE),
+    "temperature": ("-0.1", "101", "nan", "inf", "-inf", "x", "", "1e999", "0x10"),
+    "top-p": ("0", "-1", "1.1", "nan", "inf", "x", ""),
+    "top-k": ("-1", "1000000001", *NO_WHOLE),
+    "min-p": ("-0.1", "1.1", "nan", "inf", "x", ""),
+    "repetition-penalty": ("0", "-1", "101", "nan", "inf", "x", ""),
+    "seed": ("-1", str(2**63), *NO_WHOLE),
+}
+
+
+def one_line(outcome, field):
+    code, out, err = outcome
+    assert code == 2, outcome
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert err.endswith("\n")
+    assert field in err.replace("_", "-")
+    assert "usage" not in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("option", "value"), [(o, v) for o, values in NUMBERS.items() for v in values])
+def test_bad_numbers(run, option, value):
+    one_line(run("generate", PROMPT, "--model", "never loaded", f"--{option}={value}"), option)
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("prompt", ("generate", "")),
+        ("prompt", ("generate", " \n\t ")),
+        ("PROMPT", ("generate",)),
+        ("method", ("generate", PROMPT, "--method", "magic")),
+        ("method", ("generate", PROMPT, "--method", "")),
+        ("dtype", ("generate", PROMPT, "--dtype", "fp8")),
+        ("numerics", ("generate", PROMPT, "--numerics", "precise")),
+        ("device", ("generate", PROMPT, "--device", "toaster")),
+        ("device", ("generate", PROMPT, "--device", "cuda:77")),
+        ("device", ("generate", PROMPT, "--device", "meta")),
+        ("model", ("generate", PROMPT, "--model", "")),
+        ("model", ("generate", PROMPT, "--model", "no such model!")),
+        ("model", ("generate", PROMPT, "--model", "/no/such/folder")),
+        ("model", ("generate", PROMPT, "--model", "x" * 400)),
+        ("--trce", ("generate", PROMPT, "--trce", "a.json")),
+        ("trace", ("generate", PROMPT, "--trace", "/no/such/folder/a.json")),
+        ("trace", ("generate", PROMPT, "--trace", "/")),
+        ("trace", ("generate", PROMPT, "--trace", "x" * 300)),
+        ("json", ("generate", PROMPT, "--json", "/no/such/folder/a.json")),
+        ("{generate,race,methods}", ()),
+        ("translate", ("translate", PROMPT)),
+    ],
+)
+def test_bad_input(run, field, arguments):
+    one_line(run(*arguments), field)
+
+
+def test_a_folder_that_cannot_be_written(run, tmp_path, monkeypatch):
+    def full(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
+    one_line(run("generate", PROMPT, "--trace", str(tmp_path / "a.json")), "trace")
+
+
+def test_an_unknown_hub_id_fails_without_minutes_of_retries(run, monkeypatch):
+    def unreachable(*_, **__):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    one_line(run("generate", PROMPT, "--model", "nobody/nothing-of-this-name"), "model")
+
+
+def test_a_prompt_longer_than_the_context(generate):
+    one_line(generate(prompt="w5 " * 500), "prompt")
+    one_line(generate("--max-new-tokens", "399"), "prompt")
+
+
+def test_a_prompt_that_is_no_unicode(generate):
+    one_line(generate(prompt="w5 \udcff"), "prompt")
+
+
+def test_a_model_without_a_chat_template(generate, plain_folder):
+    outcome = generate(model=plain_folder)
+    one_line(outcome, "prompt")
+    assert "--raw" in outcome[2]
+
+
+def test_a_folder_that_holds_no_model(generate, tmp_path):
+    one_line(generate(model=str(tmp_path)), "model")
+    (tmp_path / "config.json").write_text("{")
+    one_line(generate(model=str(tmp_path)), "model")
+
+
+def test_damaged_weights(generate, folder, tmp_path):
+    for file in Path(folder).iterdir():
+        data = file.read_bytes()
+        (tmp_path / file.name).write_bytes(data[: len(data) // 2] if file.suffix == ".safetensors" else data)
+    one_line(generate(model=str(tmp_path)), "model")
+
+
+def test_a_model_that_cannot_be_decoded(generate, tmp_path):
+    from transformers import MambaConfig, MambaForCausalLM
+
+    MambaForCausalLM(MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2)).save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    one_line(generate(model=str(tmp_path)), "model")
+
+
+def test_the_module_runs(folder, tmp_path):
+    """The real `python -m spectra` in its own process: an answer and a mistake."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    command = [sys.executable, "-m", "spectra", "generate", PROMPT, "--model", folder, "--max-new-tokens", "9"]
+    good = subprocess.run([*command, "--baseline"], capture_output=True, text=True, env=environment, check=False)
+    assert good.returncode == 0, good.stderr
+    assert good.stderr.splitlines()[-1] == "identical: yes"
+    assert len(good.stdout.split("w")) == 10
+    bad = subprocess.run([*command, "--top-p", "2"], capture_output=True, text=True, env=environment, check=False)
+    one_line((bad.returncode, bad.stdout, bad.stderr), "top-p")
+
+
+def test_output_that_nobody_reads_on_is_no_traceback(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        assert exit_code("spectra", lambda: print("a" * 9) or 0) == 141

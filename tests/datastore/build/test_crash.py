@@ -1,0 +1,248 @@
+"""A build that is killed at any moment goes on to the same store; full disks and other builds in the way are named."""
+
+import os
+import resource
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from stores import build, index_hashes, rows, save_model, write_rows
+
+from spectra.cli.datastore import main
+from spectra.datastore.build import gather, score
+from spectra.datastore.build.workdir import SCORE
+from spectra.datastore.card import read_card
+from spectra.datastore.store import Store
+from spectra.errors import SpectraError
+
+KEPT = ("--keep", "12")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_rows(tmp_path_factory.mktemp("corpus") / "rows.jsonl", rows(24))
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch):
+    """Progress is counted every 8 texts."""
+    monkeypatch.setattr(gather, "CHUNK", 4)
+    monkeypatch.setattr(gather, "CHECKPOINT", 2)
+
+
+@pytest.fixture(scope="module")
+def wanted(model, corpus, tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "store"
+    assert build(corpus, out, model, *KEPT) == 0
+    return index_hashes(out)
+
+
+def in_child(work) -> int:
+    """Wait status of a forked process that does `work`; its output is dropped."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - until the process ends
+            torch.set_num_threads(1)
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def die_at(monkeypatch, moment: int):
+    """SIGKILL just before the `moment`-th sync or rename of this process."""
+    left = [moment]
+
+    def deadly(real):
+        def call(*arguments, **named):
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", deadly(os.fsync))
+    monkeypatch.setattr(Path, "rename", deadly(Path.rename))
+    monkeypatch.setattr(Path, "replace", deadly(Path.replace))
+
+
+def killed_build(monkeypatch, moment: int, *arguments) -> bool:
+    """Whether it was killed rather than done."""
+
+    def work():
+        die_at(monkeypatch, moment)
+        return build(*arguments)
+
+    status = in_child(work)
+    assert status == 0 or os.WIFSIGNALED(status), status
+    return status != 0
+
+
+def test_killed_at_every_moment_it_resumes_to_the_same_store(model, corpus, wanted, tmp_path, monkeypatch):
+    moments = 0
+    for moment in range(0, 200, 3):
+        out = tmp_path / str(moment) / "store"
+        if not killed_build(monkeypatch, moment, corpus, out, model, *KEPT):
+            break
+        moments += 1
+        if out.exists():  # killed while tidying up
+            assert index_hashes(out) == wanted
+            continue
+        for folder in {path.parent for path in out.parent.rglob("*.marisa")}:
+            if not (folder / "card.json").exists():
+                with pytest.raises(SpectraError):
+                    Store.open(folder)
+        assert build(corpus, out, model, *KEPT) == 0, f"moment {moment}"
+        assert index_hashes(out) == wanted, f"moment {moment}"
+        assert [path.name for path in out.parent.iterdir()] == ["store"]
+    assert moments > 10, "the build has syncs in every phase"
+
+
+def test_killed_again_and_again_it_still_gets_there(model, corpus, wanted, tmp_path, monkeypatch):
+    out = tmp_path / "store"
+    kills = 0
+    while killed_build(monkeypatch, 18, corpus, out, model, *KEPT):
+        kills += 1
+        assert kills < 60
+        if out.exists():
+            break
+    assert kills >= 2
+    assert index_hashes(out) == wanted
+
+
+def killed_while_scoring(monkeypatch, batches: int, *arguments) -> None:
+    def work():
+        scored = [0]
+        real = score.perplexities
+
+        def mortal(*given):
+            scored[0] += 1
+            if scored[0] > batches:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given)
+
+        monkeypatch.setattr(score, "perplexities", mortal)
+        return build(*arguments)
+
+    assert os.WIFSIGNALED(in_child(work))
+
+
+def test_scores_are_not_computed_twice(model, corpus, wanted, tmp_path, monkeypatch):
+    out = tmp_path / "store"
+    killed_while_scoring(monkeypatch, 3, corpus, out, model, *KEPT)
+    done = sum(path.stat().st_size for path in out.parent.rglob("*.scores")) // SCORE.itemsize
+    scored = []
+    real = score.perplexities
+    monkeypatch.setattr(score, "perplexities", lambda m, texts, c: scored.extend(texts) or real(m, texts, c))
+    assert build(corpus, out, model, *KEPT) == 0
+    assert done > 0
+    assert len(scored) == sum(read_card(out)["perplexity"]["scored"]) - done
+    assert index_hashes(out) == wanted
+
+
+def test_a_replacement_killed_half_way_leaves_the_old_or_the_new(model, corpus, wanted, tmp_path, monkeypatch):
+    out = tmp_path / "store"
+    assert build(corpus, out, model, "--keep", "3") == 0
+    old = index_hashes(out)
+    assert build(corpus, out, model, *KEPT) == 2, "not without --force"
+    for moment in range(0, 200, 6):
+        if not killed_build(monkeypatch, moment, corpus, out, model, *KEPT, "--force"):
+            break
+        if out.exists():
+            assert index_hashes(out) in (old, wanted)
+    assert index_hashes(out) == wanted
+
+
+def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus, tmp_path, monkeypatch):
+    more = write_rows(tmp_path / "more.jsonl", rows(8, seed=5))
+    assert build(corpus, tmp_path / "base", model, *KEPT) == 0
+    base = index_hashes(tmp_path / "base")
+
+    def add(store):
+        fixed = ("--model", str(model), "--dtype", "fp32", "--device", "cpu")
+        return main(["add", str(store), "--corpus", str(more), "--in-place", *fixed])
+
+    grown = shutil.copytree(tmp_path / "base", tmp_path / "whole" / "store")
+    assert add(grown) == 0
+    for moment in range(3, 200, 7):
+        store = shutil.copytree(tmp_path / "base", tmp_path / str(moment) / "store")
+
+        def work(store=store, moment=moment):
+            die_at(monkeypatch, moment)
+            return add(store)
+
+        if in_child(work) == 0:
+            break
+        if not store.exists() or index_hashes(store) == base:
+            assert add(store) == 0
+        assert index_hashes(store) == index_hashes(grown), f"moment {moment}"
+    assert moment > 20
+
+
+def limited(size: int, *arguments) -> tuple[int, Path]:
+    """Exit code of a build that may write no file beyond `size` bytes, as on a full disk."""
+
+    def work():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        return build(*arguments)
+
+    return os.waitstatus_to_exitcode(in_child(work))
+
+
+@pytest.mark.parametrize("size", [0, 700, 3000, 4500])
+def test_a_full_disk_is_named_and_the_work_is_kept(model, corpus, wanted, tmp_path, size):
+    out = tmp_path / "store"
+    assert limited(size, corpus, out, model, *KEPT) == 2
+    assert not out.exists()
+    assert build(corpus, out, model, *KEPT) == 0
+    assert index_hashes(out) == wanted
+
+
+def test_the_message_names_out(model, corpus, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert build(corpus, tmp_path / "store", model) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "out: cannot write" in err
+    assert "No space left on device" in err
+
+
+def test_a_file_in_the_way_is_named(model, corpus, tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    assert build(corpus, tmp_path / "file" / "store", model) == 2
+    assert "out: cannot write" in capsys.readouterr().err
+
+
+def test_scores_of_other_settings_are_not_dropped_unasked(model, corpus, wanted, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "store"
+    killed_while_scoring(monkeypatch, 1, corpus, out, model, *KEPT)
+    assert build(corpus, out, model, "--keep", "5") == 2
+    assert "other settings" in capsys.readouterr().err
+    assert build(corpus, out, model, "--keep", "5", "--force") == 0
+    assert read_card(out)["kept"]["texts"] == 5
+
+
+def test_two_builds_do_not_share_a_folder(model, corpus, tmp_path, capsys):
+    import fcntl
+
+    (tmp_path / ".store.work").mkdir()
+    with (tmp_path / ".store.work" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert build(corpus, tmp_path / "store", model) == 2
+    assert "another process" in capsys.readouterr().err

@@ -1,0 +1,112 @@
+"""The model's own answers: those of stock generate, whole batches at a time, and the same file after a stop."""
+
+import json
+import re
+
+import pytest
+from stores import save_model
+
+from spectra.cli.datastore import main
+from spectra.datastore.build import selftext
+from spectra.target.load import load_network
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    rows = [{"user": " ".join(f"w{3 + (7 * i + j) % 60}" for j in range(1 + i % 4)), "source": "s"} for i in range(7)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    return file
+
+
+def write(model, prompts, out, *more):
+    fixed = ("--model", model, "--dtype", "fp32", "--device", "cpu", "--max-new-tokens", "12", "--batch", "3")
+    try:
+        return main(["selftext", *map(str, ("--prompts", prompts, "--out", out, *fixed, *more))])
+    except SystemExit as stop:
+        return stop.code
+
+
+def read(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_each_prompt_is_answered_at_each_temperature(model, prompts, tmp_path):
+    assert write(model, prompts, tmp_path / "out.jsonl") == 0
+    rows = read(tmp_path / "out.jsonl")
+    assert len(rows) == 14
+    assert [row["temperature"] for row in rows] == [0.0] * 7 + [0.7] * 7
+    assert {row["user"] for row in rows} == {json.loads(line)["user"] for line in prompts.read_text().splitlines()}
+    assert all(set(row) == {"source", "user", "assistant", "temperature", "finished"} for row in rows)
+    assert all(row["assistant"].count("w") + row["assistant"].count("u") for row in rows)
+
+
+def test_greedy_answers_are_those_of_one_prompt_alone(model, prompts, tmp_path):
+    write(model, prompts, tmp_path / "out.jsonl", "--temperatures", "0")
+    network, tokenizer, _ = load_network(model, device="cpu", dtype="fp32")
+    for row in read(tmp_path / "out.jsonl"):
+        question = selftext.Question("", row["user"], 0.0)
+        assert selftext.answer(network.eval(), tokenizer, [question], 12)[0]["assistant"] == row["assistant"]
+
+
+def test_an_answer_ends_where_the_model_ends_it(model, prompts):
+    network, tokenizer, _ = load_network(model, device="cpu", dtype="fp32")
+    question = selftext.Question("", "w9 w8", 0.0)
+    (whole,) = selftext.answer(network, tokenizer, [question], 12)
+    tokens = re.findall(r"w\d+", whole["assistant"])
+    end = next(i for i, token in enumerate(tokens) if i and token not in tokens[:i])
+    network.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(tokens[end])
+    (cut,) = selftext.answer(network, tokenizer, [question], 12)
+    assert re.findall(r"w\d+", cut["assistant"]) == tokens[:end]
+    assert (whole["finished"], cut["finished"]) == (False, True)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 8, 11, 14])
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_stopped_run_goes_on_to_the_same_file(model, prompts, tmp_path, kept, torn):
+    write(model, prompts, tmp_path / "whole.jsonl")
+    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    part = b"".join(lines[:kept]) + (lines[kept][:20] if torn and kept < 14 else b"")
+    (tmp_path / "out.jsonl").write_bytes(part)
+    assert write(model, prompts, tmp_path / "out.jsonl") == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == b"".join(lines)
+
+
+def test_answers_to_other_prompts_are_left_alone(model, prompts, tmp_path, capsys):
+    row = {"source": "", "user": "other", "assistant": "x", "temperature": 0.0, "finished": True}
+    (tmp_path / "out.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+    assert write(model, prompts, tmp_path / "out.jsonl") == 2
+    assert "answers other prompts" in capsys.readouterr().err
+    assert len(read(tmp_path / "out.jsonl")) == 3
+
+
+BAD = {
+    "prompts: ": ("--prompts", "nowhere.jsonl"),
+    "temperatures: -1.0 is out of range": ("--temperatures", "0,-1"),
+    "'x' is not a number": ("--temperatures", "x"),
+    "batch: 0 is out of range": ("--batch", "0"),
+    "max-new-tokens: 0 is out of range": ("--max-new-tokens", "0"),
+    "do not fit the context of 256": ("--max-new-tokens", "255"),
+    "out: cannot write": ("--out", "/nowhere/at/all.jsonl"),
+}
+
+
+@pytest.mark.parametrize("problem", BAD)
+def test_bad_input_ends_with_one_line(model, prompts, tmp_path, capsys, problem):
+    capsys.readouterr()
+    assert write(model, prompts, tmp_path / "out.jsonl", *BAD[problem]) == 2
+    err = capsys.readouterr().err
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", '{"text": "x"}\n', '{"user": " "}\n', "{\n"])
+def test_prompts_that_are_none_are_named(model, tmp_path, capsys, text):
+    (tmp_path / "bad.jsonl").write_text(text)
+    assert write(model, tmp_path / "bad.jsonl", tmp_path / "out.jsonl") == 2
+    assert "prompts: " in capsys.readouterr().err

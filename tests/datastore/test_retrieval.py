@@ -1,0 +1,163 @@
+"""Retrieval drafters on stores written by hand: trees, confidence, banned tokens, and the paper's limit G."""
+
+import pytest
+from tiny import FREE, make
+
+from spectra.bench.replay import ReplayTarget
+from spectra.budget.step_cost import StepCost
+from spectra.drafters.continuations import Lookup, Node
+from spectra.drafters.core import CoreSettings, SpectraCore
+from spectra.drafters.retrieval import FilledCore, PaperRetrieval, Retrieval, confidence
+from spectra.errors import SpectraError
+from spectra.guess import Guess, Source
+from spectra.methods.presets import make_method
+from spectra.methods.resources import Resources
+from spectra.target.load import wrap_model
+from spectra.tree import TokenTree
+
+
+class ByHand:
+    """A store of (context -> {token: count}); the longest context that ends the text answers."""
+
+    order = 4
+    refined = True
+
+    def __init__(self, contexts, seen=None):
+        self.contexts = contexts
+        self.seen = seen or {}
+
+    def successors(self, context):
+        for length in range(min(len(context), self.order), 0, -1):
+            key = tuple(context[-length:])
+            if key in self.contexts:
+                pairs = sorted(self.contexts[key].items(), key=lambda pair: -pair[1])
+                return Lookup(length, self.seen.get(key, sum(self.contexts[key].values())), pairs)
+        return Lookup.nothing()
+
+
+STORE = ByHand({(1,): {2: 6, 3: 3}, (1, 2): {4: 9}, (2, 4): {5: 1}, (3,): {9: 2}})
+
+
+def paths(tree):
+    inner = set(tree.parents)
+    return [tuple(tree.path_tokens(node)) for node in range(1, len(tree)) if node not in inner]
+
+
+def grown(drafter, tokens, tree=None):
+    tree = tree or TokenTree(tokens[-1])
+    drafter.grow(tree, tokens)
+    return tree
+
+
+def test_continuations_become_a_tree_with_their_confidence():
+    tree = grown(Retrieval([STORE]), [7, 1])
+    assert paths(tree) == [(2, 4, 5), (3, 9)]
+    found = {tree.tokens[n]: (tree.ranks[n], tree.matches[n], tree.confidence[n]) for n in range(1, len(tree))}
+    assert found == {2: (0, 1, 4), 3: (1, 1, 5), 4: (0, 2, 3), 9: (0, 1, 2), 5: (0, 2, 1)}
+    assert all(sources == (Source.RETRIEVAL,) for sources in tree.sources[1:])
+
+
+def test_what_another_source_offered_first_keeps_its_credit_and_gains_confidence():
+    tree = TokenTree(1)
+    tree.insert(Guess((2,), Source.BACKWARD, match=3))
+    grown(Retrieval([STORE]), [7, 1], tree)
+    assert tree.sources[1] == (Source.BACKWARD, Source.RETRIEVAL)
+    assert (tree.matches[1], tree.confidence[1]) == (3, 4)
+
+
+def test_banned_tokens_take_their_branch_with_them():
+    assert paths(grown(Retrieval([STORE], banned={2}), [7, 1])) == [(3, 9)]
+
+
+def test_nothing_known_is_nothing_guessed():
+    assert len(grown(Retrieval([STORE]), [8])) == 1
+    assert len(grown(Retrieval([]), [1])) == 1
+
+
+def test_no_more_nodes_than_asked_for():
+    assert len(grown(Retrieval([STORE], max_nodes=3), [7, 1])) == 4
+
+
+@pytest.mark.parametrize(
+    ("count", "seen", "grade"),
+    [(1, 1, 1), (2, 2, 2), (3, 3, 2), (4, 4, 3), (500, 500, 3), (3, 4, 4), (2, 4, 5), (1, 4, 6), (1, 500, 9)],
+)
+def test_confidence_grades(count, seen, grade):
+    assert confidence(Node(-1, 7, 0.5, 0, 2, count, seen)) == grade
+
+
+class TestPaper:
+    store = ByHand({(7, 1): {2: 5, 3: 4}, (1, 2): {4: 1}, (2, 4): {5: 1}, (4, 5): {6: 1}, (1, 3): {8: 1}, (1,): {9: 1}})
+
+    def test_guesses_are_whole_paths_of_limited_width(self):
+        drafter = PaperRetrieval([self.store], guesses=15, width=3)
+        assert paths(grown(drafter, [7, 1])) == [(2, 4, 5), (3, 8)]
+
+    def test_a_lookup_of_one_token_does_not_count(self):
+        assert len(grown(PaperRetrieval([self.store], guesses=15, width=3), [5, 1])) == 1
+
+    def test_the_number_of_guesses_is_limited(self):
+        assert paths(grown(PaperRetrieval([self.store], guesses=1, width=3), [7, 1])) == [(2, 4, 5)]
+
+    @pytest.mark.parametrize(
+        ("forward", "backward", "left"), [(0, False, 3), (1, False, 2), (1, True, 1), (5, True, 0)]
+    )
+    def test_it_fills_what_core_leaves(self, forward, backward, left):
+        core = SpectraCore(CoreSettings(rows=0, guesses=3))
+        for token in range(forward):
+            core.forward.put(1, (40 + token,))
+        if backward:
+            core.backward.put((1,), 50)
+        tree = TokenTree(1)
+        assert core.offer(tree, [7, 1]) == 3 - left
+        before = len(paths(tree))
+        whole = TokenTree(1)
+        FilledCore(core, PaperRetrieval([self.store], guesses=3, width=3)).grow(whole, [7, 1])
+        assert len(paths(whole)) - before == min(left, 2)
+
+
+class TestPresets:
+    def test_without_a_store_the_command_that_builds_one_is_named(self):
+        target = ReplayTarget(FREE)
+        for method in ("spectra-retrieval", "spectra-paper", "rest", "spectra-paper-retrieval-no-ppl"):
+            with pytest.raises(SpectraError, match=r"spectra\.datastore build"):
+                make_method(method, target)
+
+    def test_spectra_without_a_store_is_core(self):
+        kinds = [type(drafter) for drafter in make_method("spectra", ReplayTarget(FREE)).drafters]
+        assert kinds == [type(drafter) for drafter in make_method("spectra-core", ReplayTarget(FREE)).drafters]
+
+    def test_refined_and_unrefined_stores_are_told_apart(self):
+        resources = Resources([STORE])
+        assert make_method("spectra-retrieval", ReplayTarget(FREE), resources).drafters[0].stores == [STORE]
+        with pytest.raises(SpectraError, match="no-refine"):
+            make_method("rest", ReplayTarget(FREE), resources)
+
+    def test_a_method_has_none_that_it_was_not_given(self):
+        drafters = make_method("spectra", wrap_model(make("llama"))).drafters
+        assert not any(isinstance(drafter, Retrieval) for drafter in drafters)
+
+
+def sources_of(name, cost, stores):
+    method = make_method(name, ReplayTarget(cost), Resources(stores))
+    return [type(drafter).__name__ for drafter in method.drafters], method.top_k
+
+
+class TestFreeSources:
+    """What `spectra` adds to the dictionaries and the store, and its ablations."""
+
+    STEEP = StepCost(((1, 1.0), (8, 1.2), (64, 4.0)))
+
+    def test_successors_are_recycled_where_they_pay(self):
+        assert sources_of("spectra-core", self.STEEP, []) == (["SpectraCore", "Recycling"], 8)
+        assert sources_of("spectra", self.STEEP, [STORE]) == (["SpectraCore", "SuffixAutomaton", "Retrieval"], 0)
+        assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
+
+    def test_each_can_be_left_out(self):
+        assert "Recycling" not in sources_of("spectra-no-recycled", FREE, [STORE])[0]
+        assert "SuffixAutomaton" not in sources_of("spectra-no-automaton", FREE, [STORE])[0]
+        with_text, without = (
+            make_method(n, ReplayTarget(FREE), Resources([STORE])) for n in ("spectra", "spectra-no-text")
+        )
+        assert with_text.drafters[0].settings.text
+        assert not without.drafters[0].settings.text

@@ -1,0 +1,122 @@
+/** The charts of a race as figures: what is drawn is what the lanes hold, and a step's frame lies on its bar. */
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
+import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
+import { stepOf } from "./support/runs.js";
+
+/** @import { Canvas } from "../../assets/js/charts/plotly.js" */
+/** @import { Race } from "../../assets/js/charts/race-figures.js" */
+
+const INK = { ink: "#000", muted: "#666", grid: "#ddd", good: "#070", paper: "#fff", veil: "#fffb", series: [] };
+/** @type {Canvas} */
+const CANVAS = { width: 452, height: 236, ink: INK, drawn: 3 };
+const LOOKS = ["forward", "retrieval", "model"].map((source) => ({ source, name: source, meaning: "", hatch: "/" }));
+const COLOURS = { looks: LOOKS, colourOf: (/** @type {string} */ source) => `colour of ${source}` };
+
+const PLAIN = extend(
+  EMPTY_LANE,
+  Array.from({ length: 12 }, () => stepOf(["model"])),
+);
+const METHOD = extend(
+  EMPTY_LANE,
+  Array.from({ length: 4 }, () => stepOf(["forward", "forward", "model"])),
+);
+/** @type {Race} */
+const OVER = {
+  plain: PLAIN,
+  method: METHOD,
+  cap: 64,
+  over: true,
+  level: { tokens: 12, plain: 3, method: 1 },
+  name: "SPECTRA",
+};
+
+describe("tokens over time", () => {
+  test("have a line a lane, and the seconds saved between them", () => {
+    const { traces, layout } = growthFigure(OVER, "time", CANVAS);
+    assert.equal(traces[0].x, PLAIN.ends);
+    assert.equal(traces[1].y, METHOD.totals);
+    assert.deepEqual(
+      [traces[2].x, traces[2].y],
+      [
+        [1, 3],
+        [12, 12],
+      ],
+    );
+    const notes = /** @type {{ text: string }[]} */ (layout.annotations);
+    assert.deepEqual(
+      notes.map(({ text }) => text),
+      ["Plain", "<b>SPECTRA</b>", "<b>2.0 s saved</b>"],
+    );
+  });
+
+  test("have the passes saved on the other axis", () => {
+    const { traces, layout } = growthFigure(OVER, "passes", CANVAS);
+    assert.deepEqual(traces[1].x, [0, 1, 2, 3, 4]);
+    assert.deepEqual(traces[2].x, [4, 12]);
+    assert.equal(layout.xaxis.ticksuffix, "");
+  });
+
+  test("have room for the whole answer while it is written", () => {
+    const running = { ...OVER, method: EMPTY_LANE, over: false, level: null };
+    const { traces, layout } = growthFigure(running, "time", CANVAS);
+    assert.equal(traces.length, 2);
+    assert.deepEqual(layout.xaxis.range, [0, 16 * 1.02]); // 64 tokens at a quarter of a second
+    assert.deepEqual(layout.yaxis.range, [0, 64 * 1.1]);
+  });
+
+  test("save nothing where the method was slower", () => {
+    const slower = { ...OVER, level: { tokens: 12, plain: 1, method: 3 } };
+    assert.equal(growthFigure(slower, "time", CANVAS).traces.length, 2);
+  });
+});
+
+describe("tokens gained", () => {
+  test("are stacked by source, with their mean", () => {
+    const { traces } = gainFigure(OVER, COLOURS, CANVAS);
+    assert.deepEqual(
+      traces.map(({ y }) => y),
+      [
+        [2, 2, 2, 2],
+        [1, 1, 1, 1],
+        [3, 3, 3, 3],
+      ],
+    );
+    const marker = /** @type {{ color: string }} */ (traces[0].marker);
+    assert.equal(marker.color, "colour of forward");
+  });
+
+  test("have a mean of the last twelve steps", () => {
+    const sizes = Array.from({ length: 30 }, (_, i) => 1 + (i % 5));
+    const method = extend(
+      EMPTY_LANE,
+      sizes.map((size) => stepOf(Array(size).fill("model"))),
+    );
+    const mean = /** @type {number[]} */ (gainFigure({ ...OVER, method }, COLOURS, CANVAS).traces[1].y);
+    for (const i of [0, 4, 11, 12, 29]) {
+      const last = sizes.slice(Math.max(0, i - 11), i + 1);
+      const expected = last.reduce((sum, size) => sum + size, 0) / last.length;
+      assert.ok(Math.abs(mean[i] - expected) < 1e-9, `step ${i}`);
+    }
+  });
+});
+
+describe("the frame of a step", () => {
+  const { layout } = gainFigure(OVER, COLOURS, CANVAS); // 400 px for 8.2 steps, from 0.4 on
+
+  test("spans its bar from the axis to the top", () => {
+    const perStep = 400 / 8.2;
+    const frame = barFrame(layout, 2);
+    assert.ok(Math.abs(frame.left - (38 + 2.1 * perStep)) < 0.01);
+    assert.ok(Math.abs(frame.width - perStep) < 0.02);
+    assert.deepEqual([frame.top, frame.height], [18, 192]);
+  });
+
+  test("is never too narrow to be seen", () => {
+    const method = extend(EMPTY_LANE, Array(500).fill(stepOf(["model"])));
+    const many = gainFigure({ ...OVER, method }, COLOURS, CANVAS);
+    assert.equal(barFrame(many.layout, 250).width, 4);
+  });
+});

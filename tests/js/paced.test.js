@@ -1,0 +1,31 @@
+/** Work that is asked for often: never two at a time, and what was asked last is done. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Paced } from "../../assets/js/common/paced.js";
+
+test("many calls while it works are one more round, and the last call counts", async () => {
+  let wanted = 0;
+  let busy = 0;
+  /** @type {number[]} */
+  const done = [];
+  const paced = new Paced(
+    async () => {
+      busy += 1;
+      assert.equal(busy, 1);
+      const now = wanted;
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      done.push(now);
+      busy -= 1;
+    },
+    () => 0,
+  );
+  wanted = 1;
+  const first = paced.ask();
+  for (wanted = 2; wanted < 9; wanted++) await paced.ask();
+  await first;
+  assert.deepEqual(done, [1, 9]);
+  wanted = 10;
+  await paced.ask();
+  assert.deepEqual(done, [1, 9, 10]);
+});

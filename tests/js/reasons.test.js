@@ -1,0 +1,64 @@
+/** The sentences about a step say what its trace holds. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gist, reasons } from "../../assets/js/race/step-reasons.js";
+import { factsOf } from "../../assets/js/stream/step-facts.js";
+import { stepOf } from "./support/runs.js";
+
+/** @import { Step, Tree } from "../../assets/js/stream/messages.js" */
+
+const NAMES = new Map([
+  ["forward", "Forward dictionary"],
+  ["retrieval", "Retrieval"],
+  ["pool", "Candidate pool"],
+]);
+const WORDS = { 1: "the", 2: " cat", 3: " dog", 4: " sat" };
+/** @type {Tree} "the" with the guesses " cat" (then " sat", under which is a node of the pool) and " dog" */
+const TREE = {
+  tokens: [1, 2, 4, 3, 9],
+  parents: [-1, 0, 1, 0, 2],
+  sources: ["model", "forward,retrieval", "forward", "retrieval", "pool"],
+  chances: null,
+  rows: [0, 0, 0, 1, 2],
+  pool: [4],
+};
+
+/**
+ * @param {Step} step
+ */
+const said = (step) => reasons(step, factsOf(step), WORDS, NAMES);
+
+test("a step whose guesses were accepted to the end of their branch", () => {
+  const step = stepOf(["forward", "forward", "model"], { tree: TREE, path: [1, 2], picks: [2, 4, 3], seconds: 0.031 });
+  assert.equal(gist(step, factsOf(step)), "2 guesses accepted, 1 token from the model.");
+  assert.deepEqual(said(step), [
+    "Forward dictionary and retrieval offered 3 tokens, merged into one tree.",
+    "One forward pass scored all of them, 31\u00a0ms for the whole step.",
+    "From the left, the model picked its own next token at each node; 2 picks were in the tree, so the walk went on.",
+    "There the branch ended. The pick “·dog” came on top, free.",
+    "1 more token was scored only to refresh the candidate pool, not as guesses.",
+  ]);
+});
+
+test("a step whose guesses all failed, by a budget that kept some of them", () => {
+  const step = stepOf(["model"], { tree: TREE, picks: [7], offered: 8, held: { forward: 1200, other: 3 } });
+  const lines = said(step);
+  assert.equal(gist(step, factsOf(step)), "0 guesses accepted, 1 token from the model.");
+  assert.equal(lines[0], "N-grams held by then: 1,200 in the forward dictionary.");
+  assert.ok(lines[1].endsWith("offered 8 tokens, merged into one tree; the 3 likeliest to pay were kept."));
+  const pick = "The model picked “#7”, which no branch had. That pick was written, so the pass still gained a token.";
+  assert.ok(lines.includes(pick));
+});
+
+test("a plain step", () => {
+  assert.deepEqual(said(stepOf(["model"], { finish: "eos" })), [
+    "Nothing was known that might follow here, so this was a plain step.",
+    "One forward pass scored the last token, 250\u00a0ms for the whole step.",
+    "The model ended its answer here.",
+  ]);
+  assert.equal(
+    said(stepOf(["model"], { offered: 1 }))[0],
+    "None of 1 known guess was worth its time here, so this was a plain step.",
+  );
+});

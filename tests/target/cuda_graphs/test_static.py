@@ -1,0 +1,116 @@
+"""Steps of fixed shape: recorded once, then replayed at other lengths, for other tokens and trees; equal logits."""
+
+import random
+
+import pytest
+import torch
+from drafting import random_tree
+from recording import Counting, PlainFlash, record
+from tiny import FAMILIES, VOCABULARY, model_of, target_of
+
+from spectra.errors import SpectraError
+from spectra.target.attention_metadata import slot_mask
+from spectra.target.cuda_graphs import static_attention
+from spectra.target.cuda_graphs.static_pass import Buffers, StaticPass
+from spectra.target.cuda_graphs.steps import StaticSteps
+from spectra.target.execution_plan import Plan
+
+BUCKETS = (1, 4, 20)
+LENGTHS = (7, 0, 40, 460)
+
+
+def chains_of(tree):
+    return [[0, *tree.path(node)] for node in range(len(tree))]
+
+
+def both(target, cache, length, count, dice):
+    """(logits by a recorded step, by an ordinary one) of a random tree after `length` random tokens."""
+    cache.length = 0
+    run = [dice.randrange(VOCABULARY) for _ in range(length)]
+    with torch.inference_mode():
+        if run:
+            target.forward(cache, run, [[]] * length, [length - 1], prefill=True)
+        cache.length = length
+        tree = random_tree(dice, count, VOCABULARY)
+        rows = dice.sample(range(count), dice.randrange(1, count + 1))
+        got = target.forward(cache, tree.tokens, chains_of(tree), rows)
+        steps, target.steps = target.steps, None
+        usual = target.forward(cache, tree.tokens, chains_of(tree), rows)
+        target.steps = steps
+    return got, usual
+
+
+CASES = [*((family, "masked") for family in FAMILIES), ("llama-g3", "wide"), ("llama-g3", "flash"), ("gpt2", "wide"),
+         ("gpt2", "flash"), ("qwen2", "flash"), ("gemma3", "wide")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "attend"), CASES)
+def test_replays_equal_ordinary_steps(family, attend):
+    static_attention.register()
+    target = target_of(model_of(family), Plan(buckets=BUCKETS))
+    capture = Counting()
+    target.steps = steps = StaticSteps(attend, capture, PlainFlash)
+    cache = steps.lend(target, 500, block=1, store=None)
+    dice = random.Random(family)
+    for length in LENGTHS:
+        for count in (1, 17):
+            got, usual = both(target, cache, length, count, dice)
+            assert got.shape == usual.shape
+            assert (got - usual).abs().max() < 1e-9 * usual.std()
+    assert capture.made == 2
+    assert bool(steps.flashed) == (attend == "flash")
+    assert target.config._attn_implementation == "sdpa"
+
+
+def test_replays_equal_ordinary_steps_in_fp32():
+    target = target_of(model_of("llama-g3", torch.float32), Plan(buckets=BUCKETS))
+    target.steps = StaticSteps("flash", record, PlainFlash)
+    cache = target.steps.lend(target, 500, block=1, store=None)
+    for length in LENGTHS:
+        got, usual = both(target, cache, length, 17, random.Random(length))
+        assert (got - usual).abs().max() < 1e-4 * usual.std()
+
+
+def test_layers_with_a_window_do_without_flash():
+    target = target_of(model_of("qwen2"), Plan(buckets=BUCKETS))
+    target.steps = StaticSteps("flash", record, PlainFlash)
+    cache = target.steps.lend(target, 500, block=1, store=None)
+    both(target, cache, 30, 3, random.Random(1))
+    kinds = target.config.layer_types
+    assert 0 < target.steps.flashed == kinds.count("full_attention") < len(kinds)
+
+
+@pytest.mark.parametrize("window", [None, 5, 70])
+def test_the_mask_made_on_the_device_is_the_one_by_slot(window):
+    dice = random.Random(window)
+    for length, queries in ((0, 1), (0, 12), (9, 100), (40, 64), (128, 65)):
+        chains = chains_of(random_tree(dice, queries))
+        buffers = Buffers(queries, torch.device("cpu"))
+        buffers.fill(length, list(range(queries)), chains, [queries - 1])
+        told = StaticPass(buffers, 256, "masked", PlainFlash)
+        mask = told.mask(window)
+        assert torch.equal(mask[:, : length + queries], slot_mask(length, chains, window))
+        assert not mask[:, length + queries :].any()
+        assert torch.equal(told.bias(window, torch.float32, 2) == 0, mask.repeat(2, 1))
+        assert buffers.tokens.tolist() == list(range(queries))
+        assert buffers.rows.tolist() == [queries - 1] + [0] * (queries - 1)
+
+
+def test_a_recording_holds_no_number_of_its_own():
+    """The recorder does what a graph does: new numbers in the same memory count, and waiting for one is refused."""
+    memory = torch.tensor([1.0, 2.0])
+    replay = record(lambda: (memory * 2).sum(0, keepdim=True))
+    memory[0] = 5.0
+    assert replay().tolist() == [14.0]
+    for waits in (lambda: memory * memory[0].item(), lambda: memory[memory > 1], lambda: torch.tensor([1]) + 1):
+        with pytest.raises(RuntimeError, match="waits"):
+            record(waits)
+
+
+def test_settings_it_does_not_know_are_refused():
+    tensor = torch.zeros(1, 2, 1, 8)
+    told = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", PlainFlash)
+    for settings, word in (({"softcap": 3.0, "spectra_plan": told}, "softcap"), ({}, "step")):
+        with pytest.raises(SpectraError, match=word) as error:
+            static_attention.static_attention(None, tensor, tensor, tensor, None, **settings)
+        assert error.value.field == "step"

@@ -1,0 +1,248 @@
+"""Which way steps go: tried on the model, refused by name where it cannot be had, exact where that was asked for."""
+
+import inspect
+from contextlib import nullcontext
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+from drafting import Scripted, decode_by, method_of
+from recording import PlainFlash, record
+from tiny import COST, VOCABULARY, make, model_of, target_of
+
+from spectra import Limits, Sampling, load_target
+from spectra.budget.step_cost import StepCost
+from spectra.cli.main import main
+from spectra.errors import SpectraError
+from spectra.target.cuda_graphs import choice, static_attention
+from spectra.target.cuda_graphs.capture import CudaCapture
+from spectra.target.cuda_graphs.choice import choose_step, obstacle, recorded_plan, recorded_steps
+from spectra.target.cuda_graphs.steps import StaticSteps
+from spectra.target.execution_plan import Plan
+from spectra.target.load import wrap_model
+from spectra.target.preflight import measure_exact
+from spectra.verify.picks import Chooser
+
+PROMPT = [5, 9, 33, 2, 17, 40, 21]
+COUNTS = (1, 16, 40)
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """T(q) by what the steps attend with, in place of a measurement; few row counts."""
+    static_attention.register()
+    seconds = {"flash": 1.0, "masked": 2.0, "wide": 2.0}
+
+    def cost(target):
+        return StepCost(((1, seconds[target.steps.attend]),))
+
+    monkeypatch.setattr(choice, "measure_cost", cost)
+    monkeypatch.setattr(choice, "LADDER", COUNTS)
+    return seconds
+
+
+def tried(target, kernels=PlainFlash, capture=record):
+    attend = {"flash": "flash", "graphs": "wide" if target.plan.exact else "masked"}[target.plan.step]
+    return StaticSteps(attend, capture, kernels)
+
+
+def eager(seconds=3.0, **plan):
+    return Plan(cost=StepCost(((1, seconds),)), **plan)
+
+
+def test_auto_is_the_fastest_that_agrees(timed):
+    for slow, expected in ((3.0, "flash"), (0.5, "eager")):
+        target = target_of(model_of("gemma3"), eager(slow))
+        choose_step(target, "auto", tried)
+        assert target.plan.step == expected
+        assert (target.steps is None) == (expected == "eager")
+        assert not target.plan.note
+    assert target.plan == eager(0.5)
+    timed["flash"] = 2.5
+    target = target_of(model_of("gemma3"), eager())
+    choose_step(target, "auto", tried)
+    assert (target.plan.step, target.plan.buckets, target.steps.attend) == ("graphs", COUNTS, "masked")
+    assert target.facts["step"] == "graphs"
+
+
+def test_what_is_named_is_taken_however_slow(timed):
+    for step in ("graphs", "flash"):
+        target = target_of(model_of("llama"), eager(0.1))
+        choose_step(target, step, tried)
+        assert (target.plan.step, target.facts["step"]) == (step, step)
+        assert Plan.from_dict(target.plan.to_dict()) == target.plan
+    assert target.facts["flash"].startswith("torch ")
+    assert "step" not in target_of(model_of("llama")).facts
+
+
+class Deaf(PlainFlash):
+    """Reads one token too few of every context."""
+
+    def __init__(self, query, value, length):
+        super().__init__(query, value, length - 1)
+
+
+def frozen(function):
+    """Answers for ever what it was recorded with."""
+    result = function()
+    return lambda: result
+
+
+def refuses(function):
+    raise RuntimeError("no graphs on this device")
+
+
+@pytest.mark.parametrize(
+    ("step", "options", "words"),
+    [
+        ("flash", {"kernels": Deaf}, "logits differ"),
+        ("flash", {"kernels": lambda *_: None}, "no flash kernel"),
+        ("graphs", {"capture": frozen}, "logits differ"),
+        ("graphs", {"capture": refuses}, "no graphs on this device"),
+    ],
+)
+def test_what_disagrees_is_refused(step, options, words, timed):
+    target = target_of(model_of("llama"), eager())
+    with pytest.raises(SpectraError, match=words) as error:
+        choose_step(target, step, partial(tried, **options))
+    assert error.value.field == "step"
+    assert (target.plan, target.steps) == (eager(), None)
+    choose_step(target, "auto", partial(tried, **options))
+    assert target.plan.step == ("graphs" if step == "flash" else "eager")
+    assert words in target.plan.note or target.plan.step == "graphs"
+
+
+def exact_target():
+    static_attention.register()
+    target = target_of(make("llama-g3").to(torch.bfloat16))
+    target.plan, why = measure_exact(target)
+    assert not why
+    return target
+
+
+def test_recorded_steps_are_exact(monkeypatch):
+    """In 16 bits a token's logits have the same bits by a recorded plain step, a recorded tree step, an eager one."""
+    seen = []
+    choose = Chooser.choose
+
+    def spy(self, logits, row_of, tree, tokens):
+        seen.append((row_of, logits.clone()))
+        return choose(self, logits, row_of, tree, tokens)
+
+    monkeypatch.setattr(Chooser, "choose", spy)
+
+    def run(method):
+        seen.clear()
+        steps = list(decode_by(target, PROMPT, method, sampling=Sampling(), limits=Limits(62)))
+        rows = [
+            logits[row_of[node]]
+            for step, (row_of, logits) in zip(steps, seen, strict=True)
+            for node in [0, *step.path][: len(step.tokens)]
+        ]
+        return [token for step in steps for token in step.tokens], torch.stack(rows)
+
+    target = exact_target()
+    target.wide = True  # what eager steps are compared by
+    truth, ordinary = run("autoregressive")
+    choose_step(target, "graphs", tried)
+    assert (target.plan.numerics, target.plan.step, target.steps.attend) == ("exact", "graphs", "wide")
+    tokens, plain = run("autoregressive")
+    assert tokens == truth
+    assert torch.equal(plain, ordinary)
+    drafter = Scripted("chaos", truth, len(PROMPT), vocabulary=VOCABULARY)
+    tokens, rows = run(method_of([drafter], 30))
+    assert tokens == truth
+    assert torch.equal(rows, plain)
+    assert not target.steps.broken
+
+
+def test_exact_numerics_do_without_flash(timed):
+    target = exact_target()
+    choose_step(target, "auto", tried)
+    assert target.plan.step in ("graphs", "eager")
+    assert target.plan.exact
+
+
+def test_recordings_that_round_in_their_own_way_are_refused(timed):
+    made = []
+
+    def own_way(function):
+        replay, factor = record(function), 1 + len(made) % 2 / 128
+        made.append(factor)
+        return lambda: replay() * factor
+
+    with pytest.raises(SpectraError, match="different bits"):
+        choose_step(exact_target(), "graphs", partial(tried, capture=own_way))
+
+
+def test_row_counts_are_thinned():
+    counts = recorded_plan(Plan(), "graphs").buckets
+    assert counts[:4] == (1, 2, 3, 4)
+    assert all(b >= 1.3 * a for a, b in pairwise(counts))
+    assert len(counts) < 20
+    exact = recorded_plan(Plan("exact", (2, 3, 4, 5, 6, 40)), "graphs")
+    assert (exact.buckets, exact.wide) == ((2, 3, 4, 6, 40), True)
+    assert recorded_steps(exact, record).attend == "wide"
+    assert recorded_steps(recorded_plan(Plan(), "flash"), record).attend == "flash"
+
+
+def test_a_cpu_has_eager_steps_and_says_why():
+    target = wrap_model(make("llama"), numerics="fast")
+    assert (target.plan.step, target.steps) == ("eager", None)
+    assert "GPU" in obstacle(target)
+    for step in ("graphs", "flash"):
+        with pytest.raises(SpectraError, match=r"GPU.*use auto or eager") as error:
+            wrap_model(make("llama"), step=step)
+        assert error.value.field == "step"
+        with pytest.raises(SpectraError, match=r"GPU.*use auto or eager"):
+            load_target("anything", device="cpu", step=step)
+    for unknown in (wrap_model, load_target):
+        with pytest.raises(SpectraError, match="step: 'quick' is unknown"):
+            unknown(make("llama"), step="quick")
+
+
+def test_flash_and_exact_exclude_each_other(monkeypatch):
+    monkeypatch.setattr(choice, "obstacle", lambda target: "")
+    with pytest.raises(SpectraError, match="not exact"):
+        choice.wanted_step(target_of(model_of("llama"), Plan(cost=COST)), "flash", "exact")
+
+
+def test_the_command_line_names_the_step(capsys):
+    assert main(["generate", "hello", "--device", "cpu", "--step", "graphs"]) == 2
+    assert capsys.readouterr().err.startswith("spectra: step: graphs takes a CUDA GPU")
+
+
+def test_a_cuda_graph_is_warmed_up_and_recorded_on_one_stream(monkeypatch):
+    """The calls to torch.cuda, in their order and by their signatures; what they do takes a GPU."""
+    done = []
+
+    class Stream:
+        def __init__(self, device=None):
+            self.name = "side" if device else "here"
+
+        def wait_stream(self, other):
+            done.append(f"{self.name} waits for {other.name}")
+
+    class Graph:
+        def replay(self):
+            done.append("replay")
+
+    def graph(*arguments, **options):
+        bound = inspect.signature(real.__init__).bind(None, *arguments, **options).arguments
+        assert isinstance(bound["cuda_graph"], Graph)
+        done.append(f"record on {bound['stream'].name} in {bound['pool']}, {bound['capture_error_mode']}")
+        return nullcontext()
+
+    real = torch.cuda.graph
+    for name, stand_in in {
+        "graph": graph, "CUDAGraph": Graph, "Stream": Stream, "device": nullcontext, "stream": nullcontext,
+        "current_stream": Stream, "graph_pool_handle": lambda: "the pool",
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    result = torch.ones(2)
+    replay = CudaCapture(torch.device("cuda"))(lambda: done.append("run") or result)
+    runs = ["side waits for here", "run", "run", "here waits for side", "record on side in the pool, thread_local"]
+    assert done == [*runs, "run"]
+    assert replay() is result
+    assert done[-1] == "replay"

@@ -1,0 +1,59 @@
+"""What a plain step reads, counted by hand, the tables that `bench latency` makes of it, and runs by other steps."""
+
+import json
+import time
+
+import torch
+from tiny import make, target_of
+
+from spectra.bench.report.merge import NEEDED, merge
+from spectra.bench.run.rows import ROWS
+from spectra.bench.steps import bandwidth_table, cost_table, measure
+from spectra.budget.step_cost import StepCost
+from spectra.target import bandwidth
+from spectra.target.bandwidth import copy_bandwidth, token_bytes, weight_bytes
+
+
+def test_every_weight_counts_once_and_a_table_does_not():
+    heads = {"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 16}
+    layer = 2 * 48 * 96 + 2 * 48 * 48 + 3 * 48 * 64 + 2 * 48
+    for tied in (False, True):
+        model = make("llama", tie_word_embeddings=tied, **heads)
+        assert weight_bytes(target_of(model)) == 4 * (2 * layer + 48 + 64 * 48)  # a tied table is read as the head
+    assert sum(p.nbytes for p in make("llama").parameters()) == 4 * (2 * layer + 48 + 2 * 64 * 48)
+
+
+def test_keys_and_values_count_as_they_are_stored():
+    target = target_of(make("llama").to(torch.bfloat16))
+    assert token_bytes(target) == 2 * 2 * 3 * 16 * 2
+
+
+def test_a_copy_reads_and_writes(monkeypatch):
+    clock = iter([0.0, 4.0, 10.0, 12.0, 20.0, 23.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    assert copy_bandwidth(torch.device("cpu"), 1000) == 4000.0  # the best of them took 2 s for four
+
+
+def test_the_tables(monkeypatch):
+    costs = {256: StepCost(((1, 0.002), (4, 0.003))), 1024: StepCost(((1, 0.004), (4, 0.004)))}
+    lines = cost_table(costs, [1, 4]).splitlines()
+    assert lines[2:] == ["| 256 | 2.0 (1.00) | 3.0 (1.50) |", "| 1024 | 4.0 (1.00) | 4.0 (1.00) |"]
+    for name, value in (("weight_bytes", 7_000_000), ("token_bytes", 1000), ("copy_bandwidth", 8e9)):
+        monkeypatch.setattr(bandwidth, name, lambda _, value=value: value)
+    lines = bandwidth_table(target_of(make("llama")), costs).splitlines()
+    assert lines[2:4] == ["| 256 | 0.007 | 3.6 | 45% |", "| 1024 | 0.008 | 2.0 | 25% |"]
+    assert "8.0 GB/s" in lines[-1]
+
+
+def test_one_token_is_measured_even_where_it_is_not_asked_for():
+    costs = measure(target_of(make("llama")), [8], [4])
+    assert [count for count, _ in costs[8].table] == [1, 4]
+
+
+def test_runs_by_other_steps_stand_side_by_side(tmp_path):
+    same = dict.fromkeys(NEEDED, 0) | {"task": "a", "id": "1", "method": "autoregressive", "model": "m"}
+    for name, step in (("one", {}), ("two", {"step": "graphs"}), ("three", {"step": "flash"})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ROWS).write_text(json.dumps(same | step) + "\n")
+    sections = merge([tmp_path / name for name in ("one", "two", "three")])
+    assert list(sections) == ["step eager", "step graphs", "step flash"]

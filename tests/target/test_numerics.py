@@ -1,0 +1,189 @@
+"""Exact numerics end to end: in 16 bits a token's logits have the same bits however it was reached."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from drafting import Scripted, decode_by, method_of
+from tiny import FAMILIES, VOCABULARY, make, target_of
+from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+
+from spectra import Limits, Sampling
+from spectra.errors import SpectraError
+from spectra.target import attention, load
+from spectra.target.execution_plan import Plan
+from spectra.target.kernels import kernel_of
+from spectra.target.load import wrap_model
+from spectra.verify.picks import Chooser
+
+PROMPT = [5, 9, 33, 2, 17, 40, 21]
+TOKENS = 90  # crosses a boundary of 64
+KINDS = ("right", "branches", "almost", "duplicates", "chaos", "deep")
+
+
+@pytest.fixture
+def logits_seen(monkeypatch):
+    """Every (tree, row of each node, logits) that the engine picks from."""
+    seen = []
+    choose = Chooser.choose
+
+    def spy(self, logits, row_of, tree, tokens):
+        seen.append((row_of, logits.clone()))
+        return choose(self, logits, row_of, tree, tokens)
+
+    monkeypatch.setattr(Chooser, "choose", spy)
+    return seen
+
+
+def run(target, method, seen, sampling):
+    """(tokens, the logits row each was picked from)."""
+    seen.clear()
+    steps = list(decode_by(target, PROMPT, method, sampling=sampling, limits=Limits(TOKENS)))
+    tokens = [token for step in steps for token in step.tokens]
+    rows = [
+        logits[row_of[node]]
+        for step, (row_of, logits) in zip(steps, seen, strict=True)
+        for node in [0, *step.path][: len(step.tokens)]
+    ]
+    return tokens, torch.stack(rows), len(steps)
+
+
+@pytest.fixture(scope="module")
+def exact_targets():
+    return {}
+
+
+def exact_target(family, dtype, targets):
+    key = (family, dtype)
+    if key not in targets:
+        targets[key] = wrap_model(make(family).to(dtype), numerics="exact")
+    return targets[key]
+
+
+MODES = [(torch.bfloat16, False), (torch.bfloat16, True), (torch.float32, False)]
+
+
+@pytest.mark.parametrize(("dtype", "wide"), MODES, ids=["bf16", "bf16-wide", "fp32"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_same_tokens_and_same_bits(family, dtype, wide, logits_seen, exact_targets):
+    target = exact_target(family, dtype, exact_targets)
+    target.plan = replace(target.plan, wide=wide)
+    for sampling, kinds in ((Sampling(), KINDS), (Sampling(temperature=0.8, top_p=0.95, seed=3), KINDS[:2])):
+        truth, plain, _ = run(target, "autoregressive", logits_seen, sampling)
+        assert len(set(truth)) > 5
+        for seed, kind in enumerate(kinds):
+            drafter = Scripted(kind, truth, len(PROMPT), vocabulary=VOCABULARY, seed=seed)
+            tokens, rows, passes = run(target, method_of([drafter], most=40), logits_seen, sampling)
+            assert tokens == truth, kind
+            assert torch.equal(rows, plain), f"{kind}: first at {(rows != plain).any(1).nonzero()[0].item()}"
+            assert passes < TOKENS
+    tokens, rows, _ = run(target, "spectra-paper-core", logits_seen, sampling)
+    assert tokens == truth
+    assert torch.equal(rows, plain)
+
+
+def test_fast_numerics_do_not_hold_these_bits(logits_seen):
+    """The test above can fail: stock kernels do differ between a plain step and a tree step."""
+    target = target_of(make("llama").to(torch.bfloat16))
+    truth, plain, _ = run(target, "autoregressive", logits_seen, Sampling())
+    drafter = Scripted("branches", truth, len(PROMPT), vocabulary=VOCABULARY, seed=1)
+    _, rows, _ = run(target, method_of([drafter], most=40), logits_seen, Sampling())
+    assert not torch.equal(rows, plain)
+
+
+def test_kernels_that_add_in_another_order_are_told_apart():
+    """What the preflight tries kernels on shows a different order of adding even in a layer of a few columns."""
+    layer = torch.nn.Linear(48, 48).bfloat16()
+    function, rows = kernel_of(layer, torch.bfloat16)
+    with torch.no_grad():
+        result = function(rows)
+        weight = function(torch.eye(48).bfloat16()).T.float()
+    forwards, backwards = (
+        sum((rows.float()[:, [k]] * weight[:, k] for k in order), torch.zeros(len(rows), 48))
+        for order in (range(48), reversed(range(48)))
+    )
+    assert result.abs().max() < 1e-3  # all but rounding cancels
+    assert (forwards.bfloat16() != backwards.bfloat16()).float().mean() > 0.2
+
+
+class Aloof(LlamaForCausalLM):
+    """Calls stock attention whatever it is told to use."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        for layer in self.model.layers:
+            layer.self_attn.forward = partial(_aloof_forward, layer.self_attn)
+
+
+def _aloof_forward(layer, hidden_states, **kwargs):
+    kwargs.pop("spectra_plan", None)
+    before, layer.config._attn_implementation = layer.config._attn_implementation, "sdpa"
+    try:
+        return type(layer).forward(layer, hidden_states, **kwargs)
+    finally:
+        layer.config._attn_implementation = before
+
+
+def test_exact_is_refused_where_the_model_does_not_call_it(caplog):
+    model = Aloof(make("llama").config).eval().bfloat16()
+    with pytest.raises(SpectraError) as error:
+        wrap_model(model, numerics="exact")
+    assert error.value.field == "numerics"
+    target = wrap_model(model, numerics="auto")
+    assert target.plan.numerics == "fast"
+    assert len(caplog.messages) == 1
+    assert "\n" not in caplog.text.strip()
+    assert "numerics: fast" in caplog.text
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_mixture_of_experts_is_not_exact():
+    shape = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16, "num_key_value_heads": 3}
+    config = MixtralConfig(**({**make("llama").config.to_dict(), "model_type": "mixtral"} | shape))
+    with pytest.raises(SpectraError, match="mixture"):
+        wrap_model(MixtralForCausalLM(config).eval().bfloat16(), numerics="exact")
+
+
+def test_auto_means_exact_in_16_bits_and_fast_in_32():
+    model = make("gpt2")
+    assert wrap_model(model).plan.numerics == "fast"
+    assert wrap_model(model.bfloat16()).plan.numerics == "exact"
+
+
+def test_the_model_is_given_back_as_it_was(exact_targets):
+    target = exact_target("llama", torch.bfloat16, exact_targets)
+    model = target.model
+    model.train()
+    steps = decode_by(target, PROMPT, "spectra", limits=Limits(20))
+    next(steps)
+    assert model.config._attn_implementation == attention.NAME
+    assert not model.training
+    steps.close()
+    assert model.config._attn_implementation == "sdpa"
+    assert model.training
+
+    def fails(tokens):
+        raise RuntimeError("criteria")
+
+    with pytest.raises(RuntimeError, match="criteria"):
+        list(decode_by(target, PROMPT, "spectra", limits=Limits(20, criteria=fails)))
+    assert model.config._attn_implementation == "sdpa"
+    assert model.training
+    model.eval()
+
+
+def test_a_plan_is_measured_once_and_remembered(monkeypatch):
+    model = make("llama-mha").bfloat16()
+    first = wrap_model(model, numerics="exact").plan
+    assert Plan.from_dict(first.to_dict()) == first
+    monkeypatch.setattr(load, "measure_plan", None)
+    again = wrap_model(make("llama-mha").bfloat16(), numerics="exact").plan
+    assert again.buckets == first.buckets
+
+
+def test_more_query_tokens_than_are_exact_names_the_field():
+    with pytest.raises(SpectraError) as error:
+        Plan("exact", (2, 4, 8)).fit(9)
+    assert error.value.field == "nodes"
+    assert Plan("exact", (2, 4, 8)).fit(3) == 4

@@ -1,0 +1,221 @@
+"""The Hugging Face target: what it refuses, how it is shared, which models get trees, and models spread over a disk."""
+
+import gc
+
+import pytest
+import torch
+from drafting import Scripted, decode_by, method_of
+from reference import plain
+from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    FalconConfig,
+    FalconForCausalLM,
+    GPTJConfig,
+    GPTJForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    MptConfig,
+    MptForCausalLM,
+)
+
+from spectra import Limits, Sampling, TargetBusyError, load_target
+from spectra.errors import SpectraError
+from spectra.target.load import wrap_model
+
+NO_IDS = {"bos_token_id": None, "eos_token_id": None, "initializer_range": 0.3}
+
+
+def answer(target, prompt, method="spectra", count=20, sampling=None):
+    steps = decode_by(target, prompt, method, sampling=sampling, limits=Limits(count))
+    return [token for step in steps for token in step.tokens]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [([], "no token"), ([1] * 500, "context of 512"), ([1, VOCABULARY], "ids outside"), ([-1], "ids outside")],
+)
+def test_prompts_that_cannot_be_answered(prompt, words):
+    target = target_of(model_of("llama"))
+    with pytest.raises(SpectraError, match=words) as error:
+        answer(target, prompt)
+    assert error.value.field == "prompt"
+    assert answer(target, [1])  # and it is free again
+
+
+def test_a_target_serves_one_sequence():
+    target = target_of(model_of("llama"))
+    first = decode_by(target, [1, 2], limits=Limits(9))
+    next(first)
+    with pytest.raises(TargetBusyError):
+        next(decode_by(target, [3], limits=Limits(9)))
+    assert len([t for step in first for t in step.tokens]) > 0  # the first one goes on
+    assert answer(target, [3])
+
+
+def test_a_target_is_free_again_however_decoding_ends():
+    target = target_of(model_of("llama"))
+    steps = decode_by(target, [1, 2], limits=Limits(9))
+    next(steps)
+    steps.close()
+    assert answer(target, [3])
+
+    def fails(tokens):
+        raise RuntimeError("criteria")
+
+    with pytest.raises(RuntimeError, match="criteria"):
+        list(decode_by(target, [1], limits=Limits(9, criteria=fails)))
+    assert answer(target, [3])
+    abandoned = decode_by(target, [1, 2], limits=Limits(9))
+    next(abandoned)
+    del abandoned
+    gc.collect()
+    assert answer(target, [3])
+    session = target.start([1, 2], 5, 5, Sampling())
+    session.close()
+    session.close()
+    with pytest.raises(TargetBusyError):
+        held = target.start([1, 2], 5, 5, Sampling())
+        target.start([1, 2], 5, 5, Sampling())
+    held.close()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_an_answer_may_use_the_context_to_its_last_position(family):
+    """A guess past the end would be looked up in a position table that has no such row."""
+    changes = {"n_positions": 40} if family == "gpt2" else {"max_position_embeddings": 40}
+    model = make(family, **changes).double()
+    prompt = list(range(10))
+    truth, _ = plain(model, prompt, Sampling(), most=30)
+    for kind in ("deep", "wrong", "chaos"):
+        drafter = Scripted(kind, truth, 10, vocabulary=VOCABULARY)
+        assert answer(target_of(model), prompt, method_of([drafter], 128), 30) == truth
+    assert answer(target_of(model), prompt, "spectra-paper-core", 30) == truth
+
+
+def falcon():
+    return FalconForCausalLM(
+        FalconConfig(vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, num_attention_heads=3, **NO_IDS)
+    )
+
+
+def gptj():
+    return GPTJForCausalLM(
+        GPTJConfig(vocab_size=VOCABULARY, n_positions=256, n_embd=48, n_layer=2, n_head=3, rotary_dim=8, **NO_IDS)
+    )
+
+
+def bloom():
+    return BloomForCausalLM(BloomConfig(vocab_size=VOCABULARY, hidden_size=48, n_layer=2, n_head=3, **NO_IDS))
+
+
+def mpt():
+    none = {k: NO_IDS[k] for k in NO_IDS if k != "bos_token_id"}
+    return MptForCausalLM(MptConfig(vocab_size=VOCABULARY, d_model=48, n_layers=2, n_heads=3, max_seq_len=256, **none))
+
+
+@pytest.mark.parametrize(("build", "trees"), [(falcon, True), (gptj, True), (bloom, False), (mpt, False)])
+def test_models_that_place_tokens_by_slot_get_chains(build, trees):
+    torch.manual_seed(1)
+    model = build().double().eval()
+    target = wrap_model(model, numerics="fast")
+    assert target.trees == trees
+    prompt = [5, 6, 7, 5, 6, 7, 5]
+    truth, _ = plain(model, prompt, Sampling(), most=30)
+    for kind in ("right", "branches", "chaos"):
+        drafter = Scripted(kind, truth, len(prompt), vocabulary=VOCABULARY)
+        assert answer(target, prompt, method_of([drafter], 64), 30) == truth
+    for method in ("spectra", "spectra-paper-core"):
+        steps = list(decode_by(target, prompt, method, limits=Limits(30)))
+        assert [token for step in steps for token in step.tokens] == truth
+        if not trees:
+            assert all(step.tree.parents == tuple(range(-1, len(step.tree) - 1)) for step in steps)
+
+
+def test_a_model_without_a_key_value_cache_is_refused():
+    model = MambaForCausalLM(MambaConfig(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8))
+    with pytest.raises(SpectraError) as error:
+        wrap_model(model.eval())
+    assert error.value.field == "model"
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_the_preflight_trusts_these_families_with_trees(family, implementation):
+    model = make(family)
+    model.set_attn_implementation(implementation)
+    target = wrap_model(model)
+    assert target.trees
+    assert target.cost.table[0][0] == 1
+    truth, _ = plain(model, [1, 2, 3], Sampling(), most=12)
+    drafter = Scripted("branches", truth, 3, vocabulary=VOCABULARY)
+    assert answer(target, [1, 2, 3], method_of([drafter], 64), 12) == truth
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A saved tiny Llama with a tokenizer."""
+    from words import tokenizer
+
+    make("llama").save_pretrained(tmp_path / "tiny")
+    tokenizer().save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path):
+    whole = load_target(folder, dtype="fp32", device="cpu")
+    halves = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "cpu"}
+    device_map = halves | {"model.layers.0": "cpu", "model.layers.1": "disk"}
+    spread = load_target(folder, dtype="fp32", device_map=device_map, offload_folder=tmp_path / "offload")
+    assert spread.spread
+    assert any(p.device.type == "meta" for p in spread.model.parameters())
+    prompt = [5, 6, 7, 5, 6, 7, 5]
+    for sampling in (Sampling(), Sampling(0.9, seed=2)):
+        truth = answer(whole, prompt, "autoregressive", 24, sampling)
+        assert answer(spread, prompt, "autoregressive", 24, sampling) == truth
+        assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("dtype", {"dtype": "int8"}),
+        ("numerics", {"numerics": "precise"}),
+        ("device", {"device": "cuda:99"}),
+        ("device", {"device": "meta"}),
+        ("device", {"device": "toaster"}),
+        ("model", {"model": ""}),
+        ("model", {"model": "x" * 300}),
+        ("model", {"model": "no such name!"}),
+    ],
+)
+def test_bad_arguments_are_named(field, options):
+    with pytest.raises(SpectraError) as error:
+        load_target(**{"model": "anything", **options})
+    assert error.value.field == field
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(SpectraError) as error:
+        load_target(tmp_path)
+    assert error.value.field == "model"
+
+
+def test_greedy_copies_to_the_host_once_a_step(monkeypatch):
+    target = target_of(model_of("llama"))
+    copies = []
+    for name in ("tolist", "item", "__int__", "__float__", "__bool__", "numpy"):
+        original = getattr(torch.Tensor, name)
+
+        def counted(self, *args, original=original, **kwargs):
+            copies.append(original)
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(torch.Tensor, name, counted)
+    steps = 0
+    for _ in decode_by(target, list(range(20)), "spectra-paper-core", limits=Limits(30)):
+        steps += 1
+    assert len(copies) == steps

@@ -1,0 +1,182 @@
+"""Sampling: keyed noise, the order of processors, ties, and agreement with transformers' own sampling."""
+
+import random
+
+import pytest
+import torch
+from drafting import Scripted, decode_by, method_of, random_tree
+from scipy.stats import chi2_contingency
+from tiny import VOCABULARY, make, model_of, target_of
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from spectra import Limits, Sampling
+from spectra.verify.picks import Chooser, keyed_noise, processors_of
+
+CPU = torch.device("cpu")
+
+
+def test_noise_is_keyed_by_seed_and_position():
+    draws = {(s, p): keyed_noise(s, p, 50, CPU) for s in (0, 1, 2**63 - 1) for p in (0, 1, 2, 999)}
+    for key, draw in draws.items():
+        torch.rand(7)  # other randomness does not matter
+        assert torch.equal(draw, keyed_noise(*key, 50, CPU))
+    keys = list(draws)
+    for i, a in enumerate(keys):
+        for b in keys[i + 1 :]:
+            assert not torch.isclose(draws[a], draws[b]).any(), (a, b)
+
+
+def test_noise_is_exponential():
+    draws = torch.cat([keyed_noise(s, p, 1000, CPU) for s in range(10) for p in range(10)])
+    assert (draws > 0).all()
+    assert draws.mean().item() == pytest.approx(1, abs=0.02)
+    assert (draws > 1).float().mean().item() == pytest.approx(0.3679, abs=0.005)
+
+
+def test_noise_leaves_torchs_generator_alone():
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    keyed_noise(1, 2, 50, CPU)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_processors_in_the_order_of_transformers():
+    names = [type(p).__name__ for p in processors_of(Sampling(0.5, 3, 0.9, 0.1, 1.2))]
+    config = {"do_sample": True, "temperature": 0.5, "top_k": 3, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.2}
+    seen = []
+
+    def spy(model, input_ids, logits_processor, **_):
+        seen.extend(type(p).__name__ for p in logits_processor)
+        return input_ids
+
+    make("gpt2").generate(torch.tensor([[1, 2]]), max_new_tokens=2, custom_generate=spy, **config)
+    assert names == seen
+    assert len(processors_of(Sampling())) == 0
+    assert len(processors_of(Sampling(1.0, seed=4))) == 0
+
+
+def choose(sampling, logits, tree, tokens, processors=None):
+    chooser = Chooser(sampling, processors)
+    return chooser, chooser.choose(logits, {n: n for n in range(len(tree))}, tree, tokens)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ties_go_to_the_lowest_id(dtype):
+    tree = random_tree(random.Random(1), 3)
+    logits = torch.zeros(3, 50_000, dtype=dtype)
+    logits[1, [9, 4, 30_000]] = 1.0
+    assert choose(Sampling(), logits, tree, [1])[1].pick(1) == 4
+    logits = logits[:, :50].contiguous()
+    for processors in (None, [lambda ids, scores: scores]):
+        _, picks = choose(Sampling(), logits, tree, [1], processors)
+        assert [picks.pick(n) for n in range(3)] == [0, 4, 0]
+
+
+def test_what_a_tree_asks_is_the_best_token_outside_a_set():
+    tree = random_tree(random.Random(2), 4)
+    logits = torch.arange(50.0).repeat(4, 1)
+    tickets = [tree.ask(1), tree.ask(1, {49, 48}), tree.ask(3, {49}), tree.ask(2, {}.keys())]
+    for sampling in (Sampling(), Sampling(0.7), Sampling(repetition_penalty=1.3)):
+        before = logits.clone()
+        _, picks = choose(sampling, logits, tree, [1])
+        assert [picks.read(t) for t in tickets] == [49, 47, 48, 49]
+        assert picks.read(99) is None
+        assert torch.equal(logits, before)
+
+
+def test_likely_tokens_of_every_row_beside_the_picks_and_the_answers():
+    tree = random_tree(random.Random(6), 4)
+    tickets = [tree.ask(2), tree.ask(1, {49})]
+    logits = torch.arange(50.0).repeat(4, 1)
+    logits[1, [7, 3, 30]] = 60.0  # equals: lowest id first
+    for sampling in (Sampling(), Sampling(0.7), Sampling(repetition_penalty=1.3)):
+        picks = Chooser(sampling, top=3).choose(logits, {0: 0, 1: 1, 3: 2, 2: 3}, tree, [1])
+        assert picks.top == {0: [49, 48, 47], 1: [3, 7, 30], 3: [49, 48, 47], 2: [49, 48, 47]}
+        assert [picks.read(t) for t in tickets] == [49, 3]
+        assert choose(sampling, logits, tree, [1])[1].top == {}
+
+
+class Same(LogitsProcessor):
+    """Changes nothing, but the engine cannot know that."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, input_ids, scores):
+        self.seen.append(input_ids[0].tolist())
+        return scores
+
+
+def test_blind_and_lazy_processing_agree():
+    dice = random.Random(3)
+    for seed in range(30):
+        tree = random_tree(dice, 12)
+        tokens = [dice.randrange(50) for _ in range(5)] + [tree.tokens[0]]
+        logits = torch.randn(12, 50, generator=torch.Generator().manual_seed(seed))
+        sampling = Sampling(0.8, dice.choice((0, 5)), dice.choice((1.0, 0.8)), dice.choice((0.0, 0.1)), seed=seed)
+        blind, fast = choose(sampling, logits, tree, tokens)
+        same = Same()
+        lazy, slow = choose(sampling, logits, tree, tokens, LogitsProcessorList([*processors_of(sampling), same]))
+        assert blind.blind
+        assert not lazy.blind
+        order = dice.sample(range(12), 12)
+        assert [fast.pick(n) for n in order] == [slow.pick(n) for n in order]
+        assert same.seen == [[*tokens, *tree.path_tokens(n)] for n in order]
+
+
+def test_a_processor_sees_exactly_what_plain_decoding_shows_it():
+    model, prompt = model_of("llama"), [5, 6, 7]
+    target = target_of(model)
+    watching = [Same(), Same()]
+    outputs = []
+    for same, method in zip(watching, ("autoregressive", None), strict=True):
+        if method is None:
+            method = method_of([Scripted("branches", outputs[0], 3, vocabulary=VOCABULARY)], 64)
+        steps = decode_by(target, prompt, method, sampling=Sampling(0.9, seed=5), limits=Limits(20), processors=[same])
+        outputs.append([token for step in steps for token in step.tokens])
+    assert outputs[0] == outputs[1]
+    assert watching[0].seen == [prompt + outputs[0][:i] for i in range(20)]
+    assert watching[1].seen[:20] == watching[0].seen
+
+
+SETTINGS = {
+    "plain": {"temperature": 1.0},
+    "filtered": {"temperature": 1.3, "top_k": 12, "top_p": 0.9},
+    "penalty": {"temperature": 0.9, "repetition_penalty": 1.4, "min_p": 0.05},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_distribution_equals_transformers(settings):
+    """Pairs of sampled tokens, drafted with guesses that are often right, against generate(do_sample=True)."""
+    draws, prompt, new = 1000, [3, 14, 15, 9], 2
+    model = make("llama", initializer_range=0.15)
+    target = target_of(model)
+    torch.manual_seed(0)
+    ids = torch.tensor([prompt] * draws)
+    config = {"top_k": 0, **settings}
+    theirs = model.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=True, max_new_tokens=new, eos_token_id=None, **config
+    )[:, len(prompt) :].tolist()
+    usual = max({tuple(t) for t in theirs}, key=lambda pair: theirs.count(list(pair)))
+    ours = []
+    for seed in range(draws):
+        drafters = [Scripted("branches", usual, len(prompt), vocabulary=VOCABULARY, seed=seed)]
+        steps = decode_by(
+            target, prompt, method_of(drafters, 16), sampling=Sampling(**settings, seed=seed), limits=Limits(new)
+        )
+        ours.append([token for step in steps for token in step.tokens])
+    assert_alike([t[0] for t in ours], [t[0] for t in theirs])
+    assert_alike([t[1] for t in ours], [t[1] for t in theirs])
+    assert_alike([tuple(t) for t in ours], [tuple(t) for t in theirs])
+
+
+def assert_alike(ours, theirs):
+    """Chi-square of two samples; rare values are counted together."""
+    values = sorted(set(ours) | set(theirs))
+    pairs = [(ours.count(v), theirs.count(v)) for v in values]
+    common = [pair for pair in pairs if sum(pair) >= 20]
+    rest = [sum(column) for column in zip(*(pair for pair in pairs if sum(pair) < 20), strict=True)]
+    table = [*common, rest] if sum(rest) else common
+    assert len(table) > 3
+    assert chi2_contingency(list(zip(*table, strict=True))).pvalue > 1e-4

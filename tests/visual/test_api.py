@@ -1,0 +1,114 @@
+"""The public endpoint through `gradio_client`: typed, streamed, refused in one line, and the only one."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+import pytest
+from fakes_engine import FakeEngine
+from gradio_client import Client
+
+from visual.page import build_page
+from visual.serve import launch_options, queued
+
+KEYS = {"lane", "text", "tokens", "tokens_per_second", "done"}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[FakeEngine, str]]:
+    engine = FakeEngine(step_seconds=0.003)
+    page = queued(build_page(engine, max_visitors=12), 64)
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    yield engine, url
+    page.close()
+
+
+def test_the_line_of_requests_looks_for_work_less_often_than_gradios_own() -> None:
+    own, ours = (vars(page._queue) for page in (gr.Blocks().queue(), queued(gr.Blocks(), 4)))
+    for pause in ("sleep_when_free", "progress_update_sleep_when_free"):
+        assert own[pause] < ours[pause] < 0.1
+
+
+def ask(url: str, prompt: str, tokens: int, **more: Any) -> list[dict[str, Any]]:
+    """Every dict that one call streams."""
+    client = Client(url, verbose=False)
+    job = client.submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare", **more)
+    job.result(timeout=60)
+    return list(job.outputs())
+
+
+def test_both_lanes_are_streamed_to_their_end(served: tuple[FakeEngine, str]) -> None:
+    engine, url = served
+    rows = ask(url, "hello", 150)
+    assert all(set(row) == KEYS for row in rows)
+    assert len([row for row in rows if not row["done"]]) >= 2
+    last = {row["lane"]: row for row in rows}
+    plain, method = engine.answers[-2:]
+    assert last["plain"]["text"] == plain.trace.text == last["method"]["text"] == method.trace.text
+    assert last["plain"]["tokens"] == 150 and last["plain"]["done"] and last["method"]["done"]
+    assert last["method"]["tokens_per_second"] > last["plain"]["tokens_per_second"] > 0
+    for lane in last:
+        counts = [row["tokens"] for row in rows if row["lane"] == lane]
+        assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"prompt": " "}, "prompt: it is empty"),
+        ({"max_new_tokens": 0}, "max_new_tokens: 0 is out of range"),
+        ({"temperature": 9}, "temperature: 9 is out of range"),
+        ({"prompt": "refuse"}, "prompt: 9000 tokens do not fit"),
+    ],
+)
+def test_bad_input_is_one_line_with_its_field(
+    served: tuple[FakeEngine, str], changed: dict[str, Any], text: str
+) -> None:
+    asked = {"prompt": "hi", "method": "spectra", "max_new_tokens": 8, "temperature": 0.0, "seed": 1, **changed}
+    with pytest.raises(Exception, match=text):
+        Client(served[1], verbose=False).predict(**asked, api_name="/compare")
+
+
+def test_nothing_else_can_be_called(served: tuple[FakeEngine, str]) -> None:
+    api = Client(served[1], verbose=False).view_api(return_format="dict")
+    assert list(api["named_endpoints"]) == ["/compare"] and not api["unnamed_endpoints"]
+
+
+def test_ten_visitors_at_once_get_their_own_text_and_leave_no_thread(served: tuple[FakeEngine, str]) -> None:
+    engine, url = served
+    before = len(engine.answers)
+    sizes = [20 + 3 * i for i in range(10)]
+    got: dict[int, list[dict[str, Any]]] = {}
+    visitors = [threading.Thread(target=lambda n=n: got.update({n: ask(url, f"visitor {n}", n)})) for n in sizes]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join(60)
+    answers = {answer.trace.prompt: answer.trace for answer in engine.answers[before:]}
+    assert sorted(got) == sizes and len(engine.answers) == before + 20
+    for n, rows in got.items():
+        last = {row["lane"]: row for row in rows}
+        assert {row["tokens"] for row in last.values()} == {n}
+        assert last["method"]["text"] == answers[f"visitor {n}"].text and last["method"]["done"]
+    pairs = zip(engine.answers[before::2], engine.answers[before + 1 :: 2], strict=True)
+    assert all(a.trace.prompt == b.trace.prompt for a, b in pairs)
+    decoded = {thread for answer in engine.answers for thread in answer.threads}
+    for thread in decoded:
+        thread.join(10)
+    assert not [thread for thread in decoded if thread.is_alive()]
+
+
+def test_a_call_that_is_cancelled_ends_its_decoding(served: tuple[FakeEngine, str]) -> None:
+    engine, url = served
+    job = Client(url, verbose=False).submit("long", "spectra", 2000, 0.0, 7, api_name="/compare")
+    while not job.outputs():
+        assert not job.done()
+    job.cancel()
+    answer = engine.answers[-1]
+    waiting = threading.Event()
+    for _ in range(60):
+        if answer.closed:
+            break
+        waiting.wait(0.1)
+    assert answer.closed and len(answer.trace.tokens) < 2000

@@ -1,0 +1,94 @@
+"""The Chat tab on a server: an OpenAI-compatible one of a few lines, asked through the real HTTP client."""
+
+import json
+
+import gradio as gr
+import pytest
+from asking import asked
+from endpoint import GOOD, event, serve
+
+from spectra.errors import SpectraError
+from spectra.guess import Source
+from visual.endpoint import SERVED, Endpoint
+from visual.run.admission import AdmissionQueue
+from visual.run.conversation import Conversation, readout
+from visual.run.request import request_of
+from visual.run.run import Run, stream
+from visual.tabs.chat import build_chat
+
+SETTINGS = {"max_new_tokens": 9, "temperature": 0.5, "top_p": 1.0, "seed": 3}
+
+
+def test_an_answer_is_text_with_the_servers_own_count():
+    sent = []
+    endpoint = Endpoint("http://there:8000/v1/", key="secret", client=serve(GOOD, sent))
+    assert endpoint.model == "Served-1B" and "colours" in endpoint.note and "http://there:8000" in endpoint.note
+    messages = [{"role": "user", "content": "Colours?"}]
+    answer = endpoint.answer(asked(messages, SERVED, **SETTINGS, visitor="someone", copied_tokens=4))
+    steps = list(answer)
+    assert answer.trace.text == "Red, blue"
+    assert len(answer.trace.tokens) == 5
+    assert {source for step, _ in steps for source in step.sources} == {Source.MODEL}
+    assert [pieces for _, pieces in steps] == [[(1, "Red")], [(1, ", blue")], []]
+    assert answer.trace.finish == "eos"
+    body = json.loads(sent[-1].content)
+    assert body["messages"] == messages and body["max_tokens"] == 9 and body["seed"] == 3 and body["stream"]
+    assert sent[-1].headers["authorization"] == "Bearer secret"
+    shown = readout(answer.trace, endpoint.plain)
+    assert shown is None or (shown["tokens"], shown["plain"], shown["estimate"]) == (5, 0.0, None)
+
+
+def test_a_server_that_counts_nothing_is_counted_by_pieces():
+    endpoint = Endpoint("http://there", client=serve(event("a") + event("b", "length") + "data: [DONE]\n\n", []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    assert sum(len(step.tokens) for step, _ in answer) == 2
+    assert answer.trace.finish == "length"
+
+
+def test_closing_ends_an_answer():
+    answer = Endpoint("http://there", client=serve(GOOD, [])).answer(asked("Say", SERVED, **SETTINGS))
+    running = iter(answer)
+    next(running)
+    answer.close()
+    assert list(running) == []
+    assert answer.trace.text == "Red"
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "said"),
+    [("too long\nby far", 400, "400 (too long by far)"), ("data: {nonsense\n\n", 200, "broke off")],
+)
+def test_a_refusal_is_one_line(reply, status, said):
+    answer = Endpoint("http://there", client=serve(reply, [], status)).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match="endpoint: ") as error:
+        list(answer)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nonsense", "http://["])
+def test_what_is_not_there_is_named_at_the_start(url):
+    with pytest.raises(SpectraError, match="start a server there"):
+        Endpoint(url)
+
+
+def test_turns_of_a_conversation_reach_the_server():
+    sent = []
+    endpoint, admission = Endpoint("http://there", client=serve(GOOD, sent)), AdmissionQueue()
+    talk = Conversation()
+    for said in ("Colours?", "More?"):
+        request = request_of(said, SERVED, 9, 0, 7, earlier=talk.messages, in_conversation=True, visitor="a")
+        run = Run(request, {"method": SERVED})
+        messages = [message for message in stream(endpoint, run, admission) if message]
+        talk.turns.append(run)
+        assert messages[-1]["kind"] == "end" and messages[-1]["state"] == "done"
+    roles = [message["role"] for message in json.loads(sent[-1].content)["messages"]]
+    assert roles == ["user", "assistant", "user"]
+
+
+def test_the_tab_says_why_nothing_is_coloured():
+    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+    with gr.Blocks() as page:
+        build_chat(endpoint, AdmissionQueue(), endpoint.note)
+    stage = next(block for block in page.blocks.values() if getattr(block, "elem_id", "") == "stage-chat")
+    facts = json.loads(stage.value)
+    assert facts["note"] == endpoint.note and facts["methods"] == {SERVED: "Served-1B at http://there"}

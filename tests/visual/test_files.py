@@ -1,0 +1,81 @@
+"""Recorded races: what a file must hold, what one that is none is told, and that the shipped ones are whole."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes_engine import recorded_race
+
+from spectra.errors import SpectraError
+from spectra.metrics import first_difference
+from visual.serve import ASSETS
+from visual.wire.events import encode, trace_events
+from visual.wire.race_file import RaceFile, shipped
+
+
+def test_a_recording_shows_every_step_and_piece() -> None:
+    race = RaceFile.from_json(encode(recorded_race()))
+    message = json.loads(encode(race.snapshot()))
+    for lane, trace in (("plain", race.plain), ("method", race.method)):
+        events = message["lanes"][lane]
+        assert len(events) == len(trace.steps) == message["end"]["counts"][lane]
+        assert "".join(text for event in events for _, text in event["pieces"]) == trace.text
+        assert [source for event in events for source in event["sources"]] == list(trace.sources)
+    assert message["end"]["figures"]["differs"] is None
+    assert "Fake-135M" in race.note and "2 threads of Fake CPU" in race.note and "bf16" in race.note
+    race.method.environment["threads"] = 1
+    assert "1 thread of Fake CPU" in race.note
+
+
+def test_a_piece_belongs_to_the_step_that_completed_it() -> None:
+    race = RaceFile.from_json(encode(recorded_race()))
+    done = 0
+    for step, event in zip(race.method.steps, trace_events(race.method), strict=True):
+        done += len(step.tokens) - sum(tokens for tokens, _ in event["pieces"])
+        assert 0 <= done < 4
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> str:
+    race = json.loads(encode(recorded_race()))
+    change(race)
+    return encode(race)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "not JSON"),
+        ("[1]", "this is no race"),
+        ("[" * 100_000, "not JSON"),
+        ('{"format": "spectra-trace"}', "this is no race"),
+        ('{"format": "spectra-race", "version": 9}', "version"),
+        ('{"format": "spectra-race", "version": 1}', '"plain" is missing'),
+        ('{"format": "spectra-race", "version": 1, "plain": {}, "method": {}}', "plain: this is no trace"),
+        (changed(lambda race: race["plain"]["steps"][3].pop("tokens")), "plain: damaged"),
+        (changed(lambda race: race["method"]["steps"].clear()), "method: it holds no steps"),
+        (changed(lambda race: race["method"]["steps"][0].update(sources=["<b>"])), "method: damaged"),
+    ],
+)
+def test_a_file_that_is_no_race_is_told_why(text: str, problem: str) -> None:
+    with pytest.raises(SpectraError) as refused:
+        RaceFile.from_json(text)
+    assert refused.value.field == "file" and problem in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_no_text_is_told_why(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "a.json", tmp_path / "missing.json"):
+        with pytest.raises(SpectraError, match="cannot be read as text"):
+            RaceFile.read(path)
+
+
+def test_the_shipped_races_are_whole_small_and_identical() -> None:
+    files = shipped(ASSETS / "races")
+    assert files
+    for path in files.values():
+        race = RaceFile.read(path)
+        assert path.stat().st_size < 300_000
+        assert race.title and race.recorded and race.method.finish
+        assert first_difference(race.plain.tokens, race.method.tokens) is None

@@ -1,0 +1,228 @@
+"""One race without a browser: messages are complete and in order, threads end, errors become one line."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakes_engine import FakeEngine
+
+from spectra.errors import SpectraError
+from spectra.metrics import summarize
+from visual.run.admission import AdmissionQueue
+from visual.run.request import request_of
+from visual.run.run import Run, explain, stream
+from visual.wire.events import encode
+from visual.wire.figures import level_of
+
+
+def asked(prompt: str = "hello", tokens: int = 2000) -> Run:
+    return Run.against_plain(request_of(prompt, "spectra", tokens, 0, 1))
+
+
+def run(engine: FakeEngine, prompt: str = "hello", tokens: int = 120) -> tuple[Run, list[dict[str, Any]]]:
+    race = asked(prompt, tokens)
+    messages = [json.loads(encode(m)) for m in stream(engine, race, AdmissionQueue()) if m]
+    return race, messages
+
+
+def test_messages_hold_every_step_once_and_in_order() -> None:
+    race, messages = run(FakeEngine(step_seconds=0.002))
+    assert [m["kind"] for m in (messages[0], messages[-1])] == ["begin", "end"]
+    for lane in ("plain", "method"):
+        held: list[Any] = []
+        for message in messages[1:-1]:
+            assert message["from"][lane] == len(held)
+            held += message["lanes"][lane]
+        trace = race.traces[lane]
+        assert [s for step in held for s in step["sources"]] == list(trace.sources)
+        assert [tuple(piece) for step in held for piece in step["pieces"]] == trace.pieces
+        assert messages[-1]["counts"][lane] == len(held) == len(trace.steps)
+
+
+def test_final_figures_are_those_of_the_metrics() -> None:
+    race, messages = run(FakeEngine(step_seconds=0))
+    figures = messages[-1]["figures"]
+    plain, method = (summarize(race.traces[lane].steps) for lane in ("plain", "method"))
+    assert figures["speedup"] == pytest.approx(method.micro / plain.micro)
+    assert figures["method"]["tau"] == pytest.approx(method.tau)
+    assert figures["differs"] is None and figures["same"] == 120 and figures["whole"]
+
+
+def test_a_race_tells_how_far_it_is_where_both_answers_are_equally_long() -> None:
+    race, messages = run(FakeEngine(step_seconds=0.002))
+    steps = {lane: race.traces[lane].steps for lane in race.lanes}
+    assert messages[0]["lanes"] == {"plain": "autoregressive", "method": "spectra"}
+    held = dict.fromkeys(steps, 0)
+    told = 0
+    for message in messages[1:-1]:
+        held = {lane: count + len(message["lanes"][lane]) for lane, count in held.items()}
+        if held["method"]:
+            plain, method = (steps[lane][: held[lane]] for lane in ("plain", "method"))
+            assert message["level"] == pytest.approx(level_of(plain, method)._asdict())
+            assert message["level"]["tokens"] == sum(len(step.tokens) for step in method)
+            told += 1
+        else:
+            assert "level" not in message
+    assert told and race.snapshot()["level"] == messages[-1]["figures"]["level"] == message["level"]
+
+
+def test_a_run_of_other_lanes_has_no_level() -> None:
+    alone = Run(request_of("hello", "spectra", 20, 0, 1), {"method": "spectra"})
+    messages = [message for message in stream(FakeEngine(step_seconds=0), alone, AdmissionQueue()) if message]
+    assert messages and all("level" not in message for message in messages)
+
+
+def test_plain_is_measured_first_and_alone() -> None:
+    engine = FakeEngine(step_seconds=0)
+    run(engine)
+    assert [answer.trace.method for answer in engine.answers] == ["autoregressive", "spectra"]
+    assert all(answer.closed for answer in engine.answers)
+    assert len(engine.answers[0].threads | engine.answers[1].threads) == 1
+    assert threading.current_thread() not in engine.answers[0].threads
+
+
+def test_a_snapshot_equals_the_deltas() -> None:
+    race, messages = run(FakeEngine(step_seconds=0.001))
+    snapshot = json.loads(encode(race.snapshot()))
+    for lane in ("plain", "method"):
+        assert snapshot["lanes"][lane] == [step for m in messages[1:-1] for step in m["lanes"][lane]]
+    assert snapshot["end"] == messages[-1]
+
+
+def test_at_most_twelve_messages_a_second() -> None:
+    begun = time.monotonic()
+    _, messages = run(FakeEngine(step_seconds=0.004))
+    assert len(messages) <= 12 * (time.monotonic() - begun) + 3
+
+
+def ended(race: Run) -> bool:
+    assert race.thread is not None
+    race.thread.join(2)
+    return not race.thread.is_alive()
+
+
+def test_closing_the_stream_ends_the_decoding_thread() -> None:
+    engine = FakeEngine(step_seconds=0.01)
+    race = asked()
+    messages: Iterator[Any] = stream(engine, race, AdmissionQueue())
+    next(messages), next(messages)
+    messages.close()  # type: ignore[attr-defined]
+    assert ended(race)
+    assert engine.answers[-1].closed and len(engine.answers) == 1
+
+
+def test_halt_keeps_what_was_decoded() -> None:
+    engine = FakeEngine(step_seconds=0.005)
+    race = asked()
+    messages = stream(engine, race, AdmissionQueue())
+    next(messages), next(messages)
+    race.halt()
+    snapshot = race.snapshot()
+    assert snapshot["end"]["state"] == "stopped"
+    assert len(snapshot["lanes"]["plain"]) == len(race.traces["plain"].steps) > 0
+    assert snapshot["end"]["figures"]["method"] is None
+
+
+def test_a_step_that_outlives_its_stop_is_no_part_of_the_run() -> None:
+    race = asked()
+    messages = stream(FakeEngine(step_seconds=0.3), race, AdmissionQueue())
+    next(messages), next(messages)
+    race.halt(wait=0.01)
+    shown = len(race.events["plain"])
+    assert ended(race)
+    trace = race.traces["plain"]
+    assert len(trace.steps) == shown and race.snapshot()["end"]["counts"]["plain"] == shown
+    assert sum(size for size, _ in trace.pieces) <= len(trace.tokens)
+
+
+def test_a_second_race_waits_in_line_and_is_told_how_long() -> None:
+    engine, admission = FakeEngine(step_seconds=0.001), AdmissionQueue()
+    first = stream(engine, asked(tokens=60), admission)
+    next(first)
+    race = asked(tokens=8)
+    second = stream(engine, race, admission)
+    assert next(second) == {"kind": "waiting", "ahead": 1}
+    assert len(engine.answers) <= 2
+    list(first)
+    kinds = [m["kind"] for m in second if m]
+    assert kinds[-1] == "end" and "begin" in kinds and race.state == "done"
+    assert [answer.limit for answer in engine.answers] == [60, 60, 8, 8]
+
+
+def test_one_who_waits_can_leave_and_decodes_nothing() -> None:
+    engine, admission = FakeEngine(step_seconds=0), AdmissionQueue()
+    holder = admission.join()
+    race = asked()
+    messages = stream(engine, race, admission)
+    next(messages)
+    race.halt()
+    assert race.state == "stopped" and not race.active
+    assert [m["kind"] for m in messages if m] == ["left"]
+    admission.leave(holder)
+    assert not engine.answers and admission.ahead(admission.join()) == 0
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_says_so() -> None:
+    race = asked()
+    last = [m for m in stream(FakeEngine(step_seconds=0.01), race, AdmissionQueue(), max_seconds=0.3) if m][-1]
+    assert last["state"] == "stopped" and "ask for fewer tokens" in last["problem"]["text"]
+    assert ended(race) and 0 < len(race.traces["plain"].tokens) < 2000
+
+
+def test_closing_a_stream_that_waits_leaves_the_line() -> None:
+    admission = AdmissionQueue()
+    holder = admission.join()
+    messages = stream(FakeEngine(), asked(), admission)
+    next(messages)
+    messages.close()  # type: ignore[attr-defined]
+    admission.leave(holder)
+    assert admission.ahead(admission.join()) == 0
+
+
+def test_a_full_line_is_refused_at_the_button() -> None:
+    admission = AdmissionQueue(1)
+    admission.join()
+    with pytest.raises(SpectraError, match="waiting; try again") as refused:
+        next(stream(FakeEngine(), asked(), admission))
+    assert refused.value.field == "go"
+
+
+def test_an_engines_refusal_names_its_field() -> None:
+    _, messages = run(FakeEngine(step_seconds=0), prompt="refuse")
+    assert messages[-1]["state"] == "failed"
+    assert messages[-1]["problem"] == {"field": "prompt", "text": "9000 tokens do not fit; give at most 8192"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_crash_is_one_line_without_its_details() -> None:
+    _, messages = run(FakeEngine(step_seconds=0), prompt="break")
+    text = messages[-1]["problem"]["text"]
+    assert "secret" not in text and "\n" not in text and "RuntimeError" in text
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("prompt", {"prompt": "  "}),
+        ("prompt", {"prompt": "x" * 20_001}),
+        ("max_new_tokens", {"max_new_tokens": 0}),
+        ("max_new_tokens", {"max_new_tokens": 2049}),
+        ("max_new_tokens", {"max_new_tokens": 3.5}),
+        ("max_new_tokens", {"max_new_tokens": None}),
+        ("temperature", {"temperature": 2.01}),
+        ("temperature", {"temperature": None}),
+        ("temperature", {"temperature": float("nan")}),
+        ("seed", {"seed": -1}),
+        ("seed", {"seed": "seven"}),
+        ("top_p", {"top_p": 0}),
+    ],
+)
+def test_the_form_refuses_what_is_out_of_range(field: str, change: dict[str, Any]) -> None:
+    good = {"prompt": "hi", "method": "spectra", "max_new_tokens": 16.0, "temperature": 0, "seed": 7.0}
+    assert request_of(**good).max_new_tokens == 16
+    with pytest.raises(SpectraError) as refused:
+        request_of(**{**good, **change})
+    assert explain(refused.value)["field"] == field

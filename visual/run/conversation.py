@@ -1,0 +1,75 @@
+"""A conversation: its turns, what each cost, and how that compares with plain decoding. Knows no page."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from spectra.metrics import PlainRate, first_difference, speedup, summarize
+from spectra.settings import Message
+from spectra.trace import Trace
+from visual.run.run import Run
+from visual.run.tab_state import TabState
+
+
+@dataclass(slots=True)
+class Conversation(TabState):
+    """turns: a finished or stopped `Run` each, with the one lane "method"."""
+
+    turns: list[Run] = field(default_factory=list)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far; a turn without an answer is left out."""
+        messages: list[Message] = []
+        for turn in self.turns:
+            trace = turn.traces.get("method")
+            if trace is not None and trace.text.strip():
+                messages.append({"role": "user", "content": turn.request.prompt})
+                messages.append({"role": "assistant", "content": trace.text})
+        return tuple(messages)
+
+    @property
+    def context(self) -> int:
+        """Tokens of the conversation, the last answer included."""
+        traces = [turn.traces["method"] for turn in self.turns if "method" in turn.traces]
+        return len(traces[-1].prompt_tokens) + len(traces[-1].tokens) if traces else 0
+
+
+def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
+    """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides."""
+    figures = summarize(trace.steps)
+    decoding = figures.seconds - figures.prefill_seconds
+    if not figures.tokens or decoding <= 0:
+        return None
+    rate = figures.tokens / decoding
+    return {
+        "tokens": figures.tokens,
+        "seconds": figures.seconds,
+        "first": figures.first_token_seconds,
+        "rate": rate,
+        "tau": figures.tau,
+        "prompt": len(trace.prompt_tokens),
+        "kept": trace.kept,
+        "warm": trace.settings.get("warm"),
+        "plain": plain.tokens_per_second,
+        "context": plain.context,
+        "estimate": rate / plain.tokens_per_second if plain.tokens_per_second > 0 else None,
+    }
+
+
+def race_figures(run: Run) -> dict[str, Any]:
+    """The figures of a turn that was raced against plain decoding.
+
+    `speedup` is None unless both lanes started from the same cache and were decoded to their end.
+    """
+    plain = run.traces.get("plain")
+    method = run.traces.get("method")
+    if not plain or not method or not plain.finish or not method.finish:
+        return {"speedup": None}
+    if plain.kept != method.kept:
+        return {"speedup": None, "problem": "The kept cache went away between the two answers; race the turn again."}
+    return {
+        "kept": plain.kept,
+        "speedup": speedup(summarize(plain.steps), summarize(method.steps)),
+        "differs": first_difference(plain.tokens, method.tokens),
+        "drawn": bool(method.settings.get("drawn")),
+    }

@@ -1,0 +1,87 @@
+"""What a visitor asked for, checked once. The page's ranges are narrower than the library's."""
+
+import math
+from typing import Any, NamedTuple
+
+from spectra.errors import SpectraError
+from spectra.settings import AnswerRequest, Message, Sampling, check_number
+
+MAX_TOKENS = 2048
+MAX_CHARACTERS = 20_000
+MAX_SEED = 2**53 - 1
+
+
+class Range(NamedTuple):
+    """What a number may be. open_low: `low` itself is refused."""
+
+    low: float
+    high: float
+    whole: bool = False
+    open_low: bool = False
+
+    def check(self, field: str, value: object) -> None:
+        """Raises `SpectraError` naming the field."""
+        check_number(field, value, self.low, self.high, whole=self.whole, open_low=self.open_low)
+
+
+RANGES = {
+    "max_new_tokens": Range(1, MAX_TOKENS, whole=True),
+    "temperature": Range(0, 2),
+    "top_p": Range(0, 1, open_low=True),
+    "seed": Range(0, MAX_SEED, whole=True),
+}
+"""The numbers of a request."""
+
+
+def request_of(
+    prompt: object,
+    method: object,
+    max_new_tokens: object,
+    temperature: object,
+    seed: object,
+    top_p: object = 1.0,
+    *,
+    earlier: tuple[Message, ...] = (),
+    **options: Any,
+) -> AnswerRequest:
+    """A request from the fields of the form, whatever they hold.
+
+    earlier: the turns before, in a conversation. options: other fields of `AnswerRequest`. Raises `SpectraError` naming
+    the field that is empty or out of range.
+    """
+    fields = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed, "top_p": top_p}
+    numbers = {field: number(field, value) for field, value in fields.items()}
+    text = str(prompt or "")
+    if not text.strip():
+        raise SpectraError("prompt", "it is empty; write what the model should answer")
+    if len(text) > MAX_CHARACTERS:
+        raise SpectraError("prompt", f"{len(text)} characters; give at most {MAX_CHARACTERS}")
+    for field, allowed in RANGES.items():
+        allowed.check(field, numbers[field])
+    sampling = Sampling(numbers["temperature"], top_p=numbers["top_p"], seed=numbers["seed"])
+    messages = (*earlier, {"role": "user", "content": text})
+    return AnswerRequest(messages, str(method or ""), numbers["max_new_tokens"], sampling, **options)
+
+
+def link_of(request: AnswerRequest) -> dict[str, Any]:
+    """The fields that a link to this request sets, see `visual.permalink`."""
+    return {
+        "max_new_tokens": request.max_new_tokens,
+        "temperature": request.sampling.temperature,
+        "top_p": request.sampling.top_p,
+        "seed": request.sampling.seed,
+        "prompt": request.prompt,
+        "method": request.method,
+    }
+
+
+def number(field: str, value: object) -> Any:
+    """A browser sends 256 as 256.0, an empty field as None and a link's figures as text; the check refuses the rest."""
+    if value is None or value == "":
+        raise SpectraError(field, "it is empty; give a number")
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return value
+    return int(value) if isinstance(value, float) and math.isfinite(value) and value.is_integer() else value

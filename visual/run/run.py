@@ -1,0 +1,252 @@
+"""One run of one or more lanes: each a method answering the same request, measured one after the other.
+
+A producer thread decodes; the page's generator reads what is done some seven times a second. Drawing is never inside a
+measurement, and the thread ends after the step in hand once `stop` is set.
+"""
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from spectra.errors import SpectraError, TargetBusyError
+from spectra.settings import AnswerRequest
+from spectra.trace import StepTrace, Trace
+from visual.engine import PLAIN, Backend, Pieces
+from visual.run.admission import AdmissionQueue
+from visual.run.request import link_of
+from visual.wire.events import Event, brief_event, delta, step_event
+from visual.wire.figures import Level, figures, level_of
+
+UPDATE_SECONDS = 0.15
+"""Between two looks for decoded steps."""
+IDLE_SECONDS = 0.5
+"""The longest that a stream is silent."""
+MAX_SECONDS = 600.0
+"""The longest run: others wait."""
+
+
+class DecodedStep(NamedTuple):
+    """What the decoding thread hands to the page's generator."""
+
+    lane: str
+    step: StepTrace
+    pieces: Pieces
+
+
+@dataclass(slots=True)
+class Run:
+    """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
+
+    lanes: name -> method. brief: the browser gets each step's time and sources only, neither text nor tree. id: what
+    its messages are told apart by. events: the steps of each lane that were drained, as the browser gets them.
+    """
+
+    request: AnswerRequest
+    lanes: Mapping[str, str]
+    brief: bool = False
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
+    stop: threading.Event = field(default_factory=threading.Event)
+    traces: dict[str, Trace] = field(default_factory=dict)
+    events: dict[str, list[Event]] = field(default_factory=dict)
+    state: str = "waiting"
+    problem: dict[str, str] | None = None
+    thread: threading.Thread | None = None
+    inbox: "queue.Queue[DecodedStep | BaseException | None]" = field(default_factory=queue.Queue)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.events = {lane: [] for lane in self.lanes}
+
+    @classmethod
+    def against_plain(cls, request: AnswerRequest) -> "Run":
+        """Plain decoding first, then the request's method."""
+        return cls(request, {"plain": PLAIN, "method": request.method})
+
+    def begin(self) -> Event:
+        """What the browser must know before the first step."""
+        return {
+            "kind": "begin",
+            "run": self.id,
+            "lanes": dict(self.lanes),
+            "cap": self.request.max_new_tokens,
+            "link": link_of(self.request),
+        }
+
+    def drain(self) -> Event | None:
+        """What came since the last call as a delta, None if nothing did. Safe from any thread."""
+        with self.lock:
+            start = {lane: len(steps) for lane, steps in self.events.items()}
+            while True:
+                try:
+                    item = self.inbox.get_nowait()
+                except queue.Empty:
+                    break
+                if item is None:
+                    self.state = "stopped" if self.stop.is_set() else "done"
+                elif isinstance(item, BaseException):
+                    self.state = "failed"
+                    self.problem = explain(item)
+                else:
+                    event = brief_event(item.step) if self.brief else step_event(item.step, item.pieces)
+                    self.events[item.lane].append(event)
+            fresh = {lane: steps[start[lane] :] for lane, steps in self.events.items()}
+            level = self.level
+        return delta(self.id, start, fresh, level) if any(fresh.values()) else None
+
+    def end(self) -> Event:
+        """Final figures, the text of every token in the trees, and how many steps the browser must hold by now."""
+        return {
+            "kind": "end",
+            "run": self.id,
+            "state": self.state,
+            "problem": self.problem,
+            "counts": {lane: len(steps) for lane, steps in self.events.items()},
+            "figures": figures(self.traces.get("plain"), self.traces.get("method")),
+            "words": {} if self.brief else words(self.traces),
+        }
+
+    def snapshot(self) -> Event:
+        """Everything so far in one message."""
+        whole = delta(self.id, dict.fromkeys(self.events, 0), self.events, self.level)
+        return {**whole, "kind": "snapshot", "begin": self.begin(), "end": None if self.running else self.end()}
+
+    @property
+    def level(self) -> Level | None:
+        """Of the steps that were drained; None before both lanes of a race have some, and for runs of other lanes."""
+        if not all(self.events.get(lane) for lane in ("plain", "method")):
+            return None
+        plain, method = (self.traces[lane].steps[: len(self.events[lane])] for lane in ("plain", "method"))
+        return level_of(plain, method)
+
+    @property
+    def running(self) -> bool:
+        return self.state == "running"
+
+    @property
+    def active(self) -> bool:
+        """Whether it decodes or waits for its turn, and was not stopped."""
+        return self.state in ("waiting", "running") and not self.stop.is_set()
+
+    def halt(self, wait: float = 2.0) -> Event | None:
+        """Ask the decoding thread to end and return what it still had; a run that waits for its turn gives it up.
+
+        A step that takes longer than `wait` seconds is left to itself: what it brings is not part of this run any more.
+        """
+        self.stop.set()
+        if self.thread is not None:
+            self.thread.join(wait)
+        last = self.drain()
+        if self.thread is not None and self.thread.is_alive():
+            self.traces = {lane: upto(trace, len(self.events[lane])) for lane, trace in self.traces.items()}
+        if self.state in ("waiting", "running"):
+            self.state = "stopped"
+        return last
+
+
+def upto(trace: Trace, count: int) -> Trace:
+    """The first `count` steps of a trace that may still grow, and the text that they completed."""
+    steps = trace.steps[:count]
+    pieces = []
+    tokens = sum(len(step.tokens) for step in steps)
+    for size, text in list(trace.pieces):
+        tokens -= size
+        if tokens < 0:
+            break
+        pieces.append((size, text))
+    return replace(trace, steps=steps, pieces=pieces, vocabulary=dict(trace.vocabulary))
+
+
+def words(traces: Mapping[str, Trace]) -> dict[int, str]:
+    """The text of every token in the trees of these traces."""
+    return {token: text for trace in traces.values() for token, text in trace.vocabulary.items()}
+
+
+def explain(error: BaseException) -> dict[str, str]:
+    """The field an error belongs to ("" for none) and one line a visitor can act on."""
+    if isinstance(error, SpectraError):
+        return {"field": error.field, "text": str(error).removeprefix(f"{error.field}: ")}
+    if isinstance(error, TargetBusyError):
+        return {"field": "", "text": "The model is serving another answer; try again in a moment."}
+    return {"field": "", "text": f"The run ended early ({type(error).__name__}). The server's log has the details."}
+
+
+def decode_lanes(backend: Backend, run: Run) -> None:
+    """Fill the run's inbox; `None` or an error comes last."""
+    try:
+        for lane, method in run.lanes.items():
+            if not run.stop.is_set():
+                _decode(backend, run, lane, method)
+        run.inbox.put(None)
+    except (SpectraError, TargetBusyError) as error:
+        run.inbox.put(error)
+    except Exception as error:
+        run.inbox.put(error)
+        raise
+
+
+def _decode(backend: Backend, run: Run, lane: str, method: str) -> None:
+    answer = backend.answer(replace(run.request, method=method))
+    run.traces[lane] = answer.trace
+    try:
+        for step, pieces in answer:
+            run.inbox.put(DecodedStep(lane, step, pieces))
+            if run.stop.is_set():
+                break
+    finally:
+        answer.close()
+
+
+def stream(
+    backend: Backend, run: Run, admission: AdmissionQueue, max_seconds: float = MAX_SECONDS
+) -> Iterator[Event | None]:
+    """Messages for the browser, seven a second at most; None keeps a silent run cancellable. Closing it stops the run;
+    `run.stop` ends it with what was decoded.
+
+    max_seconds: after which a run is stopped, since others wait. Raises SpectraError when the queue is full. The
+    thread leaves the queue after its last step: nobody decodes beside it.
+    """
+    try:
+        ticket = admission.join()
+    except SpectraError:
+        run.state = "failed"
+        raise
+
+    def work() -> None:
+        try:
+            decode_lanes(backend, run)
+        finally:
+            admission.leave(ticket)
+
+    try:
+        ahead = admission.ahead(ticket)
+        while ahead and not run.stop.is_set():
+            yield {"kind": "waiting", "ahead": ahead}
+            ahead = admission.wait(ticket, IDLE_SECONDS)
+        if run.stop.is_set():
+            run.state = "stopped"
+            yield {"kind": "left"}
+            return
+        run.state = "running"
+        run.thread = threading.Thread(target=work, daemon=True)
+        run.thread.start()
+        yield run.begin()
+        begun = time.monotonic()
+        last = begun
+        while run.running:
+            stopped = run.stop.wait(UPDATE_SECONDS)
+            if time.monotonic() - begun > max_seconds and not stopped:
+                stopped = True
+                run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}
+            news = run.halt() if stopped else run.drain()
+            if news or time.monotonic() - last > IDLE_SECONDS:
+                last = time.monotonic()
+                yield news
+        yield run.end()
+    finally:
+        run.stop.set()
+        if run.thread is None:
+            admission.leave(ticket)

@@ -1,0 +1,29 @@
+"""What one visitor's tab holds between requests. A run belongs to the tab it was started in, never to the page."""
+
+from dataclasses import dataclass
+
+from visual.run.run import Run
+
+
+@dataclass(slots=True)
+class TabState:
+    """latest: the run that was started last, over or not."""
+
+    latest: Run | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether that run goes on or waits for its turn: no other one is started beside it."""
+        return self.latest is not None and self.latest.active
+
+    def stop(self) -> None:
+        """End it; the run's own messages tell the browser."""
+        if self.latest is not None:
+            self.latest.stop.set()
+
+
+@dataclass(slots=True)
+class ShownTabState(TabState):
+    """shown: the run on the screen; one that still waits for its turn is not."""
+
+    shown: Run | None = None

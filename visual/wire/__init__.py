@@ -1,0 +1,1 @@
+"""What goes to the browser: traces as small events, figures, recorded races."""

@@ -1,0 +1,113 @@
+"""Recorded races as files: read, checked, written, and shown without a model."""
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from spectra.errors import SpectraError
+from spectra.trace import Trace
+from visual.run.run import words
+from visual.wire.events import Event, delta, trace_events
+from visual.wire.figures import figures
+
+FORMAT = "spectra-race"
+VERSION = 1
+MAX_BYTES = 32_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RaceFile:
+    """Two answers to one prompt. recorded: the day, "" where the file does not say. title: a few words."""
+
+    plain: Trace
+    method: Trace
+    recorded: str = ""
+    title: str = ""
+
+    @classmethod
+    def from_json(cls, text: str) -> "RaceFile":
+        """Raises `SpectraError` for the field "file", naming what is wrong."""
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise SpectraError("file", "this is no race; give a file that Download trace saved")
+        if data.get("version") != VERSION:
+            raise SpectraError("file", f"version {str(data.get('version'))[:20]!r} is not {VERSION}; record it again")
+        lanes = {}
+        for lane in ("plain", "method"):
+            if lane not in data:
+                raise SpectraError("file", f'"{lane}" is missing: that race was stopped early; give a whole one')
+            try:
+                lanes[lane] = Trace.from_dict(data[lane])
+            except SpectraError as error:
+                raise SpectraError("file", f"{lane}: {str(error).removeprefix('trace: ')}") from error
+            if not lanes[lane].steps:
+                raise SpectraError("file", f"{lane}: it holds no steps; give a whole race")
+        return cls(
+            lanes["plain"], lanes["method"], str(data.get("recorded", ""))[:40], str(data.get("title", ""))[:120]
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "RaceFile":
+        """From disk. Raises like `from_json`."""
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise SpectraError("file", f"over {MAX_BYTES // 1_000_000} MB; give a race that this page downloaded")
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpectraError("file", "it cannot be read as text; give a race that this page downloaded") from error
+
+    def snapshot(self) -> Event:
+        """The finished race in one message, as `Run.snapshot` sends it, with a note of what was recorded."""
+        lanes = {"plain": trace_events(self.plain), "method": trace_events(self.method)}
+        run = secrets.token_hex(6)
+        return {
+            **delta(run, dict.fromkeys(lanes, 0), lanes),
+            "kind": "snapshot",
+            "begin": {
+                "kind": "begin",
+                "run": run,
+                "lanes": {"plain": self.plain.method, "method": self.method.method},
+                "cap": len(self.plain.tokens),
+                "link": {**self.method.settings, "prompt": self.plain.prompt, "method": self.method.method},
+                "recorded": self.note,
+            },
+            "end": {
+                "kind": "end",
+                "run": run,
+                "state": "done",
+                "problem": None,
+                "counts": {lane: len(steps) for lane, steps in lanes.items()},
+                "figures": figures(self.plain, self.method),
+                "words": words({"plain": self.plain, "method": self.method}),
+            },
+        }
+
+    @property
+    def note(self) -> str:
+        """What ran, on what, when."""
+        facts = self.method.environment
+        kinds = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+        place = str(facts.get("processor", ""))
+        if str(facts.get("device", "cpu")) == "cpu" and facts.get("threads"):
+            threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
+            place = f"{threads} of {place}" if place else threads.replace("thread", "CPU thread")
+        parts = [self.method.model, place, kinds.get(str(facts.get("dtype")), ""), self.recorded]
+        return ", ".join(part for part in parts if part)
+
+
+def race_dict(traces: Mapping[str, Trace]) -> dict[str, Any]:
+    """Both answers of a race, as a file holds them; a race that was stopped may lack one."""
+    lanes = {lane: trace.to_dict() for lane, trace in traces.items()}
+    return {"format": FORMAT, "version": VERSION, "recorded": date.today().isoformat(), **lanes}
+
+
+def shipped(folder: Path) -> dict[str, Path]:
+    """Races that come with the page: name -> file. A folder that is not there holds none."""
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
