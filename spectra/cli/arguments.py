@@ -24,7 +24,7 @@ MODEL_HELP = {
     "device": "cpu, cuda, cuda:1, ... (default: a GPU where there is one)",
     "dtype": "auto, bf16, fp16 or fp32",
     "numerics": "auto, exact or fast",
-    "step": "auto, eager, or on a GPU graphs or flash",
+    "step": "auto, eager, on a CPU native, on a GPU graphs or flash",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }

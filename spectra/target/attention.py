@@ -1,10 +1,8 @@
 """Attention whose result for a token does not depend on how the token reached the model. See docs/numerics.md.
 
-Two arithmetics, both bitwise equal between a plain step and a tree step: `aligned` (context cut by absolute position
-into blocks of 64, one partial a block, partials merged in float64; little work in float64) and `wide` (the sums in
-float64: faster on most CPUs, and the reference to test against). A long prefill uses stock scaled-dot-product
-attention, the same for every method.
-Does not handle batches, padding or logit soft-capping: unknown settings are refused.
+The context is cut by absolute position into blocks of 64, one partial result a block, and partials are merged in one
+order: bitwise the same in a plain step and in a tree step. A prefill uses stock scaled-dot-product attention, the
+same for every method. Does not handle batches, padding or logit soft-capping: unknown settings are refused.
 """
 
 from collections.abc import Mapping
@@ -41,13 +39,13 @@ def aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling
     key, value = (x[:, lanes.first :].to(work).unflatten(1, (-1, BLOCK)) for x in (key, value))
     flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
     score = flat[:, None] @ key.transpose(-1, -2)  # [kv_heads, blocks, group * rows, BLOCK], in slot order
-    shared = (lanes.base - lanes.first) // BLOCK
+    shared, gathered = (lanes.base - lanes.first) // BLOCK, (lanes.origin - lanes.first) // BLOCK
     tail = lanes.slot.shape[1] // BLOCK
     own = score[:, :shared]
     if lanes.shared_live is not None:
         own = own.masked_fill(~_spread(lanes.shared_live, group, flat.shape[1]), float("-inf"))
     if tail:  # from the order of slots to the order of positions
-        late = score[:, shared:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
+        late = score[:, gathered:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
         late = late.gather(-1, lanes.slot.expand(kv_heads, group, -1, -1))
         late = late.masked_fill(~lanes.live, float("-inf")).unflatten(-1, (tail, BLOCK))
         late = late.permute(0, 3, 1, 2, 4).reshape(kv_heads, tail, group * rows, BLOCK)
@@ -58,7 +56,7 @@ def aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling
     mixed = [weight[:, :shared] @ value[:, :shared]]
     if tail:
         late = weight[:, shared:, : group * rows].reshape(kv_heads, tail, group, rows, BLOCK).permute(0, 3, 1, 2, 4)
-        late = _mix(pad_rows(late), value[:, shared:], lanes.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
+        late = _mix(pad_rows(late), value[:, gathered:], lanes.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
         late = late.reshape(kv_heads, tail, group * rows, -1)
         mixed.append(torch.cat([late, late[:, :, :1].expand(-1, -1, extra, -1)], 2))
     scale = (top - top.amax(1, keepdim=True)).exp_().double()
@@ -87,43 +85,6 @@ def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch
         gathered = flat.index_select(1, index).view(kv_heads, -1, slot.shape[1] // BLOCK, BLOCK, dim)
         parts.append(weight[:, at : at + chunk] @ gathered)
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-
-
-def wide(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, sums: torch.dtype = torch.float64
-) -> torch.Tensor:
-    """query [kv_heads, m, d], scaled, key and value [kv_heads, slots, d] -> [kv_heads, m, d] in the dtype `sums`.
-
-    m: query heads that share a key head, times rows. bias [m, slots]: 0 where a row reads a slot, else -inf. Scores in
-    the dtype of `query`, the weights and their sums in `sums`. In float64 products of a 24-bit weight and an 8-bit
-    value are exact, so the order of the sum is worth about 1e-16: nothing a 16-bit result can show. The reference for
-    `aligned`. Sums in float32 are for fast numerics.
-    """
-    return torch.softmax(scores(query, key, bias), -1, dtype=sums) @ value.to(sums)
-
-
-def scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """[kv_heads, m, slots]: bias plus the products of query and key, shapes as in `wide`."""
-    count = query.shape[1]
-    query, bias = pad_rows(query), pad_rows(bias)
-    return torch.baddbmm(bias.expand(len(query), -1, -1), query, key.transpose(1, 2))[:, :count]
-
-
-def wide_heads(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scaling: float,
-    bias: torch.Tensor,
-    sums: torch.dtype = torch.float64,
-) -> torch.Tensor:
-    """`wide` over heads: query [heads, q, d], key and value [kv_heads, slots, d] -> [heads, q, d] in its dtype.
-
-    Scores in the dtype of `bias`.
-    """
-    flat = query.reshape(len(key), -1, query.shape[-1]).to(bias.dtype) * scaling
-    rows = wide(flat, key.to(bias.dtype), value, bias, sums)
-    return rows.view(*query.shape[:2], -1).to(query.dtype)
 
 
 def unknown(settings: Mapping[str, object]) -> str:
@@ -161,10 +122,8 @@ def exact_attention(
             query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
         )
         return out.transpose(1, 2).contiguous(), None
-    if spectra_plan.wide:
-        work, group = torch.promote_types(query.dtype, torch.float32), query.shape[1] // key.shape[1]
-        bias = spectra_plan.bias(sliding_window, query.device, key.shape[2], work, group)
-        rows = wide_heads(query[0], key[0], value[0], scaling, bias, spectra_plan.sums)
+    if spectra_plan.attend is not None:
+        rows = spectra_plan.attend(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
     else:
         rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None

@@ -1,18 +1,20 @@
-"""Where each query row of a step finds its context: slots by position, and masks by slot. See docs/numerics.md."""
+"""Where each query row of a pass finds its context: slots by position, and masks by slot. See docs/numerics.md."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 BLOCK = 64
+Attend = Callable[..., torch.Tensor]
+"""(query [heads, rows, d], key and value [kv_heads, slots, d], scaling, window, plan) -> [heads, rows, d]."""
 
 
 class StepPlan:
-    """What every layer of one forward pass needs to know; built once a step, lane tables once a window and device.
+    """What every layer of one forward pass needs to know; tables are built once a pass, window and device.
 
-    start: committed tokens before this pass. ancestors: per query row, from the first row down, its
-    ancestor rows (itself last); a padding row repeats another row's. prefill: the rows are a causal run, and only the
-    number of entries in `ancestors` counts. wide, sums: see `attention.wide`.
+    start: committed tokens before this step. ancestors: for each query row of the pass the rows of the step above it,
+    from the first down, itself last; a row that fills up repeats another row's. prefill: the rows are a causal run, and
+    only the number of entries in `ancestors` counts. attend: computes rows in the place of `attention.aligned`.
     """
 
     def __init__(
@@ -21,18 +23,15 @@ class StepPlan:
         ancestors: Sequence[Sequence[int]],
         *,
         prefill: bool = False,
-        wide: bool = False,
-        sums: torch.dtype = torch.float64,
+        attend: Attend | None = None,
     ) -> None:
         self.start = start
         self.ancestors = ancestors
         self.prefill = prefill
-        self.wide = wide
-        self.sums = sums
+        self.attend = attend
         self.calls = 0
         self._lanes: dict[tuple[int | None, torch.device], Lanes] = {}
         self._mask: dict[tuple[int | None, torch.device], torch.Tensor] = {}
-        self._bias: dict[tuple[int | None, torch.device], torch.Tensor] = {}
 
     def lanes(self, window: int | None, device: torch.device) -> "Lanes":
         key = (window, device)
@@ -48,32 +47,26 @@ class StepPlan:
             self._mask[key] = build(self.start, self.ancestors, window).to(device)
         return self._mask[key]
 
-    def bias(
-        self, window: int | None, device: torch.device, slots: int, dtype: torch.dtype, group: int
-    ) -> torch.Tensor:
-        """[group * rows, slots]: 0 where a row reads a slot, -inf elsewhere; slots past the last token are not read.
-
-        group: how often the rows come, one after the other: once a query head that shares the key head.
-        """
-        key = (window, device)
-        if key not in self._bias:
-            mask = self.mask(window, device)
-            live = torch.nn.functional.pad(mask, (0, slots - mask.shape[1])).repeat(group, 1)
-            self._bias[key] = torch.zeros(live.shape, dtype=dtype, device=device).masked_fill_(~live, float("-inf"))
-        return self._bias[key]
-
 
 class Lanes:
-    """Where each row finds its context. Positions [first, base) are read in place, the rest is gathered by position.
+    """Where each row finds its context. Slots [first, base) are read in place, the rest is gathered by position.
 
-    slot [rows, lanes]: cache slot, counted from base, of the token at position base + lane on this row's path. live:
-    the lane holds a token this row reads. shared_live [rows, base - first] or None: the window's edge in shared blocks.
+    slot [rows, lanes]: cache slot, counted from `origin`, of each token on this row's path that is not read in place, in
+    the order of positions; the first of them begins a block. live: the lane holds a token this row reads. shared_live
+    [rows, base - first]: which slots of those read in place this row reads; None: all of them.
     """
 
     def __init__(
-        self, first: int, base: int, slot: torch.Tensor, live: torch.Tensor, shared_live: torch.Tensor | None
+        self,
+        first: int,
+        base: int,
+        slot: torch.Tensor,
+        live: torch.Tensor,
+        shared_live: torch.Tensor | None,
+        *,
+        origin: int,
     ) -> None:
-        self.first, self.base = first, base
+        self.first, self.base, self.origin = first, base, origin
         self.slot, self.live, self.shared_live = slot, live, shared_live
 
     @classmethod
@@ -98,7 +91,7 @@ class Lanes:
             first = min(max(0, start - window + 1) // BLOCK * BLOCK, base)
             if first > 0 or int(position.max()) >= window:
                 shared_live = (torch.arange(first, base) > position[:, None] - window).to(device)
-        return cls(first, base, slot.to(device), live.to(device), shared_live)
+        return cls(first, base, slot.to(device), live.to(device), shared_live, origin=base)
 
 
 def slot_mask(start: int, ancestors: Sequence[Sequence[int]], window: int | None) -> torch.Tensor:

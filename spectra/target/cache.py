@@ -5,40 +5,49 @@ shape on one device share a slab, so compaction is one gather a slab. It keeps f
 too (a rolling buffer could not be taken back).
 """
 
+from dataclasses import dataclass
+
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from spectra.errors import SpectraError
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How keys and values lie in a cache.
+
+    block: what `SlabLayer.update` returns is filled up to a multiple of this many slots (past the last token: anything
+    finite). dtype: of stored keys and values, one that holds every number of the model's (None: as they come).
+    """
+
+    block: int = 1
+    dtype: torch.dtype | None = None
+
+
 class SlabCache(Cache):
     """A transformers cache of `layers` layers, `capacity` slots each, of which the first `length` are committed.
 
-    block: what `update` returns is filled up to a multiple of this many slots (past the last token: anything finite).
-    store: keep keys and values in these dtypes, that hold every number of the model's (None: as they come).
+    written: slots behind those that a step which goes in several passes has filled so far.
     """
 
-    def __init__(
-        self,
-        layers: int,
-        capacity: int,
-        *,
-        one_device: bool = True,
-        block: int = 1,
-        store: tuple[torch.dtype, torch.dtype] | None = None,
-    ) -> None:
-        self.block, self.store = block, store
+    def __init__(self, layers: int, capacity: int, layout: Layout = Layout(), *, one_device: bool = True) -> None:
+        self.layout = layout
         self.capacity = self.whole(capacity)
-        self.length = 0
-        self.slabs: list[torch.Tensor] = []  # each [layers, 1, kv_heads, capacity, head_dim]
-        self._free: dict[tuple[torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
+        self.length = self.written = 0
+        self.slabs: list[torch.Tensor] = []  # each [layers, 1, kv_heads, capacity, head_dim], of keys or of values
+        self._free: dict[tuple[str, torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
         self._layers_a_slab = layers if one_device else 1
         super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
 
-    def room_for(self, states: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """[1, kv_heads, capacity, head_dim] of `dtype` for the keys, or the values, of one more layer."""
+    def room_for(self, kind: str, states: torch.Tensor) -> torch.Tensor:
+        """[1, kv_heads, capacity, head_dim] for the "keys" or "values" of one more layer, states [1, kv_heads, *, dim].
+
+        Raises SpectraError where memory is short.
+        """
         heads, dim = states.shape[1], states.shape[3]
-        free = self._free.setdefault((states.device, dtype, heads, dim), [])
+        dtype = self.layout.dtype or states.dtype
+        free = self._free.setdefault((kind, states.device, dtype, heads, dim), [])
         if not free:
             shape = (self._layers_a_slab, 1, heads, self.capacity, dim)
             try:
@@ -54,9 +63,18 @@ class SlabCache(Cache):
             free.extend(slab.unbind(0)[::-1])
         return free.pop()
 
+    def reserve(self, kv_heads: int, head_dim: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """(keys, values) of all layers, [layers, kv_heads, capacity, head_dim]. The layout names the dtype."""
+        sample = torch.empty(1, kv_heads, 0, head_dim, dtype=self.layout.dtype, device=device)
+        for layer in self.layers:
+            if not layer.is_initialized:
+                layer.lazy_initialization(sample, sample)
+        keys, values = self.slabs
+        return keys[:, 0], values[:, 0]
+
     def whole(self, slots: int) -> int:
         """`slots` filled up to whole blocks."""
-        return -(-slots // self.block) * self.block
+        return -(-slots // self.layout.block) * self.layout.block
 
     def keep(self, rows: list[int]) -> None:
         """Commit these rows of the last forward pass (0 is its first query token), in this order."""
@@ -75,7 +93,7 @@ class SlabCache(Cache):
     def copy(self, length: int, capacity: int) -> "SlabCache":
         """Another one of `capacity` slots, the first `length` of them as here. Raises SpectraError like `room_for`."""
         whole = self._layers_a_slab == len(self.layers)
-        other = SlabCache(len(self.layers), capacity, one_device=whole, block=self.block, store=self.store)
+        other = SlabCache(len(self.layers), capacity, self.layout, one_device=whole)
         other.take(self, length)
         return other
 
@@ -102,8 +120,7 @@ class SlabLayer(CacheLayerMixin):
         self.cache = cache
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        key, value = self.cache.store or (key_states.dtype, value_states.dtype)
-        self.keys, self.values = self.cache.room_for(key_states, key), self.cache.room_for(value_states, value)
+        self.keys, self.values = self.cache.room_for("keys", key_states), self.cache.room_for("values", value_states)
         self.dtype, self.device = self.keys.dtype, key_states.device
         self.is_initialized = True
 
@@ -114,30 +131,18 @@ class SlabLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None and self.values is not None
-        start, end = self.cache.length, self.cache.length + key_states.shape[-2]
+        start = self.cache.length + self.cache.written
+        end = start + key_states.shape[-2]
         self.keys[..., start:end, :] = key_states
         self.values[..., start:end, :] = value_states
         end = self.cache.whole(end)
         return self.keys[..., :end, :], self.values[..., :end, :]
 
-    def reach(self, rows: int, kv_heads: int, dim: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """(keys, values, start): [kv_heads, slots, dim] in whole blocks; the next rows go to slots start and on.
-
-        like: anything of the dtype and device of the model's own keys.
-        """
-        if not self.is_initialized:
-            sample = like.new_empty(1, kv_heads, 0, dim)
-            self.lazy_initialization(sample, sample)
-        assert self.keys is not None and self.values is not None
-        start = self.cache.length
-        end = self.cache.whole(start + rows)
-        return self.keys[0, :, :end], self.values[0, :, :end], start
-
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.cache.length + query_length, 0
+        return self.get_seq_length() + query_length, 0
 
     def get_seq_length(self) -> int:
-        return self.cache.length
+        return self.cache.length + self.cache.written
 
     def get_max_length(self) -> int:
         return self.cache.capacity

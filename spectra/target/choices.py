@@ -6,7 +6,7 @@ from spectra.errors import SpectraError
 
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 NUMERICS = ("auto", "exact", "fast")
-STEPS = ("auto", "eager", "graphs", "flash")
+STEPS = ("auto", "native", "eager", "graphs", "flash")
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "xla")
 """Kinds of device that torch computes on; whether one is there is asked when the model is loaded."""
 

@@ -19,11 +19,9 @@ from spectra.errors import SpectraError
 from spectra.io import resources
 from spectra.io.hashes import tokenizer_sha256
 from spectra.settings import Sampling
-from spectra.target import attention
-from spectra.target.cache import SlabCache
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import learned_of, only_cached, wrap_model
-from spectra.target.session import PREFILL_ROWS, layout_of
+from spectra.target.session import PREFILL_ROWS
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import probabilities_of, processors_of
 
@@ -38,10 +36,7 @@ class DraftModel:
     """`Draft` over a causal language model that nobody else uses. Make one with `load_draft`."""
 
     def __init__(self, model: HuggingFaceTarget) -> None:
-        if model.packing:
-            model.packing.swap_in(model.model)
-        if model.plan.ours:
-            model.model.set_attn_implementation(attention.NAME)
+        model.adapt()
         self.model = model
         self.name = model.name
 
@@ -56,8 +51,7 @@ class DraftModelAnswer:
         self._model = model
         self._processors = processors_of(sampling)
         self._tokens: list[int] = []
-        block, store = layout_of(model)
-        self._cache = SlabCache(int(model.config.num_hidden_layers), ROOM, block=block, store=store)
+        self._cache = model.new_cache(ROOM)
 
     def follow(self, tokens: Sequence[int], ahead: int) -> bool:
         """See `DraftAnswer.follow`. Reads what the cache does not hold; False where the model's context ends."""
@@ -109,7 +103,8 @@ def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget) -
     name = shipped("draft") if path is None else os.fspath(path)
     network = load_like(name, target, "draft")
     _check_tokenizer(name, target)
-    model = wrap_model(network, numerics="fast", step="eager", name=Path(name).name if Path(name).is_dir() else name)
+    step = "auto" if target.device.type == "cpu" else "eager"
+    model = wrap_model(network, numerics="fast", step=step, name=Path(name).name if Path(name).is_dir() else name)
     if not model.trees:
         raise SpectraError("draft", f"{name!r} places tokens by cache slot and cannot score trees; give another one")
     return DraftModel(model)

@@ -12,7 +12,7 @@ import transformers
 
 from spectra.io.files import write_text
 from spectra.target.cuda_graphs.flash import flash_library
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 
 
 def cache_home() -> Path:
@@ -47,11 +47,14 @@ def environment(target: Any) -> dict[str, object]:
     }
 
 
-def step_facts(plan: Plan) -> dict[str, object]:
-    """How steps go, where they are not eager."""
-    if plan.step == "eager":
-        return {}
-    facts: dict[str, object] = {"step": plan.step}
+def step_facts(target: Any) -> dict[str, object]:
+    """How steps are computed."""
+    plan = target.plan
+    facts: dict[str, object] = {"numerics": plan.numerics, "step": plan.step, "trees": plan.trees}
+    if plan.chunk:
+        facts["chunk"] = plan.chunk
+    if target.native is not None:
+        facts |= target.native.facts
     return facts | {"flash": flash_library()} if plan.step == "flash" else facts
 
 
@@ -63,7 +66,7 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
-    key["packed"] = sorted(type(layer).__name__ for layer in target.packing.layers.values()) if target.packing else []
+    key["native"] = target.native.facts if target.native is not None else {}
     key["attention"] = target.config._attn_implementation
     if step != "eager":
         key |= {"step": step, "flash": flash_library()}
@@ -72,15 +75,15 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     return cache_home() / "plans" / f"{digest[:24]}.json"
 
 
-def recall_plan(path: Path) -> Plan | None:
+def recall_plan(path: Path) -> ExecutionPlan | None:
     """The remembered plan; None when there is none or it cannot be read (it is measured again then)."""
     try:
-        return Plan.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return ExecutionPlan.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def remember_plan(path: Path, plan: Plan) -> None:
+def remember_plan(path: Path, plan: ExecutionPlan) -> None:
     """Keep the plan for the next start; a cache folder that cannot be written is no error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

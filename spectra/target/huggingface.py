@@ -6,7 +6,7 @@ and put back when it closes.
 
 import inspect
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,17 @@ import torch
 from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import Sampling
-from spectra.target.attention_metadata import StepPlan
-from spectra.target.cache import SlabCache
-from spectra.target.execution_plan import Plan
-from spectra.target.packed.packing import Packing
+from spectra.target import attention
+from spectra.target.attention_metadata import BLOCK, Attend, StepPlan
+from spectra.target.cache import Layout, SlabCache
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.prefix import Prefix
 from spectra.target.session import HuggingFaceSession
 from spectra.verify.picks import Chooser
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps
+    from spectra.target.native.steps import NativeSteps
 
 MAX_QUERY_TOKENS = 1025
 
@@ -32,14 +33,13 @@ MAX_QUERY_TOKENS = 1025
 class HuggingFaceTarget:
     """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`, which fill in `plan`."""
 
-    def __init__(self, model: Any, tokenizer: Any = None, *, name: str = "", plan: Plan | None = None) -> None:
+    def __init__(self, model: Any, tokenizer: Any = None, *, name: str = "", plan: ExecutionPlan | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-        self.plan = plan or Plan()
-        self.packing: Packing | None = None
-        self.steps: StaticSteps | None = None  # what records steps on a GPU, where they are to be had
-        self.wide = False  # exact attention by the float64 reference whatever the plan says, for tests
+        self.plan = plan or ExecutionPlan()
+        self.native: NativeSteps | None = None  # computes steps on a CPU in the place of torch
+        self.steps: StaticSteps | None = None  # records steps on a GPU
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class HuggingFaceTarget:
 
     @property
     def max_query_tokens(self) -> int:
-        return self.plan.buckets[-1] if self.plan.exact else MAX_QUERY_TOKENS
+        return MAX_QUERY_TOKENS
 
     @property
     def device(self) -> torch.device:
@@ -87,9 +87,7 @@ class HuggingFaceTarget:
     def facts(self) -> Mapping[str, object]:
         from spectra.target.facts import environment, step_facts
 
-        plan = self.plan
-        own = {"numerics": plan.numerics, "trees": plan.trees, "packed": self.packing is not None}
-        return environment(self) | own | step_facts(plan)
+        return environment(self) | step_facts(self)
 
     def start(
         self,
@@ -145,33 +143,88 @@ class HuggingFaceTarget:
         *,
         prefill: bool = False,
     ) -> torch.Tensor:
-        """One pass. tokens [q]; chains: ancestors of each row, itself last; rows: which logits. -> [rows, vocabulary].
+        """One step. tokens [q]; chains: ancestors of each row, itself last; rows: which logits. -> [rows, vocabulary].
 
-        Nothing is committed. Query and logits rows are filled up to a count of the plan's with copies of the last one.
+        Nothing is committed. prefill: the tokens are a causal run, and of `chains` only the number counts.
         """
-        ours = self.plan.ours
+        if self.native is not None:
+            return self.native.forward(self, cache, tokens, chains, rows, prefill=prefill)
+        if prefill or not self.plan.chunk:
+            return self.forward_pass(cache, tokens, chains, rows, prefill=prefill)
+        size, parts = self.plan.chunk, []
+        try:
+            for at in range(0, len(tokens), size):
+                extra = max(0, at + size - len(tokens))
+                some = [*tokens[at : at + size], *[tokens[-1]] * extra]
+                above = [*chains[at : at + size], *[chains[-1]] * extra]
+                cache.written = at
+                asked = [row - at for row in rows if at <= row < at + size]
+                logits = self.forward_pass(cache, some, above, [*asked, *[0] * (size - len(asked))])
+                parts.append(logits[: len(asked)])
+        finally:
+            cache.written = 0
+        return torch.cat(parts)
+
+    def forward_pass(
+        self,
+        cache: SlabCache,
+        tokens: Sequence[int],
+        chains: Sequence[Sequence[int]],
+        rows: Sequence[int],
+        *,
+        prefill: bool = False,
+        attend: Attend | None = None,
+    ) -> torch.Tensor:
+        """One pass of the model over rows of a step, those from `cache.written` on. attend: see `StepPlan`."""
         count, asked = len(tokens), len(rows)
-        if not prefill:
+        if not prefill and self.steps is not None and cache is self.steps.cache:
             extra = self.plan.fit(count) - count
-            tokens = [*tokens, *[tokens[-1]] * extra]
-            chains = [*chains, *[chains[-1]] * extra]
-            if self.steps is not None and cache is self.steps.cache:
-                logits = self.steps.forward(self, tokens, chains, rows)
-                if logits is not None:
-                    return logits
-            rows = [*rows, *[rows[-1]] * (self.plan.fit(asked) - asked)]
-        wide, sums = self.wide or self.plan.wide, torch.float64 if self.plan.exact else torch.float32
-        plan = StepPlan(cache.length, chains, prefill=prefill, wide=wide, sums=sums)
+            full = [*tokens, *[tokens[-1]] * extra], [*chains, *[chains[-1]] * extra]
+            logits = self.steps.forward(self, *full, rows)
+            if logits is not None:
+                return logits
+        plan = StepPlan(cache.length, chains, prefill=prefill, attend=attend)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
-        device = self.device
-        mask = None
-        if not ours and not (prefill or _is_chain(chains)):
+        device, mask = self.device, None
+        if not self.plan.exact and not (prefill or _is_chain(chains)):
             mask = self._mask_argument(plan, device)
         ids, positions = (torch.tensor([x], device=device) for x in (tokens, [cache.length + d for d in depths]))
-        logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, plan if ours else None, mask)
-        if ours and plan.calls == 0:
+        ours = plan if self.plan.exact else None
+        logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, ours, mask)
+        if ours is not None and plan.calls == 0:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
         return logits[:asked]
+
+    def new_cache(self, capacity: int) -> SlabCache:
+        """An empty cache of at least `capacity` slots. Raises SpectraError where memory is short."""
+        return SlabCache(int(self.config.num_hidden_layers), capacity, self.layout, one_device=not self.spread)
+
+    @property
+    def layout(self) -> Layout:
+        """How its cache is laid out: for our attention in whole blocks, on a CPU in a dtype that it computes in."""
+        if self.native is not None:
+            return self.native.layout
+        if not self.plan.exact:
+            return Layout()
+        narrow = self.device.type == "cpu" and self.dtype.itemsize < 4
+        return Layout(BLOCK, torch.float32 if narrow else None)
+
+    def adapt(self) -> Callable[[], None]:
+        """Make the model ready for `forward`; what is returned makes it as it was."""
+        model, before, training = self.model, self.config._attn_implementation, self.model.training
+        native = self.native.attach(model) if self.native is not None else None
+        if self.plan.exact:
+            model.set_attn_implementation(attention.NAME)
+        model.eval()
+
+        def restore() -> None:
+            if native is not None:
+                native()
+            if self.plan.exact:
+                model.set_attn_implementation(before)
+            model.train(training)
+
+        return restore
 
     def call(
         self,

@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +19,11 @@ from spectra.target.choices import DTYPES, NUMERICS, STEPS, check_choice
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.packed.packing import Packing, pays
+from spectra.target.native.codes import Codes
+from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_plan, refresh_cost
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -32,9 +33,9 @@ TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.flo
 class Learned:
     """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once."""
 
-    plans: dict[Path, Plan] = field(default_factory=dict)
+    plans: dict[Path, ExecutionPlan] = field(default_factory=dict)
     steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
-    packing: Packing | None = None
+    native: NativeSteps | None = None
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
 
@@ -58,8 +59,9 @@ def load_target(
     model: a hub id or a folder; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda", "cuda:1", ...;
     default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
     "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such promise) or
-    "auto" (exact in 16 bits where it can be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and
-    reads the context by a flash kernel; not exact) or "auto" (the fastest that agrees). device_map, options: handed to
+    "auto" (exact in 16 bits where it can be had). step: "native" (the project's own library, on a CPU), "eager" (torch),
+    "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel; not exact) or "auto" (the
+    fastest that agrees). device_map, options: handed to
     `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument
     that is wrong.
     """
@@ -132,29 +134,27 @@ def wrap_model(
     numerics: str = "auto",
     step: str = "auto",
     name: str = "",
+    codes: Mapping[str, Codes] | None = None,
 ) -> HuggingFaceTarget:
     """A target over a model in memory. What has to be measured is measured once and remembered on disk.
 
-    numerics, step: see `load_target`.
+    numerics, step: see `load_target`. codes: parameters that the native step reads as they were quantised, by name.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
     attention.register()
     static_attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
-    step = wanted_step(target, step, numerics)
     learned = learned_of(model)
-    if not pays(model):
-        learned.packing = None
-    elif learned.packing is None:
-        learned.packing = Packing(model)
-    target.packing, known = learned.packing, learned.plans
+    learned.native = target.native = native_steps(target, step, codes or {}, learned.native)
+    step = "native" if target.native is not None else wanted_step(target, step, numerics)
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
-    if path not in known:
+    if path not in learned.plans:
         recalled = recall_plan(path)
         if recalled is not None:
             target.plan = recalled
-            target.steps = None if recalled.step == "eager" else cuda_steps(target)
+            target.steps = cuda_steps(target) if recalled.step in ("graphs", "flash") else None
+            target.native = target.native if recalled.step == "native" else None
         training = model.training
         model.eval()
         try:
@@ -164,10 +164,11 @@ def wrap_model(
         if fresh is not None:
             target.plan = fresh
             remember_plan(path, fresh)
-        known[path], learned.steps[path] = target.plan, target.steps
+        learned.plans[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:
             log.warning(target.plan.note)
-    target.plan, target.steps = known[path], learned.steps[path]
+    target.plan, target.steps = learned.plans[path], learned.steps[path]
+    target.native = learned.native if target.plan.step == "native" else None
     return target
 
 
@@ -175,10 +176,10 @@ def learned_of(model: Any) -> Learned:
     return _learned.setdefault(model, Learned())
 
 
-def measure(target: HuggingFaceTarget, numerics: str, step: str) -> Plan:
+def measure(target: HuggingFaceTarget, numerics: str, step: str) -> ExecutionPlan:
     """The plan for these settings; the target gets the steps that go with it."""
     target.plan = measure_plan(target, "fast" if step == "flash" else numerics)
-    if step != "eager":
+    if step not in ("eager", "native"):
         choose_step(target, step)
     return target.plan
 

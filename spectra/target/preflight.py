@@ -1,7 +1,7 @@
 """What must be known of a model before it is trusted with trees: measured on the model itself, not looked up.
 
-Three questions: does a tree forward agree with one sequential forward a path (else only chains, else refuse); which
-row counts give the same bits (exact numerics); what does a step of q query tokens cost.
+Three questions: does a tree forward agree with one sequential forward a path (else only chains, else refuse); how many
+rows a pass of exact steps has; what does a step of q query tokens cost.
 """
 
 import dataclasses
@@ -15,86 +15,103 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.kernels import LADDER, equal_pairs, kernel_of, sample_layers, slots_agree
 from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
-SMALL = 16
-USEFUL = 32  # a set of row counts that ends below this is a last resort, however small its smallest is
+CHUNKS = (4, 8, 16, 32, 64)
+FREE = 1.1
+WIDE = 37
 CHAIN = (-1, 0, 1, 2)
 PARENTS = (-1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 3)  # far apart by slot, close by position
 
 
-def measure_plan(target: HuggingFaceTarget, numerics: str) -> Plan:
-    """The plan for "auto", "exact" or "fast". Raises SpectraError for an exact that cannot be had."""
+def measure_plan(target: HuggingFaceTarget, numerics: str) -> ExecutionPlan:
+    """The plan for "auto", "exact" or "fast". Raises SpectraError for an exact that cannot be reached.
+
+    Steps by our library, where the target has them, are exact whatever was asked for; torch computes where they do not
+    agree with the model's own.
+    """
+    native, target.native = target.native, None
+    target.plan = ExecutionPlan()
+    trees, note = stock_trees(target) if native is None or native.checkable else True, ""
+    if native is not None:
+        target.native, target.plan = native, ExecutionPlan("exact", "native", trees=trees)
+        note = objection(target, against_stock=native.checkable)
+        if not note:
+            return dataclasses.replace(target.plan, cost=measure_cost(target))
+        if not native.checkable:
+            raise SpectraError("weights", f"{target.name}: {note}; use --weights bf16")
+        target.native, note = None, f"step: eager, because of the native step {note}"
+    target.plan = ExecutionPlan(trees=trees, note=note)
     half = target.dtype in (torch.bfloat16, torch.float16)
-    want = numerics == "exact" or (numerics == "auto" and half)
-    target.plan = Plan()
-    try:
-        trees = agrees(target, PARENTS)
-    except SpectraError:  # it may take no such mask at all, and still do chains
-        trees = False
-    if not trees and not agrees(target, CHAIN):
-        raise SpectraError(
-            "model", f"{target.name} gives other logits from a cache than in one pass; it cannot be decoded here"
-        )
-    if want:
-        target.plan, why = measure_exact(target)
+    if numerics == "exact" or (numerics == "auto" and half):
+        why = choose_chunk(target)
+        if why and numerics == "exact":
+            raise SpectraError("numerics", f"exact is not possible: {why}; use auto or fast")
         if why:
-            if numerics == "exact":
-                raise SpectraError("numerics", f"exact cannot be had: {why}; use auto or fast")
-            target.plan = Plan(trees=trees, note=f"numerics: fast, because exact cannot be had: {why}")
-    target.plan = dataclasses.replace(target.plan, trees=trees)
-    if target.packing and not target.plan.exact:
-        target.plan = measure_fast(target)
+            note = "; ".join(filter(None, (note, f"numerics: fast, because exact is not possible: {why}")))
+            target.plan = ExecutionPlan(trees=trees, note=note)
     return dataclasses.replace(target.plan, cost=measure_cost(target))
 
 
-def measure_exact(target: HuggingFaceTarget) -> tuple[Plan, str]:
-    """(exact plan, "") or (fast plan, why not)."""
+def stock_trees(target: HuggingFaceTarget) -> bool:
+    """Whether the model scores trees from our cache. Raises SpectraError where it does not even score chains."""
+    try:
+        if agrees(target, PARENTS):
+            return True
+    except SpectraError:  # it may take no such mask at all, and still do chains
+        pass
+    if not agrees(target, CHAIN):
+        raise SpectraError(
+            "model", f"{target.name} gives other logits from a cache than in one pass; it cannot be decoded here"
+        )
+    return False
+
+
+def choose_chunk(target: HuggingFaceTarget) -> str:
+    """Give the target the plan for exact steps by torch, in passes of one row count; or say why there is none.
+
+    The count is the largest whose pass takes at most `FREE` times as long as one of the smallest.
+    """
     if target.device.type == "mps":
-        return Plan(), "this device has no float64"
+        return "this device has no float64"
     for name in ("num_local_experts", "num_experts", "n_routed_experts"):
         if (getattr(target.config, name, None) or 0) > 1:
-            return Plan(), "rows of a mixture of experts depend on their neighbours"
-    target.plan = Plan("exact", LADDER)
+            return "rows of a mixture of experts depend on their neighbours"
+    eager = target.plan
+    plans = {rows: dataclasses.replace(eager, numerics="exact", chunk=rows) for rows in CHUNKS}
+    target.plan = plans[CHUNKS[0]]
     try:
-        if target.plan.exact and not agrees(target, PARENTS):
-            return Plan(), "exact attention does not agree with this model's own"
-        buckets = safe_buckets(target)
+        if why := objection(target):
+            target.plan = eager
+            return why
+        seconds = {rows: time_step(target, plan, rows) for rows, plan in plans.items()}
     except SpectraError as error:
-        return Plan(), str(error)
-    if not buckets:
-        return Plan(), "no two row counts give the same bits here"
-    if target.dtype.itemsize > 2:  # float64 sums are exact enough for 16-bit results only
-        return Plan("exact", buckets), ""
-    arithmetics = (False, True) if slots_agree(target) else (False,)
-    plans = [Plan("exact", buckets, wide=wide) for wide in arithmetics]
-    target.plan = min(plans, key=lambda plan: time_step(target, plan, 8))
-    return dataclasses.replace(target.plan, buckets=worthwhile(target, buckets)), ""
+        target.plan = eager
+        return str(error)
+    target.plan = plans[max(rows for rows in CHUNKS if seconds[rows] <= FREE * seconds[CHUNKS[0]])]
+    return ""
 
 
-def measure_fast(target: HuggingFaceTarget) -> Plan:
-    """Fast numerics with packed weights: the quicker of stock attention and `wide` in float32, and counts that pay."""
-    stock = target.plan
-    target.plan = dataclasses.replace(stock, wide=True)
-    try:
-        plans = [target.plan, stock] if agrees(target, PARENTS if stock.trees else CHAIN) else [stock]
-    except SpectraError:  # a setting that our attention does not know
-        plans = [stock]
-    target.plan = min(plans, key=lambda plan: time_step(target, plan, 8))
-    return dataclasses.replace(target.plan, buckets=worthwhile(target, range(1, SMALL + 1)))
+def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
+    """What is wrong with the exact steps of the target's plan, or ""."""
+    if against_stock and not agrees(target, PARENTS):
+        return "its attention does not agree with this model's own"
+    return "" if rows_agree(target) else "rows depend on their neighbours"
 
 
-def worthwhile(target: HuggingFaceTarget, buckets: Sequence[int]) -> tuple[int, ...]:
-    """`buckets` without small ones that take longer than a larger one: kernels have favourite row counts."""
-    few = [b for b in buckets if b <= SMALL]
-    seconds = time_sizes(target, few)
-    dear = {b for b in few if any(seconds[c] < 0.97 * seconds[b] for c in few if c > b)}
-    return tuple(b for b in buckets if b not in dear)
+def rows_agree(target: HuggingFaceTarget) -> bool:
+    """Whether rows of a wide step have the bits of steps of one row. So it is by construction; a model may break it."""
+    star = probe_tokens(target, WIDE)
+    with Probe(target, probe_tokens(target, min(70, target.context // 2)), WIDE) as session, torch.inference_mode():
+        cache = session.cache
+        whole = target.forward(cache, star, [[row] for row in range(WIDE)], range(WIDE)).clone()
+        return all(
+            torch.equal(target.forward(cache, [star[row]], [[0]], [0])[0], whole[row]) for row in (0, 1, 7, WIDE - 1)
+        )
 
 
 def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
@@ -120,33 +137,7 @@ def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
     return off <= (max(0.05, 0.2 * wrong if len({*parents}) < len(parents) else 0.0) if half else 1e-3)
 
 
-def safe_buckets(target: HuggingFaceTarget) -> tuple[int, ...]:
-    """Row counts of which any two give bitwise equal rows; () when there are no two.
-
-    Two tests, both must agree. Matrix kernels alone, on numbers that tell a different order of adding at once. Then
-    whole forwards, for everything between the kernels.
-    """
-    pairs = {(a, b) for a in LADDER for b in LADDER if a <= b}
-    with torch.inference_mode():
-        for layer in sample_layers(target):
-            function, rows = kernel_of(layer, target.dtype, packed=target.packing is not None)
-            pairs &= equal_pairs(function, rows, covered=16)
-        context = probe_tokens(target, 151)
-        star = probe_tokens(target, LADDER[-1])
-        target.plan = Plan("exact", tuple(range(1, LADDER[-1] + 1)))
-        with Probe(target, context, LADDER[-1]) as session:
-
-            def whole(tokens: torch.Tensor) -> torch.Tensor:
-                chains = [[row] for row in range(len(tokens))]  # all at one position, each blind to the others
-                return target.forward(session.cache, tokens.tolist(), chains, range(len(tokens)))
-
-            pairs &= equal_pairs(whole, torch.tensor(star), covered=16)
-    groups = [tuple(b for b in LADDER if (min(a, b), max(a, b)) in pairs) for a in LADDER]
-    safe = [g for g in groups if len(g) > 1 and all((a, b) in pairs for a in g for b in g if a <= b)]
-    return min(safe, key=lambda g: (g[-1] < USEFUL, g[0], -len(g)), default=())
-
-
-def refresh_cost(target: HuggingFaceTarget) -> Plan | None:
+def refresh_cost(target: HuggingFaceTarget) -> ExecutionPlan | None:
     """A new plan when the remembered step cost was taken on a busy machine: a step is clearly faster today."""
     plan = target.plan
     if time_step(target, plan, 1) > 0.75 * plan.cost.seconds(1):
@@ -154,7 +145,7 @@ def refresh_cost(target: HuggingFaceTarget) -> Plan | None:
     return dataclasses.replace(plan, cost=measure_cost(target))
 
 
-def time_step(target: HuggingFaceTarget, plan: Plan, size: int) -> float:
+def time_step(target: HuggingFaceTarget, plan: ExecutionPlan, size: int) -> float:
     """Seconds of a step of `size` query tokens under `plan`."""
     target.plan = plan
     return measure_cost(target, (size,)).seconds(size)
@@ -164,7 +155,9 @@ def measure_cost(
     target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, most: int = 12, *, context: int = COST_CONTEXT
 ) -> StepCost:
     """T(q) in seconds at a context of `context` tokens (less where the model's own is short)."""
-    sizes = [q for q in sizes if not target.plan.exact or q <= target.plan.buckets[-1]]
+    if chunk := target.plan.chunk:  # the cost rises behind every whole chunk
+        edges = [chunk * n for n in (1, 2, 3, 4, 6, 8)]
+        sizes = sorted({q for q in (*sizes, *edges, *(edge + 1 for edge in edges)) if q <= max(*sizes, chunk)})
     seconds = time_sizes(target, sizes, most, context=context)
     times = [seconds[size] for size in sizes]
     return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
@@ -207,8 +200,8 @@ def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
 class Probe:
     """A session without sampling, closed on the way out."""
 
-    def __init__(self, target: HuggingFaceTarget, prompt: list[int], widest: int) -> None:
-        self.session: HuggingFaceSession = target.start(prompt, 1, widest, Sampling())
+    def __init__(self, target: HuggingFaceTarget, prompt: list[int], rows: int) -> None:
+        self.session: HuggingFaceSession = target.start(prompt, 1, rows, Sampling())
 
     def __enter__(self) -> HuggingFaceSession:
         return self.session

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from spectra.errors import SpectraError
-from spectra.target import attention
-from spectra.target.attention_metadata import BLOCK
 from spectra.target.cache import SlabCache
-from spectra.target.packed.packing import swap_out
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import Chooser, Picks
@@ -41,32 +38,25 @@ class HuggingFaceSession:
         self.prefix = prefix
         self._open = True
         self._lender: StaticSteps | None = None
-        self._stock_attention = target.config._attn_implementation
-        model = target.model
-        self._training = model.training
-        if target.plan.ours:
-            model.set_attn_implementation(attention.NAME)
-        model.eval()
-        self._unpacked = target.packing.swap_in(model) if target.packing else {}
+        self._restore_model = target.adapt()
         try:
-            widest = target.plan.fit(max_query_tokens)
+            rows = target.plan.fit(max_query_tokens)
             began = time.perf_counter()
-            self.cache = self._room(prompt, len(prompt) + max_new_tokens + widest)
+            self.cache = self._room(prompt, len(prompt) + max_new_tokens + rows)
             self._committed = list(prompt[: self.cache.length])
             self._prefill(prompt[self.cache.length : -1])
             self.prefill_seconds = time.perf_counter() - began
             if self._lender:
-                self._lender.prepare(target, widest)
+                self._lender.prepare(target, rows)
         except BaseException:
             self._restore()
             raise
 
     def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
         """A cache with what the prefix holds of the prompt in its first slots."""
-        target = self.target
-        block, store = layout = layout_of(target)
+        target, layout = self.target, self.target.layout
         length, held = self.prefix.take(prompt, (target, layout)) if self.prefix is not None else (0, None)
-        lent = target.steps.lend(target, capacity, block=block, store=store) if target.steps else None
+        lent = target.steps.lend(target, capacity, layout) if target.steps else None
         if lent is not None:
             self._lender = target.steps
             if held is not None:
@@ -76,8 +66,7 @@ class HuggingFaceSession:
             held = held.copy(length, capacity) if held.capacity < capacity else held
             held.length = length
             return held
-        layers = int(target.config.num_hidden_layers)
-        return SlabCache(layers, capacity, one_device=not target.spread, block=block, store=store)
+        return target.new_cache(capacity)
 
     def _prefill(self, tokens: Sequence[int]) -> None:
         with torch.inference_mode():
@@ -114,7 +103,7 @@ class HuggingFaceSession:
 
     def _leave(self, prefix: Prefix) -> None:
         """To the next session: the cache, or a copy of one that was lent, where there is memory for it."""
-        owner, length = (self.target, layout_of(self.target)), self.cache.length
+        owner, length = (self.target, self.cache.layout), self.cache.length
         try:
             prefix.leave(self._committed, self.cache.copy(length, length) if self._lender else self.cache, owner)
         except SpectraError:
@@ -124,19 +113,7 @@ class HuggingFaceSession:
         self._open = False
         if self._lender:
             self._lender.give_back()
-        swap_out(self.target.model, self._unpacked)
-        if self.target.plan.ours:
-            self.target.model.set_attn_implementation(self._stock_attention)
-        self.target.model.train(self._training)
-
-
-def layout_of(target: HuggingFaceTarget) -> tuple[int, tuple[torch.dtype, torch.dtype] | None]:
-    """(slots of a block, dtypes to store), see `SlabCache`: on a CPU those that our attention works in."""
-    if not target.plan.ours:
-        return 1, None
-    narrow = target.device.type == "cpu" and target.dtype.itemsize < 4
-    values = torch.float64 if target.plan.exact and target.plan.wide else torch.float32
-    return BLOCK, (torch.float32, values) if narrow else None
+        self._restore_model()
 
 
 def synchronize(device: torch.device) -> None:

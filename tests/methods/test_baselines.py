@@ -2,7 +2,7 @@
 
 import pytest
 from drafting import TextStore, decode_by
-from tiny import FAMILIES, model_of, target_of
+from tiny import FAMILIES, model_of, narrow_target, target_of
 
 from spectra import Limits, Sampling
 from spectra.budget.policy import FixedBudget
@@ -10,7 +10,6 @@ from spectra.guess import Source
 from spectra.methods.baselines import BASELINES
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
-from spectra.target.execution_plan import Plan
 
 SIZES = {
     "anpd": 5,
@@ -29,7 +28,7 @@ def test_sizes_of_the_presets():
         assert isinstance(method.budget, FixedBudget)
         assert (method.max_nodes, method.budget.max_nodes) == (size, size)
         assert make_method(name, target_of(model_of("llama")), nodes=3).max_nodes == 3
-        narrow = target_of(model_of("llama"), Plan(numerics="exact", buckets=(1, 2, 4)))
+        narrow = narrow_target(model_of("llama"), 4)
         assert make_method(name, narrow).max_nodes == 3
     assert make_method("lookahead", target_of(model_of("llama"))).drafters[0].window == 15
     assert make_method("lookahead", target_of(model_of("llama")), nodes=63).drafters[0].window == 8
@@ -59,7 +58,7 @@ def test_guesses_do_get_accepted(name):
 def test_a_target_without_trees_gets_chains(name):
     model = model_of("gpt2")
     plain = [t for s in decode_by(target_of(model), [1, 2, 3], "autoregressive", limits=Limits(40)) for t in s.tokens]
-    steps = list(decode_by(target_of(model, Plan(trees=False)), [1, 2, 3], name, limits=Limits(40)))
+    steps = list(decode_by(target_of(model, ExecutionPlan(trees=False)), [1, 2, 3], name, limits=Limits(40)))
     assert [t for s in steps for t in s.tokens] == plain
     assert all(s.tree.parents == tuple(range(-1, len(s.tree) - 1)) for s in steps)
 

@@ -11,7 +11,7 @@ import torch
 from drafting import decode_by
 from laws import plausibility
 from tables import TableDraft, Tables, TableTarget
-from tiny import FAMILIES, make, model_of, target_of
+from tiny import FAMILIES, make, model_of, narrow_target, target_of
 
 from spectra import Limits, Sampling
 from spectra.guess import Source
@@ -20,7 +20,7 @@ from spectra.methods.preset import Setup
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.verify.picks import processors_of
 from spectra.verify.rules.multistep import MultiStep
 from spectra.verify.rules.spechub import SpecHub
@@ -168,7 +168,7 @@ SIZES = {"draft-model": 4, "specinfer": 40, "specinfer-naive": 40, "spechub": 30
 def test_sizes_of_the_presets():
     assert set(SIZES) == set(DRAFT_MODELS)
     target, resources = drafted()
-    narrow = target_of(model_of("llama"), Plan(numerics="exact", buckets=(1, 2, 4, 8)))
+    narrow = narrow_target(model_of("llama"), 8)
     for name, size in SIZES.items():
         assert make_method(name, target, resources).max_nodes == size
         assert make_method(name, target, resources, nodes=5).max_nodes <= 5
@@ -194,7 +194,7 @@ def test_an_unbalanced_tree_is_walked_like_any_other(temperature):
 
 @pytest.mark.parametrize("name", DRAFT_MODELS)
 def test_a_target_without_trees_gets_chains(name):
-    target, resources = drafted(plan=Plan(trees=False))
+    target, resources = drafted(plan=ExecutionPlan(trees=False))
     for temperature in (0.0, 1.0):
         sampling = Sampling(temperature, seed=4)
         steps = list(decode_by(target, [5, 9], name, resources=resources, sampling=sampling, limits=Limits(10)))

@@ -7,14 +7,14 @@ from tiny import COST, model_of, target_of
 from spectra import Limits, Sampling
 from spectra.methods.presets import make_method
 from spectra.service.warm_start import WarmStart, WarmStarts
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
 
 
 @pytest.fixture
 def target():
-    return target_of(model_of("llama"), Plan(cost=COST))
+    return target_of(model_of("llama"), ExecutionPlan(cost=COST))
 
 
 def run(target, name, warm=None, sampling=None, prompt=PROMPT):

@@ -6,13 +6,13 @@ from words import tokenizer
 
 from spectra.methods.resources import Resources
 from spectra.service.loading import LoadedModel, ModelOptions
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import HuggingFaceTarget
 
 
 def tiny_target(chat=True, **changes):
     model = make("llama", **changes) if changes else model_of("llama")
-    return HuggingFaceTarget(model, tokenizer(chat), name="tiny", plan=Plan(cost=COST))
+    return HuggingFaceTarget(model, tokenizer(chat), name="tiny", plan=ExecutionPlan(cost=COST))
 
 
 def loaded(*, drafts=(), **changes):

@@ -16,7 +16,7 @@ from transformers import (
 
 from spectra.budget.step_cost import StepCost
 from spectra.target import attention
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import HuggingFaceTarget
 
 VOCABULARY = 64
@@ -83,9 +83,16 @@ def model_of(family: str, dtype: torch.dtype = torch.float64, seed: int = 0):
     return make(family, seed).to(dtype)
 
 
-def target_of(model, plan: Plan | None = None, *, wide: bool = False) -> HuggingFaceTarget:
+def target_of(model, plan: ExecutionPlan | None = None) -> HuggingFaceTarget:
     """A target with an injected plan: nothing is measured."""
     attention.register()
-    target = HuggingFaceTarget(model, plan=plan or Plan(cost=COST))
-    target.wide = wide
-    return target
+    return HuggingFaceTarget(model, plan=plan or ExecutionPlan(cost=COST))
+
+
+def narrow_target(model, most: int) -> HuggingFaceTarget:
+    """A target whose steps have at most `most` query tokens."""
+
+    class Narrow(HuggingFaceTarget):
+        max_query_tokens = most
+
+    return Narrow(model, plan=ExecutionPlan(cost=COST))

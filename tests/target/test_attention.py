@@ -27,24 +27,24 @@ class Scene:
         self.key, self.value = (torch.randn(kv_heads, slots, dim, generator=make).to(dtype) for _ in range(2))
         self.query = (2 * torch.randn(heads, len(chains), dim, generator=make)).to(dtype)
 
-    def tree(self, window, wide):
+    def tree(self, window):
         """[nodes, heads, dim], all nodes in one step."""
-        return attend(self.query, self.key, self.value, self.context, self.chains, window, wide)
+        return attend(self.query, self.key, self.value, self.context, self.chains, window)
 
-    def plain(self, node, window, wide, rows):
+    def plain(self, node, window, rows):
         """[heads, dim] of one node, its ancestors committed, the step filled up with copies of the row."""
         *above, _ = self.chains[node]
         at = [*range(self.context), *(self.context + a for a in above), *[self.context + node] * rows]
         query = self.query[:, [node] * rows]
         chains = [[0]] * rows
-        return attend(query, self.key[:, at], self.value[:, at], self.context + len(above), chains, window, wide)[0]
+        return attend(query, self.key[:, at], self.value[:, at], self.context + len(above), chains, window)[0]
 
 
-def attend(query, key, value, start, chains, window, wide):
+def attend(query, key, value, start, chains, window):
     """Through the door transformers uses; the cache comes in whole blocks with leftovers of earlier steps behind."""
     spare = -key.shape[1] % BLOCK
     key, value = (torch.nn.functional.pad(x, (0, 0, 0, spare), value=3.0)[None] for x in (key, value))
-    plan = StepPlan(start, chains, wide=wide)
+    plan = StepPlan(start, chains)
     out, _ = exact_attention(None, query[None], key, value, None, sliding_window=window, spectra_plan=plan)
     assert plan.calls == 1
     return out[0]
@@ -72,33 +72,32 @@ def chains_of(dice):
     return [[0, *tree.path(node)] for node in range(len(tree))]
 
 
-@pytest.mark.parametrize("wide", [False, True], ids=["aligned", "wide"])
 @pytest.mark.parametrize("window", [None, 5, 40, 64, 100])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_plain_and_tree_steps_agree_bit_for_bit(shape, window, wide):
+def test_plain_and_tree_steps_agree_bit_for_bit(shape, window):
     for seed, context in enumerate(CONTEXTS):
         for dtype in WIDTHS:
             dice = random.Random(f"{seed} {window} {dtype}")
             scene = Scene(seed, context, chains_of(dice), shape, dtype)
-            together = scene.tree(window, wide)
+            together = scene.tree(window)
             error = (together.double() - textbook(scene, window)).abs().max()
             assert error < {torch.bfloat16: 0.02, torch.float16: 0.003, torch.float32: 2e-6}[dtype]
             for node in {0, len(scene.chains) - 1, *(dice.randrange(len(scene.chains)) for _ in range(4))}:
-                alone = scene.plain(node, window, wide, rows=dice.choice((1, 2, 4)))
+                alone = scene.plain(node, window, rows=dice.choice((1, 2, 4)))
                 assert torch.equal(alone, together[node]), (context, dtype, scene.chains[node])
 
 
 def test_fp64_is_not_rounded_to_fp32():
     scene = Scene(1, 70, chains_of(random.Random(1)), (2, 2, 16), torch.float64)
-    assert (scene.tree(None, False) - textbook(scene, None)).abs().max() < 1e-12
+    assert (scene.tree(None) - textbook(scene, None)).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("window", [None, 40])
 def test_gathering_in_chunks_changes_nothing(monkeypatch, window):
     scene = Scene(3, 100, [list(range(i + 1)) for i in range(50)], (6, 2, 32), torch.bfloat16)
-    whole = scene.tree(window, False)
+    whole = scene.tree(window)
     monkeypatch.setattr(attention, "MOST_GATHERED", 1)
-    assert torch.equal(scene.tree(window, False), whole)
+    assert torch.equal(scene.tree(window), whole)
 
 
 def test_blocks_before_every_window_are_skipped():
@@ -135,9 +134,8 @@ def test_settings_it_does_not_know_are_refused():
         exact_attention(*tensors)
 
 
-@pytest.mark.parametrize("wide", [False, True], ids=["aligned", "wide"])
-def test_a_cache_in_a_wider_dtype_changes_nothing(wide):
+def test_a_cache_in_a_wider_dtype_changes_nothing():
     scene = Scene(6, 65, chains_of(random.Random(2)), (6, 2, 32), torch.bfloat16)
-    before = scene.tree(None, wide)
+    before = scene.tree(None)
     scene.key, scene.value = scene.key.float(), scene.value.float()
-    assert torch.equal(scene.tree(None, wide), before)
+    assert torch.equal(scene.tree(None), before)

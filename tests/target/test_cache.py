@@ -9,7 +9,7 @@ from tiny import FAMILIES, VOCABULARY, model_of, target_of
 
 from spectra import Sampling
 from spectra.errors import SpectraError
-from spectra.target.cache import SlabCache
+from spectra.target.cache import Layout, SlabCache
 from spectra.tree import TokenTree
 
 
@@ -58,7 +58,7 @@ def test_keep_moves_rows_in_order_and_leaves_the_rest():
 
 
 def test_update_writes_behind_the_committed_rows_without_advancing():
-    cache = SlabCache(layers=1, capacity=8, block=4)
+    cache = SlabCache(1, 8, Layout(4))
     first, second = torch.ones(1, 1, 3, 2), torch.full((1, 1, 3, 2), 7.0)
     cache.layers[0].update(first, first)
     assert cache.layers[0].get_seq_length() == 0

@@ -1,10 +1,10 @@
 """Exact numerics end to end: in 16 bits a token's logits have the same bits however it was reached."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+from compiled import needs_native
 from drafting import Scripted, decode_by, method_of
 from tiny import FAMILIES, VOCABULARY, make, target_of
 from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
@@ -12,8 +12,7 @@ from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
 from spectra.target import attention, load
-from spectra.target.execution_plan import Plan
-from spectra.target.kernels import kernel_of
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
 from spectra.verify.picks import Chooser
 
@@ -54,21 +53,21 @@ def exact_targets():
     return {}
 
 
-def exact_target(family, dtype, targets):
-    key = (family, dtype)
+def exact_target(family, dtype, step, targets):
+    key = (family, dtype, step)
     if key not in targets:
-        targets[key] = wrap_model(make(family).to(dtype), numerics="exact")
+        targets[key] = wrap_model(make(family).to(dtype), numerics="exact", step=step)
     return targets[key]
 
 
-MODES = [(torch.bfloat16, False), (torch.bfloat16, True), (torch.float32, False)]
-
-
-@pytest.mark.parametrize(("dtype", "wide"), MODES, ids=["bf16", "bf16-wide", "fp32"])
+@pytest.mark.parametrize("step", ["native", "eager"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bf16", "fp32"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_same_tokens_and_same_bits(family, dtype, wide, logits_seen, exact_targets):
-    target = exact_target(family, dtype, exact_targets)
-    target.plan = replace(target.plan, wide=wide)
+def test_same_tokens_and_same_bits(family, dtype, step, logits_seen, exact_targets):
+    if step == "native":
+        needs_native()
+    target = exact_target(family, dtype, step, exact_targets)
+    assert (target.plan.step, target.plan.numerics) == (step, "exact")
     for sampling, kinds in ((Sampling(), KINDS), (Sampling(temperature=0.8, top_p=0.95, seed=3), KINDS[:2])):
         truth, plain, _ = run(target, "autoregressive", logits_seen, sampling)
         assert len(set(truth)) > 5
@@ -90,21 +89,6 @@ def test_fast_numerics_do_not_hold_these_bits(logits_seen):
     drafter = Scripted("branches", truth, len(PROMPT), vocabulary=VOCABULARY, seed=1)
     _, rows, _ = run(target, method_of([drafter], most=40), logits_seen, Sampling())
     assert not torch.equal(rows, plain)
-
-
-def test_kernels_that_add_in_another_order_are_told_apart():
-    """What the preflight tries kernels on shows a different order of adding even in a layer of a few columns."""
-    layer = torch.nn.Linear(48, 48).bfloat16()
-    function, rows = kernel_of(layer, torch.bfloat16)
-    with torch.no_grad():
-        result = function(rows)
-        weight = function(torch.eye(48).bfloat16()).T.float()
-    forwards, backwards = (
-        sum((rows.float()[:, [k]] * weight[:, k] for k in order), torch.zeros(len(rows), 48))
-        for order in (range(48), reversed(range(48)))
-    )
-    assert result.abs().max() < 1e-3  # all but rounding cancels
-    assert (forwards.bfloat16() != backwards.bfloat16()).float().mean() > 0.2
 
 
 class Aloof(LlamaForCausalLM):
@@ -130,7 +114,7 @@ def test_exact_is_refused_where_the_model_does_not_call_it(caplog):
     with pytest.raises(SpectraError) as error:
         wrap_model(model, numerics="exact")
     assert error.value.field == "numerics"
-    target = wrap_model(model, numerics="auto")
+    target = wrap_model(model, numerics="auto", step="eager")
     assert target.plan.numerics == "fast"
     assert len(caplog.messages) == 1
     assert "\n" not in caplog.text.strip()
@@ -147,12 +131,12 @@ def test_mixture_of_experts_is_not_exact():
 
 def test_auto_means_exact_in_16_bits_and_fast_in_32():
     model = make("gpt2")
-    assert wrap_model(model).plan.numerics == "fast"
-    assert wrap_model(model.bfloat16()).plan.numerics == "exact"
+    assert wrap_model(model, step="eager").plan.numerics == "fast"
+    assert wrap_model(model.bfloat16(), step="eager").plan.numerics == "exact"
 
 
 def test_the_model_is_given_back_as_it_was(exact_targets):
-    target = exact_target("llama", torch.bfloat16, exact_targets)
+    target = exact_target("llama", torch.bfloat16, "eager", exact_targets)
     model = target.model
     model.train()
     steps = decode_by(target, PROMPT, "spectra", limits=Limits(20))
@@ -176,14 +160,27 @@ def test_the_model_is_given_back_as_it_was(exact_targets):
 def test_a_plan_is_measured_once_and_remembered(monkeypatch):
     model = make("llama-mha").bfloat16()
     first = wrap_model(model, numerics="exact").plan
-    assert Plan.from_dict(first.to_dict()) == first
+    assert ExecutionPlan.from_dict(first.to_dict()) == first
     monkeypatch.setattr(load, "measure_plan", None)
     again = wrap_model(make("llama-mha").bfloat16(), numerics="exact").plan
-    assert again.buckets == first.buckets
+    assert again.step == first.step
 
 
-def test_more_query_tokens_than_are_exact_names_the_field():
-    with pytest.raises(SpectraError) as error:
-        Plan("exact", (2, 4, 8)).fit(9)
-    assert error.value.field == "nodes"
-    assert Plan("exact", (2, 4, 8)).fit(3) == 4
+def test_a_wide_step_goes_in_passes_of_one_row_count(monkeypatch):
+    target = target_of(make("llama").bfloat16(), ExecutionPlan("exact", chunk=8))
+    passes, whole = [], target.call
+    monkeypatch.setattr(target, "call", lambda ids, *a: passes.append(ids.shape[1]) or whole(ids, *a))
+    truth = [t for s in decode_by(target, PROMPT, "autoregressive", limits=Limits(20)) for t in s.tokens]
+    assert passes == [len(PROMPT) - 1, *[8] * 20]
+    passes.clear()
+    drafter = Scripted("branches", truth, len(PROMPT), vocabulary=VOCABULARY)
+    steps = list(decode_by(target, PROMPT, method_of([drafter], most=30), limits=Limits(20)))
+    assert passes == [len(PROMPT) - 1, *[8] * sum(-(-len(step.tree) // 8) for step in steps)]
+    assert max(len(step.tree) for step in steps) > 8
+    assert [token for step in steps for token in step.tokens] == truth
+
+
+def test_rows_of_a_step_are_filled_up():
+    assert [ExecutionPlan("exact", chunk=8).fit(rows) for rows in (1, 8, 9, 1025)] == [8, 8, 16, 1032]
+    assert [ExecutionPlan(counts=(4, 6)).fit(rows) for rows in (1, 4, 5, 7, 400)] == [4, 4, 6, 7, 400]
+    assert ExecutionPlan().fit(3) == 3

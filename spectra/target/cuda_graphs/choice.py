@@ -13,26 +13,25 @@ import torch
 from spectra.errors import SpectraError
 from spectra.target.cuda_graphs.capture import Capture, CudaCapture
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.hooks import any_hooked
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.kernels import LADDER, slots_agree
-from spectra.target.packed.layer import hooked
-from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens
+from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens, rows_agree
 from spectra.target.session import HuggingFaceSession
 
-GAP = 1.3  # every recorded row count is at least so much larger than the one before: a step is filled up to one
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Row counts that are recorded in fast numerics: a step is filled up to one."""
 LENGTHS = (12, 150, 2500)  # a number that a recording took from the first would be wrong at the second
-COVERED = 16  # rows compared for each row count
 TYPICAL = 8  # query tokens of the step that "auto" goes by
 
 Make = Callable[[HuggingFaceTarget], StaticSteps]
 
 
 def wanted_step(target: HuggingFaceTarget, step: str, numerics: str) -> str:
-    """`step`, or "eager" for an "auto" where no other can be had. Raises SpectraError for one named in vain."""
+    """`step`, or "eager" for an "auto" where no other is possible. Raises SpectraError for one named in vain."""
     why = obstacle(target)
     if step in ("graphs", "flash") and why:
-        raise SpectraError("step", f"{step} cannot be had: {why}; use auto or eager")
+        raise SpectraError("step", f"{step} is not possible: {why}; use auto or eager")
     if step == "flash" and numerics == "exact":
         raise SpectraError("step", "flash attention is not exact; use graphs, or numerics fast")
     return "eager" if why else step
@@ -44,12 +43,12 @@ def obstacle(target: HuggingFaceTarget) -> str:
         return f"it takes a CUDA GPU, and the model is on {target.device}"
     if target.spread:
         return "the model is spread over several devices"
-    return "somebody hooked into the model" if any(map(hooked, target.model.modules())) else ""
+    return "hooks sit on the model" if any_hooked(target.model) else ""
 
 
-def recorded_steps(plan: Plan, capture: Capture) -> StaticSteps:
+def recorded_steps(plan: ExecutionPlan, capture: Capture) -> StaticSteps:
     """What records steps under a plan whose step is "graphs" or "flash"."""
-    attend = "flash" if plan.step == "flash" else "wide" if plan.exact else "masked"
+    attend = "flash" if plan.step == "flash" else "aligned" if plan.exact else "masked"
     return StaticSteps(attend, capture)
 
 
@@ -60,7 +59,7 @@ def cuda_steps(target: HuggingFaceTarget) -> StaticSteps:
 def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -> None:
     """Give the target, which has a plan for eager steps, the plan and the steps for "auto", "graphs" or "flash".
 
-    Raises SpectraError, naming the reason, for "graphs" or "flash" that cannot be had.
+    Raises SpectraError, naming the reason, for "graphs" or "flash" that is not possible.
     """
     eager = best = target.plan
     steps, reasons = None, []
@@ -70,7 +69,7 @@ def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -
         target.plan = recorded_plan(eager, kind)
         target.steps = make(target)
         if why := objection(target):
-            reasons.append(f"{kind} cannot be had: {why}")
+            reasons.append(f"{kind} is not possible: {why}")
             continue
         target.plan = dataclasses.replace(target.plan, cost=measure_cost(target))
         if step != "auto" or target.plan.cost.seconds(TYPICAL) < best.cost.seconds(TYPICAL):
@@ -83,26 +82,20 @@ def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -
         target.plan = dataclasses.replace(best, note="; ".join(filter(None, (best.note, note))))
 
 
-def recorded_plan(eager: Plan, kind: str) -> Plan:
-    """The plan for recorded steps: fewer row counts, since each is a recording of its own."""
-    counts: list[int] = []
-    for count in eager.buckets if eager.exact else LADDER:
-        if not counts or count >= GAP * counts[-1]:
-            counts.append(count)
-    return dataclasses.replace(eager, step=kind, buckets=tuple(counts), wide=eager.exact)
+def recorded_plan(eager: ExecutionPlan, kind: str) -> ExecutionPlan:
+    """The plan for recorded steps: exact ones in passes of one row count, as eager ones; others filled up to a few."""
+    return dataclasses.replace(eager, step=kind, counts=(eager.chunk,) if eager.exact else COUNTS)
 
 
 def objection(target: HuggingFaceTarget) -> str:
     """ "" where recorded steps give what ordinary ones do, else what is wrong with them."""
     if not target.trees:
         return f"{target.name} places tokens by cache slot"
-    if target.plan.exact and (target.dtype.itemsize > 2 or not slots_agree(target)):
-        return "exact numerics by sums in float64 cannot be had here"
     with torch.inference_mode():
         for length in LENGTHS:
             if why := disagreement(target, probe_tokens(target, min(length, target.context // 2))):
                 return why
-        return unequal_rows(target) if target.plan.exact else ""
+        return "" if not target.plan.exact or rows_agree(target) else "its rows depend on their neighbours"
 
 
 def disagreement(target: HuggingFaceTarget, prompt: list[int]) -> str:
@@ -130,21 +123,6 @@ def disagreement(target: HuggingFaceTarget, prompt: list[int]) -> str:
     half = target.dtype.itemsize < 4
     close = off <= (max(0.05, 0.2 * far) if half else 1e-3)
     return "" if close else f"its logits differ from those of ordinary steps by {off:.2g} standard deviations"
-
-
-def unequal_rows(target: HuggingFaceTarget) -> str:
-    """Which row counts give a row other bits. The context ends just below a span's end, so two spans are compared."""
-    assert target.steps is not None
-    most = target.plan.buckets[-1]
-    star = probe_tokens(target, most)
-    with Probe(target, probe_tokens(target, max(2, min(508, target.context - 2))), most) as session:
-        alone = [[row] for row in range(most)]
-        whole = run(target, session, star, alone)
-        for count in target.plan.buckets:
-            for at in range(0, min(most - count + 1, COVERED), count):
-                if not torch.equal(run(target, session, star[at : at + count], alone[:count]), whole[at : at + count]):
-                    return f"steps of {count} and of {most} rows give different bits"
-        return target.steps.broken
 
 
 def run(

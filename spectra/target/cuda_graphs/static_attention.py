@@ -1,6 +1,6 @@
 """The attention of a recorded step: over a fixed span of slots, the length of the context read on the device.
 
-Three arithmetics: `wide` (exact numerics, see docs/numerics.md), `flash` (the context by a flash kernel, see
+Three arithmetics: `aligned` (exact numerics, see docs/numerics.md), `flash` (the context by a flash kernel, see
 flash.py), `masked` (stock scaled-dot-product attention under a mask). Where `flash` does not apply, in layers with a
 sliding window or where no kernel takes the shape, `masked` does. Refuses settings it does not know.
 """
@@ -16,7 +16,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
-from spectra.target.attention import unknown, wide_heads
+from spectra.target.attention import aligned, unknown
 from spectra.target.cuda_graphs.flash import Context, flash_attention
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ def static_attention(
         raise SpectraError("step", f"recorded attention does not know this model's {odd!r}; use eager")
     spectra_plan.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if spectra_plan.attend == "wide":
-        work, group = torch.promote_types(query.dtype, torch.float32), query.shape[1] // key.shape[1]
-        bias = spectra_plan.bias(sliding_window, work, group)
-        rows = wide_heads(query[0], key[0], value[0], scaling, bias)
+    if spectra_plan.attend == "aligned":
+        rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window))
     else:
         free = spectra_plan.attend == "flash" and sliding_window is None
         context = spectra_plan.context(query, value) if free else None

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from spectra.errors import SpectraError
+from spectra.target.attention_metadata import BLOCK, Lanes
 from spectra.target.cache import SlabCache
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.flash import Context, Own
@@ -25,30 +26,39 @@ WORD = 64  # bits of the numbers that carry the tree
 
 
 class Buffers:
-    """What a step of `queries` rows tells the device: views of one block of int64, filled by one copy.
+    """What a pass of `queries` rows needs on the device: views of one block of int64, filled by one copy.
 
-    length [1]: committed tokens; tokens, positions [queries]; rows [queries]: whose logits are read; tree
-    [queries, words]: which of the step's rows each row reads, a bit each.
+    length [1]: committed tokens; written [1]: rows of the step that earlier passes have written; tokens, positions
+    [queries]; rows [queries]: whose logits are read; tree [queries, words]: which of the step's rows each row reads, a
+    bit each. nodes: rows that a whole step may have.
     """
 
-    def __init__(self, queries: int, device: torch.device) -> None:
-        words = -(-queries // WORD)
-        sizes = [1, queries, queries, queries, queries * words]
+    def __init__(self, queries: int, device: torch.device, *, nodes: int = 0) -> None:
+        words = -(-max(queries, nodes) // WORD)
+        sizes = [1, 1, queries, queries, queries, queries * words]
         self._host = torch.zeros(sum(sizes), dtype=torch.long, pin_memory=device.type == "cuda")
         self._numbers = self._host.numpy()
         self._device = torch.zeros(sum(sizes), dtype=torch.long, device=device)
-        self.length, self.tokens, self.positions, self.rows, tree = self._device.split(sizes)
+        self.length, self.written, self.tokens, self.positions, self.rows, tree = self._device.split(sizes)
         self.tree = tree.view(queries, words)
         self._sent = torch.cuda.Event() if device.type == "cuda" else None
 
-    def fill(self, length: int, tokens: Sequence[int], chains: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """tokens [queries]; chains: ancestors of each row, itself last; rows: up to [queries]."""
+    def fill(
+        self,
+        length: int,
+        tokens: Sequence[int],
+        chains: Sequence[Sequence[int]],
+        rows: Sequence[int],
+        *,
+        written: int = 0,
+    ) -> None:
+        """tokens [queries]; chains: each row's ancestors in the step, itself last; rows: up to [queries]."""
         if self._sent is not None:
             self._sent.synchronize()  # the last copy may still be reading
         words = self.tree.shape[1]
         bits = b"".join(sum(1 << node for node in chain).to_bytes(8 * words, "little") for chain in chains)
         positions = [length + len(chain) - 1 for chain in chains]
-        self._numbers[: -self.tree.numel()] = [length, *tokens, *positions, *rows, *[0] * (len(tokens) - len(rows))]
+        self._numbers[: -self.tree.numel()] = [length, written, *tokens, *positions, *rows, *[0] * (len(tokens) - len(rows))]
         self._numbers[-self.tree.numel() :] = np.frombuffer(bits, dtype="<i8")
         self._device.copy_(self._host, non_blocking=True)
         if self._sent is not None:
@@ -58,18 +68,22 @@ class Buffers:
 class StaticPass:
     """What the layers of one pass need to know, made on the device once for all of them.
 
-    attend: "wide", "masked" or "flash", see `static_attention`. span: slots that are read, the first of the cache.
+    attend: "aligned", "masked" or "flash", see `static_attention`. span: slots that are read, the first of the cache.
+    depth: ancestors that a row has in the step, itself included, at most.
     """
 
-    def __init__(self, buffers: Buffers, span: int, attend: str, kernels: static_attention.Kernels) -> None:
-        self.length, self.positions, self.span = buffers.length, buffers.positions, span
+    def __init__(
+        self, buffers: Buffers, span: int, attend: str, kernels: static_attention.Kernels, *, depth: int
+    ) -> None:
+        self.length, self.positions, self.span, self.depth = buffers.length, buffers.positions, span, depth
         self.attend, self.kernels = attend, kernels
         self.calls = self.flashed = 0
         queries, device = len(buffers.tokens), buffers.length.device
-        self.slots = self.length + torch.arange(queries, device=device)
+        self.slots = self.length + buffers.written + torch.arange(queries, device=device)
         bits = buffers.tree[..., None] >> torch.arange(WORD, device=device)
-        self.tree = (bits & 1).flatten(1)[:, :queries].bool()
+        self.tree = (bits & 1).flatten(1).bool()
         self._contexts: dict[tuple[torch.dtype, int], Context | None] = {}
+        self._lanes: dict[int | None, Lanes] = {}
         self._masks: dict[int | None, torch.Tensor] = {}
         self._trees: dict[tuple[torch.dtype, int], torch.Tensor] = {}
         self._biases: dict[tuple[int | None, torch.dtype, int], torch.Tensor] = {}
@@ -88,9 +102,35 @@ class StaticPass:
             return None
         work = torch.promote_types(key.dtype, torch.float32)
         if (work, group) not in self._trees:
-            tree = self.tree.repeat(group, 1)
+            tree = self.tree[:, : len(self.slots)].repeat(group, 1)
             self._trees[work, group] = torch.zeros_like(tree, dtype=work).masked_fill(~tree, float("-inf"))
         return key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group]
+
+    def lanes(self, window: int | None) -> Lanes:
+        """Where the rows find their context by position, as `Lanes.of` makes it, by operations on the device.
+
+        Every block of the span is read in place, up to the block that the first row's position ends in; from there on
+        tokens are gathered. Blocks past it weigh nothing.
+        """
+        if window not in self._lanes:
+            (count, nodes), device = self.tree.shape, self.length.device
+            base = (self.length + 1) // BLOCK * BLOCK
+            lanes = (-(-self.depth // BLOCK) + 1) * BLOCK  # enough for a chain that begins anywhere in a block
+            position = base + torch.arange(lanes, device=device)
+            slot = torch.where(position < self.length, position, 0).expand(count, -1)
+            depth = self.tree.cumsum(1) - 1  # of each ancestor: they stand in order
+            lane = torch.where(self.tree, self.length + depth - base, lanes)
+            lane = torch.where((lane < 0) | (lane > lanes), lanes, lane)  # the last column takes what has no lane
+            own = (self.length + torch.arange(nodes, device=device)).expand(count, -1)
+            slot = torch.nn.functional.pad(slot, (0, 1)).scatter(1, lane, own)[:, :-1]
+            live = position <= self.positions[:, None]
+            place = torch.arange(self.span, device=device).expand(count, -1)
+            shared = place < base
+            if window is not None:
+                live = live & (position > self.positions[:, None] - window)
+                shared = shared & (place > self.positions[:, None] - window)
+            self._lanes[window] = Lanes(0, self.span, slot, live, shared, origin=0)
+        return self._lanes[window]
 
     def mask(self, window: int | None) -> torch.Tensor:
         """[queries, span] bool: which slot each row reads."""
@@ -118,21 +158,24 @@ class StaticPass:
 class StaticStep:
     """A pass over the first `span` slots of one cache. Fill its buffers, then `run`, or replay what was recorded of it.
 
-    attend, kernels: see `static_attention`. flashed: layers of the last run whose context a flash kernel read.
+    attend, kernels: see `static_attention`. depth: see `StaticPass`. flashed: layers of the last run whose context a
+    flash kernel read.
     """
 
-    def __init__(self, slab: SlabCache, span: int, attend: str, kernels: static_attention.Kernels) -> None:
-        self.slab, self.span = slab, span
+    def __init__(
+        self, slab: SlabCache, span: int, attend: str, kernels: static_attention.Kernels, *, depth: int = BLOCK
+    ) -> None:
+        self.slab, self.span, self.depth = slab, span, depth
         self.attend, self.kernels = attend, kernels
         self.flashed = 0
 
     def run(self, target: HuggingFaceTarget, buffers: Buffers) -> torch.Tensor:
         """Logits [queries, vocabulary], those of `buffers.rows` first. Raises SpectraError for a model that cannot."""
-        told = StaticPass(buffers, self.span, self.attend, self.kernels)
-        cache = StaticCache(self.slab, told.slots, self.span)
+        step = StaticPass(buffers, self.span, self.attend, self.kernels, depth=self.depth)
+        cache = StaticCache(self.slab, step.slots, self.span)
         with static_attention.attending(target):
-            logits = target.call(buffers.tokens[None], buffers.positions[None], buffers.rows, cache, told)
-        if told.calls == 0:
+            logits = target.call(buffers.tokens[None], buffers.positions[None], buffers.rows, cache, step)
+        if step.calls == 0:
             raise SpectraError("step", f"{target.name} does not call our attention; use eager")
-        self.flashed = told.flashed
+        self.flashed = step.flashed
         return logits

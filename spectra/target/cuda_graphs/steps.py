@@ -17,18 +17,21 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.io.recent import Recent
-from spectra.target.cache import SlabCache
+from spectra.target.attention_metadata import BLOCK
+from spectra.target.cache import Layout, SlabCache
 from spectra.target.cuda_graphs.capture import Capture, Replay
 from spectra.target.cuda_graphs.flash import context_kernel
 from spectra.target.cuda_graphs.static_attention import Kernels
 from spectra.target.cuda_graphs.static_pass import Buffers, StaticStep
-from spectra.target.packed.layer import hooked
+from spectra.target.hooks import any_hooked
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 SPANS = tuple(sorted(size << k for k in range(15) for size in (512, 768)))
 """Slots a cache has: what a session needs, filled up to one of these, so that the next one finds room in it too."""
+NODES = 1088
+"""Rows of the widest step that goes in several passes, and of the deepest chain: whole blocks of BLOCK."""
 MOST = 64
 """Recordings of one model; a step of Llama-7B takes a few MB of the host's and the device's memory each."""
 
@@ -44,7 +47,7 @@ class Recorded:
 
 
 class StaticSteps:
-    """attend: "wide", "masked" or "flash", see `static_attention`. capture: what records. kernels: see `Kernels`.
+    """attend: "aligned", "masked" or "flash", see `static_attention`. capture: what records. kernels: see `Kernels`.
 
     cache: the one recordings read and write; None before the first session. broken: why there are none any more, or "".
     """
@@ -55,27 +58,26 @@ class StaticSteps:
         self.broken = ""
         self.flashed = 0
         self._capture, self._kernels = capture, kernels
-        self._recorded: Recent[tuple[int, int], Recorded] = Recent(most)
+        self._recorded: Recent[tuple[int, int, int], Recorded] = Recent(most)
         self._lent = False
         self._state: tuple[int, ...] = ()
-        self._layout: dict[str, Any] = {}
 
-    def lend(self, target: HuggingFaceTarget, capacity: int, **layout: Any) -> SlabCache | None:
+    def lend(self, target: HuggingFaceTarget, capacity: int, layout: Layout) -> SlabCache | None:
         """The cache, empty, with room for `capacity` slots; None where steps go the ordinary way.
 
-        layout: as `SlabCache` takes it. The first session has it; another one over the same model decodes without.
+        The first session has it; another one over the same model decodes without.
         """
-        if self.broken or self._lent or capacity > SPANS[-1] or any(map(hooked, target.model.modules())):
+        if self.broken or self._lent or capacity > SPANS[-1] or any_hooked(target.model):
             return None
         state, cache = state_of(target.model), self.cache
-        fits = cache is not None and cache.capacity >= capacity and self._layout == layout
+        fits = cache is not None and cache.capacity >= capacity and cache.layout == layout
         if not fits or state != self._state:
             self._recorded.clear()
             self.cache = None  # before the next one takes memory
             room = SPANS[bisect_left(SPANS, capacity)]
-            self.cache = SlabCache(int(target.config.num_hidden_layers), room, **layout)
+            self.cache = SlabCache(int(target.config.num_hidden_layers), room, layout)
         assert self.cache is not None
-        self._state, self._layout, self._lent = state, layout, True
+        self._state, self._lent = state, True
         self.cache.length = 0
         return self.cache
 
@@ -84,35 +86,47 @@ class StaticSteps:
         self._lent = False
 
     @torch.inference_mode()
-    def prepare(self, target: HuggingFaceTarget, widest: int) -> None:
-        """Record every step of up to `widest` rows at the present length, so that no answer waits for it."""
-        for queries in target.plan.buckets:
-            if queries <= widest and self._fits(target, queries):
-                self._step(target, queries)
+    def prepare(self, target: HuggingFaceTarget, max_rows: int) -> None:
+        """Record every step of up to `max_rows` rows at the present length, so that no answer waits for it."""
+        for queries in target.plan.counts:
+            if queries <= target.plan.fit(max_rows) and self._fits(target, queries):
+                self._step(target, queries, 0, BLOCK)
 
     @torch.inference_mode()
     def forward(
-        self, target: HuggingFaceTarget, tokens: Sequence[int], chains: Sequence[Sequence[int]], rows: Sequence[int]
+        self,
+        target: HuggingFaceTarget,
+        tokens: Sequence[int],
+        chains: Sequence[Sequence[int]],
+        rows: Sequence[int],
     ) -> torch.Tensor | None:
-        """As `HuggingFaceTarget.forward` over our cache; None where that is to be done the ordinary way."""
-        if not self._fits(target, len(tokens)) or (step := self._step(target, len(tokens))) is None:
+        """As `HuggingFaceTarget.forward_pass` over our cache; None where that is to be done the ordinary way."""
+        cache = self.cache
+        if cache is None or not self._fits(target, len(tokens)):
             return None
-        assert self.cache is not None
-        step.buffers.fill(self.cache.length, tokens, chains, rows)
+        depth = BLOCK if max(map(len, chains)) <= BLOCK else NODES
+        step = self._step(target, len(tokens), cache.written, depth)
+        if step is None:
+            return None
+        step.buffers.fill(cache.length, tokens, chains, rows, written=cache.written)
         return step.replay()[: len(rows)].clone()
 
     def _fits(self, target: HuggingFaceTarget, queries: int) -> bool:
-        """Whether a step can be recorded. A flash kernel says nothing of an empty context."""
-        length, room = (0, 0) if self.cache is None else (self.cache.length, self.cache.capacity - self.cache.length)
-        filled = self.attend != "flash" or length > 0
-        return filled and not self.broken and queries in target.plan.buckets and queries <= room
+        """Whether a pass can be recorded. A flash kernel gives nothing for an empty context."""
+        if self.cache is None or self.broken or queries not in target.plan.counts:
+            return False
+        filled = self.attend != "flash" or self.cache.length > 0
+        return filled and self.cache.length + self.cache.written + queries <= self.cache.capacity
 
-    def _step(self, target: HuggingFaceTarget, queries: int) -> Recorded | None:
+    def _step(self, target: HuggingFaceTarget, queries: int, written: int, depth: int) -> Recorded | None:
         """The recording for so many rows at the present length, made now if it has to be; None where it cannot be."""
         assert self.cache is not None
-        span = min(SPANS[bisect_left(SPANS, self.cache.length + queries)], self.cache.capacity)
+        reach = self.cache.length + written + queries
+        span = min(SPANS[bisect_left(SPANS, reach)], self.cache.capacity)
         try:
-            return self._recorded.get_or_make((queries, span), lambda: self._record(target, queries, span))
+            return self._recorded.get_or_make(
+                (queries, span, depth), lambda: self._record(target, queries, span, depth)
+            )
         except (RuntimeError, SpectraError) as error:
             if isinstance(error, SpectraError) and error.field != "step":
                 raise
@@ -122,11 +136,11 @@ class StaticSteps:
             log.warning(f"step: eager, because {self.broken}")
             return None
 
-    def _record(self, target: HuggingFaceTarget, queries: int, span: int) -> Recorded:
+    def _record(self, target: HuggingFaceTarget, queries: int, span: int, depth: int) -> Recorded:
         assert self.cache is not None
-        buffers = Buffers(queries, target.device)
+        buffers = Buffers(queries, target.device, nodes=NODES if target.plan.chunk else 0)
         buffers.fill(self.cache.length, [0] * queries, [[0]] * queries, [])
-        step = StaticStep(self.cache, span, self.attend, self._kernels)
+        step = StaticStep(self.cache, span, self.attend, self._kernels, depth=depth)
         replay = self._capture(partial(step.run, target, buffers))
         self.flashed = step.flashed
         return Recorded(buffers, replay)

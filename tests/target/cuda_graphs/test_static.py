@@ -10,10 +10,11 @@ from tiny import FAMILIES, VOCABULARY, model_of, target_of
 
 from spectra.errors import SpectraError
 from spectra.target.attention_metadata import slot_mask
+from spectra.target.cache import Layout
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.static_pass import Buffers, StaticPass
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 
 BUCKETS = (1, 4, 20)
 LENGTHS = (7, 0, 40, 460)
@@ -40,17 +41,17 @@ def both(target, cache, length, count, dice):
     return got, usual
 
 
-CASES = [*((family, "masked") for family in FAMILIES), ("llama-g3", "wide"), ("llama-g3", "flash"), ("gpt2", "wide"),
-         ("gpt2", "flash"), ("qwen2", "flash"), ("gemma3", "wide")]  # fmt: skip
+CASES = [*((family, "masked") for family in FAMILIES), ("llama-g3", "aligned"), ("llama-g3", "flash"), ("gpt2", "aligned"),
+         ("gpt2", "flash"), ("qwen2", "flash"), ("gemma3", "aligned")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("family", "attend"), CASES)
 def test_replays_equal_ordinary_steps(family, attend):
     static_attention.register()
-    target = target_of(model_of(family), Plan(buckets=BUCKETS))
+    target = target_of(model_of(family), ExecutionPlan(counts=BUCKETS))
     capture = Counting()
     target.steps = steps = StaticSteps(attend, capture, PlainFlash)
-    cache = steps.lend(target, 500, block=1, store=None)
+    cache = steps.lend(target, 500, Layout())
     dice = random.Random(family)
     for length in LENGTHS:
         for count in (1, 17):
@@ -63,18 +64,18 @@ def test_replays_equal_ordinary_steps(family, attend):
 
 
 def test_replays_equal_ordinary_steps_in_fp32():
-    target = target_of(model_of("llama-g3", torch.float32), Plan(buckets=BUCKETS))
+    target = target_of(model_of("llama-g3", torch.float32), ExecutionPlan(counts=BUCKETS))
     target.steps = StaticSteps("flash", record, PlainFlash)
-    cache = target.steps.lend(target, 500, block=1, store=None)
+    cache = target.steps.lend(target, 500, Layout())
     for length in LENGTHS:
         got, usual = both(target, cache, length, 17, random.Random(length))
         assert (got - usual).abs().max() < 1e-4 * usual.std()
 
 
 def test_layers_with_a_window_do_without_flash():
-    target = target_of(model_of("qwen2"), Plan(buckets=BUCKETS))
+    target = target_of(model_of("qwen2"), ExecutionPlan(counts=BUCKETS))
     target.steps = StaticSteps("flash", record, PlainFlash)
-    cache = target.steps.lend(target, 500, block=1, store=None)
+    cache = target.steps.lend(target, 500, Layout())
     both(target, cache, 30, 3, random.Random(1))
     kinds = target.config.layer_types
     assert 0 < target.steps.flashed == kinds.count("full_attention") < len(kinds)
@@ -87,11 +88,11 @@ def test_the_mask_made_on_the_device_is_the_one_by_slot(window):
         chains = chains_of(random_tree(dice, queries))
         buffers = Buffers(queries, torch.device("cpu"))
         buffers.fill(length, list(range(queries)), chains, [queries - 1])
-        told = StaticPass(buffers, 256, "masked", PlainFlash)
-        mask = told.mask(window)
+        step = StaticPass(buffers, 256, "masked", PlainFlash, depth=64)
+        mask = step.mask(window)
         assert torch.equal(mask[:, : length + queries], slot_mask(length, chains, window))
         assert not mask[:, length + queries :].any()
-        assert torch.equal(told.bias(window, torch.float32, 2) == 0, mask.repeat(2, 1))
+        assert torch.equal(step.bias(window, torch.float32, 2) == 0, mask.repeat(2, 1))
         assert buffers.tokens.tolist() == list(range(queries))
         assert buffers.rows.tolist() == [queries - 1] + [0] * (queries - 1)
 
@@ -109,8 +110,8 @@ def test_a_recording_holds_no_number_of_its_own():
 
 def test_settings_it_does_not_know_are_refused():
     tensor = torch.zeros(1, 2, 1, 8)
-    told = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", PlainFlash)
-    for settings, word in (({"softcap": 3.0, "spectra_plan": told}, "softcap"), ({}, "step")):
+    step = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", PlainFlash, depth=1)
+    for settings, word in (({"softcap": 3.0, "spectra_plan": step}, "softcap"), ({}, "step")):
         with pytest.raises(SpectraError, match=word) as error:
             static_attention.static_attention(None, tensor, tensor, tensor, None, **settings)
         assert error.value.field == "step"

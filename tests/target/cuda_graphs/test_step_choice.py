@@ -19,9 +19,9 @@ from spectra.target.cuda_graphs import choice, static_attention
 from spectra.target.cuda_graphs.capture import CudaCapture
 from spectra.target.cuda_graphs.choice import choose_step, obstacle, recorded_plan, recorded_steps
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
-from spectra.target.preflight import measure_exact
+from spectra.target.preflight import choose_chunk
 from spectra.verify.picks import Chooser
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
@@ -32,23 +32,23 @@ COUNTS = (1, 16, 40)
 def timed(monkeypatch):
     """T(q) by what the steps attend with, in place of a measurement; few row counts."""
     static_attention.register()
-    seconds = {"flash": 1.0, "masked": 2.0, "wide": 2.0}
+    seconds = {"flash": 1.0, "masked": 2.0, "aligned": 2.0}
 
     def cost(target):
         return StepCost(((1, seconds[target.steps.attend]),))
 
     monkeypatch.setattr(choice, "measure_cost", cost)
-    monkeypatch.setattr(choice, "LADDER", COUNTS)
+    monkeypatch.setattr(choice, "COUNTS", COUNTS)
     return seconds
 
 
 def tried(target, kernels=PlainFlash, capture=record):
-    attend = {"flash": "flash", "graphs": "wide" if target.plan.exact else "masked"}[target.plan.step]
+    attend = {"flash": "flash", "graphs": "aligned" if target.plan.exact else "masked"}[target.plan.step]
     return StaticSteps(attend, capture, kernels)
 
 
 def eager(seconds=3.0, **plan):
-    return Plan(cost=StepCost(((1, seconds),)), **plan)
+    return ExecutionPlan(cost=StepCost(((1, seconds),)), **plan)
 
 
 def test_auto_is_the_fastest_that_agrees(timed):
@@ -62,7 +62,7 @@ def test_auto_is_the_fastest_that_agrees(timed):
     timed["flash"] = 2.5
     target = target_of(model_of("gemma3"), eager())
     choose_step(target, "auto", tried)
-    assert (target.plan.step, target.plan.buckets, target.steps.attend) == ("graphs", COUNTS, "masked")
+    assert (target.plan.step, target.plan.counts, target.steps.attend) == ("graphs", COUNTS, "masked")
     assert target.facts["step"] == "graphs"
 
 
@@ -71,9 +71,9 @@ def test_what_is_named_is_taken_however_slow(timed):
         target = target_of(model_of("llama"), eager(0.1))
         choose_step(target, step, tried)
         assert (target.plan.step, target.facts["step"]) == (step, step)
-        assert Plan.from_dict(target.plan.to_dict()) == target.plan
+        assert ExecutionPlan.from_dict(target.plan.to_dict()) == target.plan
     assert target.facts["flash"].startswith("torch ")
-    assert "step" not in target_of(model_of("llama")).facts
+    assert target_of(model_of("llama")).facts["step"] == "eager"
 
 
 class Deaf(PlainFlash):
@@ -116,8 +116,7 @@ def test_what_disagrees_is_refused(step, options, words, timed):
 def exact_target():
     static_attention.register()
     target = target_of(make("llama-g3").to(torch.bfloat16))
-    target.plan, why = measure_exact(target)
-    assert not why
+    assert not choose_chunk(target)
     return target
 
 
@@ -143,10 +142,9 @@ def test_recorded_steps_are_exact(monkeypatch):
         return [token for step in steps for token in step.tokens], torch.stack(rows)
 
     target = exact_target()
-    target.wide = True  # what eager steps are compared by
     truth, ordinary = run("autoregressive")
     choose_step(target, "graphs", tried)
-    assert (target.plan.numerics, target.plan.step, target.steps.attend) == ("exact", "graphs", "wide")
+    assert (target.plan.numerics, target.plan.step, target.steps.attend) == ("exact", "graphs", "aligned")
     tokens, plain = run("autoregressive")
     assert tokens == truth
     assert torch.equal(plain, ordinary)
@@ -172,23 +170,21 @@ def test_recordings_that_round_in_their_own_way_are_refused(timed):
         made.append(factor)
         return lambda: replay() * factor
 
-    with pytest.raises(SpectraError, match="different bits"):
+    with pytest.raises(SpectraError, match="neighbours"):
         choose_step(exact_target(), "graphs", partial(tried, capture=own_way))
 
 
-def test_row_counts_are_thinned():
-    counts = recorded_plan(Plan(), "graphs").buckets
-    assert counts[:4] == (1, 2, 3, 4)
-    assert all(b >= 1.3 * a for a, b in pairwise(counts))
-    assert len(counts) < 20
-    exact = recorded_plan(Plan("exact", (2, 3, 4, 5, 6, 40)), "graphs")
-    assert (exact.buckets, exact.wide) == ((2, 3, 4, 6, 40), True)
-    assert recorded_steps(exact, record).attend == "wide"
-    assert recorded_steps(recorded_plan(Plan(), "flash"), record).attend == "flash"
+def test_row_counts_that_are_recorded():
+    assert all(b <= 1.5 * a or a < 3 for a, b in pairwise(choice.COUNTS))
+    assert recorded_plan(ExecutionPlan(), "graphs").counts == choice.COUNTS
+    exact = recorded_plan(ExecutionPlan("exact", chunk=16), "graphs")
+    assert (exact.counts, exact.chunk, exact.step) == ((16,), 16, "graphs")
+    assert recorded_steps(exact, record).attend == "aligned"
+    assert recorded_steps(recorded_plan(ExecutionPlan(), "flash"), record).attend == "flash"
 
 
 def test_a_cpu_has_eager_steps_and_says_why():
-    target = wrap_model(make("llama"), numerics="fast")
+    target = wrap_model(make("llama"), numerics="fast", step="eager")
     assert (target.plan.step, target.steps) == ("eager", None)
     assert "GPU" in obstacle(target)
     for step in ("graphs", "flash"):
@@ -205,7 +201,7 @@ def test_a_cpu_has_eager_steps_and_says_why():
 def test_flash_and_exact_exclude_each_other(monkeypatch):
     monkeypatch.setattr(choice, "obstacle", lambda target: "")
     with pytest.raises(SpectraError, match="not exact"):
-        choice.wanted_step(target_of(model_of("llama"), Plan(cost=COST)), "flash", "exact")
+        choice.wanted_step(target_of(model_of("llama"), ExecutionPlan(cost=COST)), "flash", "exact")
 
 
 def test_the_command_line_names_the_step(capsys):

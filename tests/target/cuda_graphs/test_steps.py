@@ -11,9 +11,10 @@ from tiny import VOCABULARY, make, model_of, target_of
 
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
+from spectra.target.cache import Layout
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import SPANS, StaticSteps
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.prefix import Prefix
 
 BUCKETS = (1, 4, 16, 48)
@@ -26,7 +27,7 @@ def recorded():
 
     def of(model, attend="masked", **options):
         static_attention.register()
-        target = target_of(model, Plan(buckets=BUCKETS))
+        target = target_of(model, ExecutionPlan(counts=BUCKETS))
         target.steps = StaticSteps(attend, Counting(), PlainFlash, **options)
         return target, target.steps._capture
 
@@ -38,7 +39,7 @@ def answer(target, method, count=30, prompt=PROMPT, sampling=None, **options):
     return [token for step in steps for token in step.tokens]
 
 
-@pytest.mark.parametrize(("family", "attend"), [("llama", "wide"), ("qwen2", "masked"), ("gpt2", "flash")])
+@pytest.mark.parametrize(("family", "attend"), [("llama", "aligned"), ("qwen2", "masked"), ("gpt2", "flash")])
 def test_the_tokens_are_those_of_plain_decoding(family, attend, recorded):
     model = model_of(family)
     target, capture = recorded(model, attend)
@@ -99,7 +100,7 @@ def test_a_second_session_over_the_same_model_does_without(recorded):
     tokens = list(next(first).tokens)
     assert answer(other, "autoregressive", 12) == truth
     assert tokens + [token for step in first for token in step.tokens] == truth
-    assert target.steps.lend(target, 9, block=1, store=None) is target.steps.cache
+    assert target.steps.lend(target, 9, Layout()) is target.steps.cache
 
 
 def test_a_changed_model_is_recorded_again(recorded):

@@ -1,0 +1,106 @@
+"""Steps of models that are not Llama-shaped: the model's own forward, its matrices and attention by our library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.pytorch_utils import Conv1D
+
+from spectra.target.attention_metadata import StepPlan
+from spectra.target.cache import Layout, SlabCache
+from spectra.target.native.attention import attend
+from spectra.target.native.codes import Codes
+from spectra.target.native.library import Library
+from spectra.target.native.matrix import Matrix
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+
+
+class NativeLinear(torch.nn.Module):
+    """A linear layer over the same parameters, its weight read from a packed copy. x [..., inputs] -> [..., outputs]."""
+
+    def __init__(self, library: Library, layer: Any, codes: Codes | None = None) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        weight = layer.weight.T if isinstance(layer, Conv1D) else layer.weight
+        self.matrix = Matrix.of(library, weight.detach() if codes is None else codes, layer.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.matrix.product(x.reshape(-1, x.shape[-1]))
+        return out.to(x.dtype).view(*x.shape[:-1], -1)
+
+
+class ModuleSteps:
+    """`NativeSteps` of one model; holds its parameters, never the model.
+
+    codes: parameters that stay quantised, by name. Needs a model whose attention can be replaced.
+    """
+
+    checkable = True
+
+    def __init__(self, library: Library, model: Any, codes: Mapping[str, Codes]) -> None:
+        self.library = library
+        self.layout = Layout()
+        self._layers = {
+            name: NativeLinear(library, layer, codes.get(f"{name}.weight")) for name, layer in matrices(model).items()
+        }
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"calls": "modules"}
+
+    def attach(self, model: Any) -> Callable[[], None]:
+        """Put our layers into the model; what is returned puts its own back."""
+        there = matrices(model)
+        for name in there:
+            _put(model, name, self._layers[name])
+
+        def restore() -> None:
+            for name, layer in there.items():
+                _put(model, name, layer)
+
+        return restore
+
+    def forward(
+        self,
+        target: HuggingFaceTarget,
+        cache: SlabCache,
+        tokens: Sequence[int],
+        chains: Sequence[Sequence[int]],
+        rows: Sequence[int],
+        *,
+        prefill: bool = False,
+    ) -> torch.Tensor:
+        """See `HuggingFaceTarget.forward`."""
+        return target.forward_pass(cache, tokens, chains, rows, prefill=prefill, attend=self._attend)
+
+    def _attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        scaling: float,
+        window: int | None,
+        plan: StepPlan,
+    ) -> torch.Tensor:
+        rows = attend(self.library, query.transpose(0, 1), key, value, plan.start, plan.ancestors, scaling, window)
+        return rows.to(query.dtype).transpose(0, 1)
+
+
+def matrices(model: Any) -> dict[str, torch.nn.Module]:
+    """The model's linear layers by name."""
+    kinds = (torch.nn.Linear, Conv1D, NativeLinear)
+    return {name: module for name, module in model.named_modules() if type(module) in kinds}
+
+
+def parameter_state(parameters: Iterable[torch.Tensor]) -> tuple[int, ...]:
+    """Changes when a parameter is exchanged, moved or changed in place."""
+    return tuple(number for p in parameters for number in (p.data_ptr(), -1 if p.is_inference() else p._version))
+
+
+def _put(model: Any, name: str, layer: torch.nn.Module) -> None:
+    parent, _, child = name.rpartition(".")
+    model.get_submodule(parent)._modules[child] = layer
