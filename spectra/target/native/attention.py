@@ -1,0 +1,129 @@
+"""Attention by absolute position in the CPU library: bits do not depend on slots, on other rows or on threads."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain as joined
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from spectra.target.native.library import Library
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """Per row its own ancestors among the rows of this step, from the first down, itself last.
+
+    offsets: int64 [rows + 1], nodes: int32 [offsets[-1]].
+    """
+
+    offsets: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, chains: "Sequence[Sequence[int]] | Chains") -> "Chains":
+        """Raises ValueError where a row is not the last of its chain or ancestors do not come in order."""
+        if isinstance(chains, Chains):
+            return chains
+        offsets = np.zeros(len(chains) + 1, np.int64)
+        np.cumsum([len(one) for one in chains], out=offsets[1:])
+        nodes = np.fromiter(joined.from_iterable(chains), np.int32, int(offsets[-1]))
+        if np.diff(offsets).min(initial=1) < 1 or not np.array_equal(nodes[offsets[1:] - 1], np.arange(len(chains))):
+            raise ValueError("a row is not the last of its own chain")
+        rising = np.diff(nodes, prepend=-1) > 0
+        rising[offsets[:-1]] = nodes[offsets[:-1]] >= 0  # where a chain begins
+        if not rising.all():
+            raise ValueError("the ancestors of a row are not in order")
+        return cls(offsets, nodes)
+
+    @classmethod
+    def run(cls, rows: int) -> "Chains":
+        """Rows that follow one another, as in a prompt."""
+        numbers = np.arange(rows, dtype=np.int32)
+        below = numbers <= numbers[:, None]
+        return cls(np.append(0, np.cumsum(numbers + 1, dtype=np.int64)), np.broadcast_to(numbers, below.shape)[below])
+
+    @classmethod
+    def together(cls, several: "Sequence[Chains]") -> "Chains":
+        """Rows of several sequences, one after the other; rows are counted inside their sequence."""
+        if len(several) == 1:
+            return several[0]
+        starts = np.cumsum([0, *(one.offsets[-1] for one in several)])
+        offsets = [one.offsets[:-1] + start for one, start in zip(several, starts[:-1], strict=True)]
+        return cls(np.concatenate([*offsets, starts[-1:]]), np.concatenate([one.nodes for one in several]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class SequenceView(ctypes.Structure):
+    """`Sequence` of csrc/attention.h."""
+
+    _fields_ = (
+        ("keys", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("layer_stride", ctypes.c_int64),
+        ("head_stride", ctypes.c_int64),
+        ("slot_stride", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("first_row", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+    )
+
+    @classmethod
+    def of(cls, keys: torch.Tensor, values: torch.Tensor, length: int, rows: int, first_row: int = 0) -> "SequenceView":
+        """keys, values: [layers, kv_heads, capacity, dim], of one dtype and equal strides."""
+        if keys.stride() != values.stride() or keys.stride(-1) != 1 or keys.dtype != values.dtype:
+            raise ValueError("keys and values are not laid out alike")
+        if length + rows > keys.shape[2]:
+            raise ValueError(f"{length} + {rows} slots, but the cache has {keys.shape[2]}")
+        return cls(keys.data_ptr(), values.data_ptr(), *keys.stride()[:3], length, first_row, rows)
+
+
+class HeadsView(ctypes.Structure):
+    """`Heads` of csrc/attention.h."""
+
+    _fields_ = (
+        ("heads", ctypes.c_int),
+        ("kv_heads", ctypes.c_int),
+        ("dim", ctypes.c_int),
+        ("scaling", ctypes.c_float),
+        ("window", ctypes.c_int64),
+    )
+
+
+def attend(
+    library: Library,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    length: int,
+    chains: Sequence[Sequence[int]] | Chains,
+    scaling: float,
+    window: int | None = None,
+) -> torch.Tensor:
+    """Each row attends to the committed slots [0, length) and to its own ancestors: [q, heads, dim] as query's dtype.
+
+    query: [q, heads, dim] bf16 or fp32. keys, values: one layer's [kv_heads, capacity, dim] in bf16 or fp32, strides
+    allowed; the rows of this step stand at slots length and on. window: the last so many positions are read.
+    """
+    tree = Chains.of(chains)
+    x = query.detach().float().contiguous()
+    rows, heads, dim = x.shape
+    if rows != len(tree) or heads % keys.shape[0] or dim != keys.shape[2]:
+        raise ValueError(f"query {tuple(x.shape)}, keys {tuple(keys.shape)} and {len(tree)} chains do not fit")
+    out = torch.empty_like(x)
+    if rows:
+        library.calls.spectra_attend(
+            ctypes.byref(SequenceView.of(keys[None], values[None], length, rows)),
+            ctypes.byref(HeadsView(heads, keys.shape[0], dim, scaling, window or 0)),
+            ctypes.c_void_p(tree.offsets.ctypes.data),
+            ctypes.c_void_p(tree.nodes.ctypes.data),
+            ctypes.c_void_p(x.data_ptr()),
+            int(keys.dtype == torch.float32),
+            ctypes.c_void_p(out.data_ptr()),
+            library.threads,
+        )
+    return out.to(query.dtype)

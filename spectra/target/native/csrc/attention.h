@@ -1,0 +1,304 @@
+// Attention by absolute position: a row reads the committed context and its own ancestors in their places.
+//
+// The context is walked in blocks of 64 positions counted from 0. A block gives its greatest score, the sum of its
+// weights and its weighted values; blocks are joined in order (the online softmax of Milakov and Gimelshein, 2018). A score is
+// one sum over the head's dimensions in order, a block's sums run over its positions in order: which slot a position
+// sits in, what other rows there are and how work is cut changes no bit.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "layers.h"
+#include "pool.h"
+
+namespace spectra {
+
+constexpr int BLOCK = 64;
+constexpr int BLOCK_VECTORS = BLOCK / LANES;
+#if SPECTRA_AVX512
+constexpr int TOGETHER = 6;  // queries that share what a register loads
+#else
+constexpr int TOGETHER = 1;
+#endif
+
+// Rows of a step by sequence. Row r of a sequence attends to positions up to length + depth, depth = chain size - 1.
+struct Sequence {
+    void *keys, *values;  // layer 0
+    int64_t layer_stride, head_stride, slot_stride;  // in elements
+    int64_t length;
+    int64_t first_row, rows;
+};
+
+struct Tree {  // of all sequences
+    const int64_t* offsets;  // [rows + 1]
+    const int32_t* chains;   // own rows, numbered inside their sequence, from the first ancestor to the row itself
+    std::vector<int32_t> straight;  // per row: how many of its chain's first entries are 0, 1, 2, ...
+
+    Tree(const int64_t* offsets, const int32_t* chains, int64_t rows) : offsets(offsets), chains(chains) {
+        straight.resize(rows);
+        for (int64_t r = 0; r < rows; ++r) {
+            int32_t n = 0, size = int32_t(offsets[r + 1] - offsets[r]);
+            while (n < size && chains[offsets[r] + n] == n) ++n;
+            straight[r] = n;
+        }
+    }
+};
+
+struct Heads {
+    int heads, kv_heads, dim;
+    float scaling;
+    int64_t window;  // 0: none
+
+    int group() const { return heads / kv_heads; }
+    int filled() const { return int(rounded(dim, LANES)); }
+};
+
+// What a thread keeps at hand for one key head and some rows.
+struct AttentionDesk {
+    std::vector<float> keys, values;          // a block: keys [dim][64], values [64][filled]
+    std::vector<float> own_keys, own_values;  // own rows: keys [dim][columns], values [own][filled]
+    std::vector<float> own_scores;            // [queries][columns]
+    std::vector<float> scores;                // [queries][64], then weights
+    std::vector<float> mixed;                 // [queries][filled]
+    std::vector<float> top, total, old_part, new_part;  // [queries]
+    std::vector<const float*> query;
+};
+
+// Columns of keys: out[d][column] for n slots, zero up to `columns`. Values [n][filled].
+template <class Cache>
+void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out) {
+    for (int64_t j = 0; j < n; ++j)
+        for (int d = 0; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
+    if (n < columns)
+        for (int d = 0; d < dim; ++d) std::fill(out + d * columns + n, out + (d + 1) * columns, 0.0f);
+}
+template <class Cache>
+void take_values(const Cache* values, int64_t stride, int64_t n, int dim, int filled, float* out) {
+    for (int64_t j = 0; j < n; ++j) {
+        int d = 0;
+        for (; d + LANES <= dim; d += LANES) store(out + j * filled + d, load(values + j * stride + d));
+        for (; d < filled; ++d) out[j * filled + d] = d < dim ? to_float(values[j * stride + d]) : 0.0f;
+    }
+}
+
+// scores[q][column] = query . key for V * 16 columns.
+template <int Q, int V>
+INLINE void score(const float* const* query, int dim, const float* keys, int64_t columns, float* scores,
+                  int64_t stride) {
+    F16 sum[Q][V];
+    for (auto& row : sum)
+        for (auto& s : row) s = zero();
+    for (int d = 0; d < dim; ++d) {
+        F16 key[V];
+        for (int v = 0; v < V; ++v) key[v] = load(keys + d * columns + v * LANES);
+        for (int q = 0; q < Q; ++q) {
+            F16 value = set1(query[q][d]);
+            for (int v = 0; v < V; ++v) sum[q][v] = fma(value, key[v], sum[q][v]);
+        }
+    }
+    for (int q = 0; q < Q; ++q)
+        for (int v = 0; v < V; ++v) store(scores + q * stride + v * LANES, sum[q][v]);
+}
+
+template <int V>
+void score_all(const float* const* query, int64_t queries, int dim, const float* keys, int64_t columns, float* scores,
+               int64_t stride) {
+    int64_t q = 0;
+    for (; q + TOGETHER <= queries; q += TOGETHER)
+        score<TOGETHER, V>(query + q, dim, keys, columns, scores + q * stride, stride);
+    if constexpr (TOGETHER > 3)
+        for (; q + 3 <= queries; q += 3) score<3, V>(query + q, dim, keys, columns, scores + q * stride, stride);
+    for (; q < queries; ++q) score<1, V>(query + q, dim, keys, columns, scores + q * stride, stride);
+}
+
+// mixed[q] = mixed[q] * old_part[q] + new_part[q] * sum over j of weights[q][j] * values[j], V * 16 dimensions.
+template <int Q, int V>
+INLINE void mix(const float* weights, const float* const* values, int from, int to, const float* old_part,
+                const float* new_part, float* mixed, int filled) {
+    F16 sum[Q][V];
+    for (auto& row : sum)
+        for (auto& s : row) s = zero();
+    for (int j = from; j < to; ++j) {
+        F16 value[V];
+        for (int v = 0; v < V; ++v) value[v] = load(values[j] + v * LANES);
+        for (int q = 0; q < Q; ++q) {
+            F16 weight = set1(weights[q * BLOCK + j]);
+            for (int v = 0; v < V; ++v) sum[q][v] = fma(weight, value[v], sum[q][v]);
+        }
+    }
+    for (int q = 0; q < Q; ++q)
+        for (int v = 0; v < V; ++v) {
+            float* place = mixed + int64_t(q) * filled + v * LANES;
+            store(place, fma(sum[q][v], set1(new_part[q]), load(place) * set1(old_part[q])));
+        }
+}
+
+template <int V>
+void mix_all(const float* weights, const float* const* values, int from, int to, const float* old_part,
+             const float* new_part, float* mixed, int64_t queries, int filled) {
+    int64_t q = 0;
+    for (; q + TOGETHER <= queries; q += TOGETHER)
+        mix<TOGETHER, V>(weights + q * BLOCK, values, from, to, old_part + q, new_part + q, mixed + q * filled, filled);
+    if constexpr (TOGETHER > 3)
+        for (; q + 3 <= queries; q += 3)
+            mix<3, V>(weights + q * BLOCK, values, from, to, old_part + q, new_part + q, mixed + q * filled, filled);
+    for (; q < queries; ++q)
+        mix<1, V>(weights + q * BLOCK, values, from, to, old_part + q, new_part + q, mixed + q * filled, filled);
+}
+
+inline void mix_heads(const float* weights, const float* const* values, int from, int to, const float* old_part,
+                      const float* new_part, float* mixed, int64_t queries, int filled) {
+    const float* places[BLOCK];
+    int d = 0;
+    for (; d + 4 * LANES <= filled; d += 4 * LANES) {
+        for (int j = from; j < to; ++j) places[j] = values[j] + d;
+        mix_all<4>(weights, places, from, to, old_part, new_part, mixed + d, queries, filled);
+    }
+    for (; d < filled; d += LANES) {
+        for (int j = from; j < to; ++j) places[j] = values[j] + d;
+        mix_all<1>(weights, places, from, to, old_part, new_part, mixed + d, queries, filled);
+    }
+}
+
+// Scores [64] to weights in place; positions outside [from, to) weigh 0. Joins the block's top and total to the query's.
+INLINE void weigh(float* scores, float scaling, int from, int to, float& top, float& total, float& old_part,
+                  float& new_part) {
+    F16 s[BLOCK_VECTORS];
+    const F16 least = set1(-1e30f);
+    for (int v = 0; v < BLOCK_VECTORS; ++v)
+        s[v] = between(from - v * LANES, to - v * LANES, load(scores + v * LANES) * set1(scaling), least);
+    const float block_top = max_lanes(max(max(s[0], s[1]), max(s[2], s[3])));
+    for (int v = 0; v < BLOCK_VECTORS; ++v) {
+        s[v] = between(from - v * LANES, to - v * LANES, exp(s[v] - set1(block_top)), zero());
+        store(scores + v * LANES, s[v]);
+    }
+    const float block_total = sum_lanes((s[0] + s[1]) + (s[2] + s[3]));
+    const float joint = std::max(top, block_top);
+    old_part = first_lane(exp(set1(top - joint)));
+    new_part = first_lane(exp(set1(block_top - joint)));
+    top = joint;
+    total = total * old_part + block_total * new_part;
+}
+
+// Rows [from, to) of a sequence (numbered inside it), one key head. query: [all rows][heads][dim] of this step;
+// write(row, head, [filled] floats).
+template <class Cache, class Write>
+void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads, int64_t layer, int kv_head,
+                 int64_t from, int64_t to, const float* query, int64_t query_stride, AttentionDesk& desk, Write write) {
+    const int group = heads.group(), dim = heads.dim, filled = heads.filled();
+    const int64_t queries = (to - from) * group, length = sequence.length;
+    const int64_t at = layer * sequence.layer_stride + kv_head * sequence.head_stride, slot = sequence.slot_stride;
+    const Cache* keys = (const Cache*)sequence.keys + at;
+    const Cache* values = (const Cache*)sequence.values + at;
+    auto chain = [&](int64_t r) { return tree.chains + tree.offsets[sequence.first_row + r]; };
+    auto end_of = [&](int64_t r) {  // one past the row's own position
+        return length + tree.offsets[sequence.first_row + r + 1] - tree.offsets[sequence.first_row + r];
+    };
+    auto start_of = [&](int64_t r) { return heads.window ? std::max<int64_t>(0, end_of(r) - heads.window) : 0; };
+
+    // Slots before `shared` hold the token of their own number for all of these rows.
+    int64_t shared = INT64_MAX, start = INT64_MAX, end = 0, own_end = 0;
+    for (int64_t r = from; r < to; ++r) {
+        shared = std::min<int64_t>(shared, length + tree.straight[sequence.first_row + r]);
+        start = std::min(start, start_of(r));
+        end = std::max(end, end_of(r));
+        for (int64_t i = length; i < end_of(r); ++i) own_end = std::max<int64_t>(own_end, length + chain(r)[i - length] + 1);
+    }
+    const int64_t own = std::max<int64_t>(0, own_end - shared), columns = rounded(own, BLOCK);
+
+    desk.query.resize(queries);
+    for (int64_t q = 0; q < queries; ++q)
+        desk.query[q] = query + (sequence.first_row + from + q / group) * query_stride +
+                        (int64_t(kv_head) * group + q % group) * dim;
+    desk.keys.resize(size_t(dim) * BLOCK);
+    desk.values.resize(size_t(BLOCK) * filled);
+    desk.scores.resize(queries * BLOCK);
+    desk.mixed.assign(queries * filled, 0.0f);
+    desk.top.assign(queries, -1e30f);
+    desk.total.assign(queries, 0.0f);
+    desk.old_part.resize(queries);
+    desk.new_part.resize(queries);
+    if (own) {
+        desk.own_keys.resize(dim * columns);
+        desk.own_values.resize(own * filled);
+        desk.own_scores.resize(queries * columns);
+        take_keys(keys + shared * slot, slot, own, dim, columns, desk.own_keys.data());
+        take_values(values + shared * slot, slot, own, dim, filled, desk.own_values.data());
+        for (int64_t c = 0; c < columns; c += BLOCK)
+            score_all<BLOCK_VECTORS>(desk.query.data(), queries, dim, desk.own_keys.data() + c, columns,
+                                     desk.own_scores.data() + c, columns);
+    }
+
+    const float* places[BLOCK];
+    for (int64_t base = start / BLOCK * BLOCK; base < end; base += BLOCK) {
+        const int in_place = int(std::clamp<int64_t>(shared - base, 0, BLOCK));
+        if (in_place) {
+            take_keys(keys + base * slot, slot, in_place, dim, BLOCK, desk.keys.data());
+            take_values(values + base * slot, slot, in_place, dim, filled, desk.values.data());
+            score_all<BLOCK_VECTORS>(desk.query.data(), queries, dim, desk.keys.data(), BLOCK, desk.scores.data(), BLOCK);
+        }
+        for (int j = 0; j < in_place; ++j) places[j] = desk.values.data() + int64_t(j) * filled;
+        int64_t waiting = 0;  // queries before the next one to mix that can be mixed together
+        auto mix_waiting = [&](int64_t q) {
+            if (waiting)
+                mix_heads(desk.scores.data() + (q - waiting) * BLOCK, places, 0, BLOCK, desk.old_part.data() + q - waiting,
+                          desk.new_part.data() + q - waiting, desk.mixed.data() + (q - waiting) * filled, waiting, filled);
+            waiting = 0;
+        };
+        for (int64_t r = from; r < to; ++r) {
+            const int64_t first = (r - from) * group;
+            const int low = int(std::clamp<int64_t>(start_of(r) - base, 0, BLOCK));
+            const int high = int(std::clamp<int64_t>(end_of(r) - base, 0, BLOCK));
+            if (low >= high) {
+                mix_waiting(first);
+                continue;
+            }
+            for (int j = in_place; j < high; ++j) {
+                const int64_t column = length + chain(r)[base + j - length] - shared;
+                places[j] = desk.own_values.data() + column * filled;
+                for (int64_t q = first; q < first + group; ++q)
+                    desk.scores[q * BLOCK + j] = desk.own_scores[q * columns + column];
+            }
+            for (int64_t q = first; q < first + group; ++q)
+                weigh(desk.scores.data() + q * BLOCK, heads.scaling, low, high, desk.top[q], desk.total[q],
+                      desk.old_part[q], desk.new_part[q]);
+            if (in_place == BLOCK)
+                waiting += group;
+            else
+                mix_heads(desk.scores.data() + first * BLOCK, places, low, high, desk.old_part.data() + first,
+                          desk.new_part.data() + first, desk.mixed.data() + first * filled, group, filled);
+        }
+        mix_waiting(queries);
+    }
+    for (int64_t q = 0; q < queries; ++q) {
+        float* out = desk.mixed.data() + q * filled;
+        const F16 total = set1(desk.total[q]);
+        for (int d = 0; d < filled; d += LANES) store(out + d, load(out + d) / total);
+        write(sequence.first_row + from + q / group, kv_head * group + int(q % group), out);
+    }
+}
+
+// Part of one thread: key heads times runs of rows, cut so that every thread has something to do.
+template <class Cache, class Write>
+void attend(const std::vector<Sequence>& sequences, const Tree& tree, const Heads& heads, int64_t layer,
+            const float* query, int64_t query_stride, const Worker& worker, AttentionDesk& desk, Write write) {
+    constexpr int64_t RUN = 16;
+    int64_t total = 0;
+    auto runs_of = [&](const Sequence& s) {
+        return std::max<int64_t>((s.rows + RUN - 1) / RUN, std::min<int64_t>(s.rows, worker.count));
+    };
+    for (const Sequence& s : sequences) total += runs_of(s) * heads.kv_heads;
+    int64_t item = 0;
+    const int64_t first = worker.first(total), end = worker.end(total);
+    for (const Sequence& s : sequences) {
+        const int64_t runs = runs_of(s);
+        for (int64_t i = 0; i < runs * heads.kv_heads; ++i, ++item) {
+            if (item < first || item >= end) continue;
+            const int64_t run = i / heads.kv_heads;
+            attend_rows<Cache>(s, tree, heads, layer, int(i % heads.kv_heads), s.rows * run / runs,
+                               s.rows * (run + 1) / runs, query, query_stride, desk, write);
+        }
+    }
+}
+
+}  // namespace spectra

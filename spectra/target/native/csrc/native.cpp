@@ -1,0 +1,176 @@
+// What Python calls. Pointers in, pointers out; one call at a time.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <new>
+#include <pthread.h>
+
+#include "step.h"
+
+using namespace spectra;
+
+namespace {
+
+struct Engine {
+    std::mutex busy;
+    Pool pool;
+    Room room;
+    std::vector<uint8_t> rows;  // of a lone product
+};
+
+// Never freed: its threads sleep until the process ends. A forked child has none of them and starts with a new one.
+Engine* engine = new Engine;
+[[gnu::constructor]] void watch_forks() {
+    pthread_atfork(nullptr, nullptr, [] { engine = new Engine; });
+}
+
+template <class Body>
+void on_pool(int threads, const Body& body) {
+    engine->pool.run(threads, [&](const Worker& worker) {
+#if SPECTRA_AMX
+        tiles_on();
+        body(worker);
+        tiles_off();
+#else
+        body(worker);
+#endif
+    });
+}
+
+template <bool WIDE>
+void take_row(const float* from, int64_t inputs, Element<WIDE>* to) {
+    int64_t k = 0;
+    for (; k + LANES <= inputs; k += LANES) store_row<WIDE>(to + k, load(from + k));
+    if (k < inputs) {
+        float rest[LANES] = {};
+        std::memcpy(rest, from + k, sizeof(float) * (inputs - k));
+        Element<WIDE> last[LANES];
+        store_row<WIDE>(last, load(rest));
+        std::memcpy(to + k, last, sizeof(Element<WIDE>) * (inputs - k));
+    }
+}
+
+template <bool WIDE>
+void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs, float* y, int threads) {
+    engine->rows.assign(rounded(rows, 32) * m.inputs * sizeof(Element<WIDE>), 0);
+    engine->room.desks.resize(threads);
+    for (Desk& desk : engine->room.desks) desk.prepare(rows);
+    Element<WIDE>* taken = (Element<WIDE>*)engine->rows.data();
+    on_pool(threads, [&](const Worker& worker) {
+        for (int64_t r = worker.first(rows); r < worker.end(rows); ++r)
+            take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
+        worker.barrier();
+        product<WIDE>(m, taken, m.inputs, rows, worker.first(m.panels), worker.end(m.panels),
+                      engine->room.desks[worker.index], [&](int64_t r, int64_t n, F16 sum) {
+                          float* place = y + r * m.outputs + n;
+                          if (n + LANES <= m.outputs) return store(place, sum);
+                          float last[LANES];
+                          store(last, sum);
+                          std::memcpy(place, last, sizeof(float) * (m.outputs - n));
+                      });
+    });
+}
+
+template <class Cache>
+void lone_attention(const Sequence& sequence, const Tree& tree, const Heads& heads, const float* query, float* out,
+                    int threads) {
+    engine->room.attention.resize(threads);
+    const int64_t stride = int64_t(heads.heads) * heads.dim;
+    on_pool(threads, [&](const Worker& worker) {
+        attend<Cache>({sequence}, tree, heads, 0, query, stride, worker, engine->room.attention[worker.index],
+                      [&](int64_t r, int head, const float* mixed) {
+                          std::memcpy(out + r * stride + head * heads.dim, mixed, sizeof(float) * heads.dim);
+                      });
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+// 0, or the number of the error that keeps this CPU's tiles from being used.
+int spectra_prepare() {
+#if SPECTRA_AMX && !SPECTRA_EMULATED_AMX
+    constexpr int REQUEST = 0x1023, TILE_DATA = 18;  // ARCH_REQ_XCOMP_PERM
+    if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA)) return errno;
+#endif
+    return 0;
+}
+
+// x [rows][inputs] -> y [rows][outputs].
+void spectra_product(const Matrix* m, const float* x, int64_t rows, int64_t inputs, float* y, int threads) {
+    std::lock_guard<std::mutex> lock(engine->busy);
+    if (m->format == F32)
+        lone_product<true>(*m, x, rows, inputs, y, threads);
+    else
+        lone_product<false>(*m, x, rows, inputs, y, threads);
+}
+
+// query, out [rows][heads][dim].
+void spectra_attend(const Sequence* sequence, const Heads* heads, const int64_t* offsets, const int32_t* chains,
+                    const float* query, int wide, float* out, int threads) {
+    std::lock_guard<std::mutex> lock(engine->busy);
+    const Tree tree(offsets, chains, sequence->rows);
+    if (wide)
+        lone_attention<float>(*sequence, tree, *heads, query, out, threads);
+    else
+        lone_attention<bf16>(*sequence, tree, *heads, query, out, threads);
+}
+
+void* spectra_room() { return new Room; }
+void spectra_free_room(void* room) { delete (Room*)room; }
+
+// A step of this model; its room serves this model alone.
+void spectra_step(const Model* model, void* room, const Rows* rows, int threads) {
+    std::lock_guard<std::mutex> lock(engine->busy);
+    if (model->wide) {
+        Step<true> step(*model, *rows, *(Room*)room, threads);
+        on_pool(threads, [&](const Worker& worker) { step.work(worker); });
+    } else {
+        Step<false> step(*model, *rows, *(Room*)room, threads);
+        on_pool(threads, [&](const Worker& worker) { step.work(worker); });
+    }
+}
+
+// Rows of a packed matrix as numbers: out [rows][inputs of the matrix, filled up].
+void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* out) {
+    std::vector<bf16> panel;
+    for (int64_t r = 0; r < rows; ++r, out += m->inputs) {
+        const int64_t lane = which[r] % LANES;
+        const uint8_t* data = m->panel(which[r] / LANES);
+        if (m->format == F32) {
+            for (int64_t k = 0; k < m->inputs; ++k) out[k] = ((const float*)data)[k * LANES + lane];
+            continue;
+        }
+        const bf16* pairs = (const bf16*)data;
+        if (m->quantised()) {
+            panel.resize(m->inputs * LANES);
+            unpack(*m, which[r] / LANES, 0, m->inputs, panel.data());
+            pairs = panel.data();
+        }
+        for (int64_t k = 0; k < m->inputs; ++k) out[k] = to_float(pairs[(k / 2 * LANES + lane) * 2 + k % 2]);
+    }
+}
+
+// Seconds in which the pool's threads read these bytes once.
+double spectra_read_seconds(const uint8_t* const* buffers, const int64_t* bytes, int64_t count, int threads) {
+    std::lock_guard<std::mutex> lock(engine->busy);
+    std::atomic<int64_t> kept{0};
+    std::chrono::steady_clock::time_point start;
+    engine->pool.run(threads, [&](const Worker& worker) {
+        worker.barrier();
+        if (worker.index == 0) start = std::chrono::steady_clock::now();
+        int64_t sum = 0;
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t words = bytes[b] / 64 * 8;
+            const int64_t* p = (const int64_t*)buffers[b];
+            for (int64_t i = worker.first(words / 8) * 8; i < worker.end(words / 8) * 8; ++i) sum += p[i];
+        }
+        kept += sum;
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return kept.load() == 42 ? seconds + 1e-12 : seconds;
+}
+
+}  // extern "C"

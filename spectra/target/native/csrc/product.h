@@ -1,0 +1,184 @@
+// Products whose every output is one sum over the inputs in one fixed order, whatever rows stand beside it.
+//
+// A sum runs over the inputs from first to last (bf16: pair by pair) in one lane of one accumulator. How rows, outputs
+// and inputs are cut into blocks changes no bit: between blocks of inputs a sum waits in memory as the float it is.
+#pragma once
+#include <type_traits>
+#include <vector>
+
+#include "formats.h"
+
+namespace spectra {
+
+// What a row is made of: WIDE models keep floats; others round to bf16, kept as floats where the CPU has no bf16 sums.
+template <bool WIDE>
+struct Row {
+#if SPECTRA_AVX512_BF16
+    static constexpr bool NARROW = !WIDE;
+#else
+    static constexpr bool NARROW = false;
+#endif
+    using Element = std::conditional_t<NARROW, bf16, float>;
+};
+template <bool WIDE>
+using Element = typename Row<WIDE>::Element;
+
+template <bool WIDE>
+INLINE void store_row(Element<WIDE>* p, F16 a) {
+    if constexpr (Row<WIDE>::NARROW)
+        store_bf16(p, a);
+    else if constexpr (WIDE)
+        store(p, a);
+    else {
+#if !SPECTRA_AVX512_BF16
+        store(p, through_bf16(a));
+#endif
+    }
+}
+
+constexpr int64_t DEEP = 2048;  // inputs a block
+constexpr int64_t DEEP_UNPACKED = 256;
+constexpr int WIDTH = 2;  // panels a block
+#if SPECTRA_AVX512
+constexpr int TALL = 12;  // rows a block
+constexpr int REGISTER_PANELS = 2;
+#else
+constexpr int TALL = 4;
+constexpr int REGISTER_PANELS = 1;
+#endif
+
+// What a thread keeps at hand.
+struct Desk {
+    std::vector<float> sums;
+    std::vector<bf16> unpacked;
+
+    void prepare(int64_t rows) {
+        sums.resize(rounded(rows, 32) * WIDTH * LANES);
+        unpacked.resize(WIDTH * DEEP_UNPACKED * LANES);
+    }
+};
+
+}  // namespace spectra
+
+#if SPECTRA_AMX
+#include "product_amx.h"
+#endif
+
+namespace spectra {
+
+// Rows R, panels P: sums[R][WIDTH * 16] (+)= over `count` inputs. weights: one pointer a panel.
+template <bool WIDE, int R, int P>
+void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, float* sums, int64_t count,
+           bool first, int64_t ahead) {
+    F16 sum[R][P];
+    for (int r = 0; r < R; ++r)
+        for (int p = 0; p < P; ++p) sum[r][p] = first ? zero() : load(sums + (r * WIDTH + p) * LANES);
+    const uint8_t* w[P];
+    for (int p = 0; p < P; ++p) w[p] = weights[p];
+    if constexpr (WIDE) {
+        for (int64_t k = 0; k < count; ++k) {
+            F16 column[P];
+            for (int p = 0; p < P; ++p) {
+                prefetch_far(w[p] + k * 64 + ahead);
+                column[p] = load((const float*)(w[p] + k * 64));
+            }
+            for (int r = 0; r < R; ++r) {
+                F16 value = set1(x[r * stride + k]);
+                for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
+            }
+        }
+    } else {
+        for (int64_t k = 0; k < count; k += 2) {
+            I16 pair[P];
+            for (int p = 0; p < P; ++p) {
+                prefetch_far(w[p] + k * 32 + ahead);
+                pair[p] = load_int(w[p] + k * 32);
+            }
+#if SPECTRA_AVX512_BF16
+            for (int r = 0; r < R; ++r) {
+                int32_t two;
+                std::memcpy(&two, x + r * stride + k, sizeof two);
+                __m512i value = _mm512_set1_epi32(two);
+                for (int p = 0; p < P; ++p)
+                    sum[r][p].v = _mm512_dpbf16_ps(sum[r][p].v, (__m512bh)value, (__m512bh)pair[p].v);
+            }
+#else
+            for (int odd = 0; odd < 2; ++odd) {
+                F16 column[P];
+                for (int p = 0; p < P; ++p) column[p] = odd ? bf16_pairs_odd(pair[p]) : bf16_pairs_even(pair[p]);
+                for (int r = 0; r < R; ++r) {
+                    F16 value = set1(x[r * stride + k + odd]);
+                    for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
+                }
+            }
+#endif
+        }
+    }
+    for (int r = 0; r < R; ++r)
+        for (int p = 0; p < P; ++p) store(sums + (r * WIDTH + p) * LANES, sum[r][p]);
+}
+
+template <bool WIDE, int P, int R = TALL>
+INLINE void block_of(int rows, const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, float* sums,
+                     int64_t count, bool first, int64_t ahead) {
+    if constexpr (R > 1)
+        if (rows != R) return block_of<WIDE, P, R - 1>(rows, weights, x, stride, sums, count, first, ahead);
+    block<WIDE, R, P>(weights, x, stride, sums, count, first, ahead);
+}
+
+// All rows over one block of inputs, in blocks of rows of nearly the same height.
+template <bool WIDE>
+void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, int64_t rows,
+               float* sums, int64_t count, bool first, int64_t ahead) {
+#if SPECTRA_AMX
+    if constexpr (!WIDE) return tiles_over(panels, weights, x, stride, rows, sums, count, first, ahead);
+#endif
+    const int64_t blocks = (rows + TALL - 1) / TALL;
+    for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t from = rows * b / blocks, to = rows * (b + 1) / blocks;
+        const Element<WIDE>* top = x + from * stride;
+        float* out = sums + from * WIDTH * LANES;
+        if (panels == WIDTH && REGISTER_PANELS == WIDTH)
+            block_of<WIDE, REGISTER_PANELS>(int(to - from), weights, top, stride, out, count, first, ahead);
+        else
+            for (int p = 0; p < panels; ++p)
+                block_of<WIDE, 1>(int(to - from), weights + p, top, stride, out + p * LANES, count, first, ahead);
+    }
+}
+
+// out(row, first output, 16 outputs) for all rows of x and the panels [from, to). x: [rows][stride], filled up with zeros
+// to m.inputs, readable (any number) up to a multiple of 32 rows.
+template <bool WIDE, class Out>
+void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
+             Desk& desk, Out out) {
+    const int64_t deep = m.quantised() ? DEEP_UNPACKED : DEEP;
+    const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
+    for (int64_t n = from; n < to; n += WIDTH) {
+        const int panels = int(to - n < WIDTH ? to - n : WIDTH);
+        for (int64_t k = 0; k < m.inputs; k += deep) {
+            const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
+            const uint8_t* weights[WIDTH];
+            for (int p = 0; p < panels; ++p) {
+                if (!WIDE && m.quantised()) {
+                    bf16* place = desk.unpacked.data() + p * DEEP_UNPACKED * LANES;
+                    unpack(m, n + p, k, k + count, place);
+                    weights[p] = (const uint8_t*)place;
+                } else {
+                    weights[p] = m.panel(n + p) + k * input_bytes;
+                }
+            }
+            const int64_t ahead = m.quantised() ? 0 : panels * m.panel_bytes < 65536 ? panels * m.panel_bytes : 65536;
+            rows_over<WIDE>(panels, weights, x + k, stride, rows, desk.sums.data(), count, k == 0, ahead);
+        }
+        for (int p = 0; p < panels; ++p) {
+            const int64_t output = (n + p) * LANES;
+            const F16 bias = m.bias ? load(m.bias + output) : zero();
+            for (int64_t r = 0; r < rows; ++r) {
+                F16 sum = load(desk.sums.data() + (r * WIDTH + p) * LANES);
+                out(r, output, m.bias ? sum + bias : sum);
+            }
+        }
+    }
+}
+
+}  // namespace spectra

@@ -1,0 +1,245 @@
+// Sixteen floats at a time, the same functions for every instruction set. Nothing here depends on how many rows there are.
+#pragma once
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(SPECTRA_AVX512_BF16)
+#define SPECTRA_AVX512 1
+#endif
+
+#define INLINE inline __attribute__((always_inline))
+
+namespace spectra {
+
+using bf16 = uint16_t;
+constexpr int LANES = 16;
+
+#if SPECTRA_AVX512
+
+struct F16 {
+    __m512 v;
+};
+struct I16 {
+    __m512i v;
+};
+
+INLINE F16 zero() { return {_mm512_setzero_ps()}; }
+INLINE F16 set1(float x) { return {_mm512_set1_ps(x)}; }
+INLINE F16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+INLINE void store(float* p, F16 a) { _mm512_storeu_ps(p, a.v); }
+INLINE F16 operator+(F16 a, F16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+INLINE F16 operator-(F16 a, F16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+INLINE F16 operator*(F16 a, F16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+INLINE F16 operator/(F16 a, F16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+INLINE F16 fma(F16 a, F16 b, F16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+INLINE F16 max(F16 a, F16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+INLINE F16 min(F16 a, F16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+INLINE F16 nearest(F16 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+INLINE I16 to_int(F16 a) { return {_mm512_cvtps_epi32(a.v)}; }
+INLINE F16 power_of_two(I16 n) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
+}
+// Lanes from `first` to before `end` of a, the others of b.
+INLINE F16 between(int first, int end, F16 a, F16 b) {
+    __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __mmask16 live = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(first)) &
+                     _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(end));
+    return {_mm512_mask_blend_ps(live, b.v, a.v)};
+}
+INLINE __m256 low_half(F16 a) { return _mm512_castps512_ps256(a.v); }
+INLINE __m256 high_half(F16 a) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a.v), 1)); }
+
+INLINE I16 load_int(const void* p) { return {_mm512_loadu_si512(p)}; }
+INLINE F16 bf16_pairs_even(I16 a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(a.v, 16))}; }
+INLINE F16 bf16_pairs_odd(I16 a) {
+    return {_mm512_castsi512_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(int(0xffff0000))))};
+}
+INLINE F16 load_bf16(const bf16* p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+INLINE F16 load_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p))}; }
+INLINE F16 load_int8(const int8_t* p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)))};
+}
+// The 4 bits of each lane that start at bit 4 * N, as a float.
+template <int N>
+INLINE F16 nibble(I16 a) {
+    const __m512 table = _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return {_mm512_permutexvar_ps(_mm512_srli_epi32(a.v, 4 * N), table)};  // the index is the low 4 bits
+}
+// Lanes 0..7, or 8..15, each twice.
+INLINE F16 twice_low(F16 a) {
+    return {_mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), a.v)};
+}
+INLINE F16 twice_high(F16 a) {
+    return {_mm512_permutexvar_ps(_mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8), a.v)};
+}
+
+#if SPECTRA_AVX512_BF16
+INLINE void store_bf16(bf16* p, F16 a) { _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh(a.v)); }
+INLINE void store_bf16(bf16* p, F16 a, F16 b) { _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(b.v, a.v)); }
+#else
+INLINE __m512i round_bf16(F16 a) {  // to nearest, ties to even, in the high half
+    __m512i bits = _mm512_castps_si512(a.v);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+}
+INLINE void store_bf16(bf16* p, F16 a) {
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(a), 16)));
+}
+INLINE void store_bf16(bf16* p, F16 a, F16 b) {
+    store_bf16(p, a);
+    store_bf16(p + LANES, b);
+}
+INLINE F16 through_bf16(F16 a) {
+    return {_mm512_castsi512_ps(_mm512_and_si512(round_bf16(a), _mm512_set1_epi32(int(0xffff0000))))};
+}
+#endif
+
+#else  // AVX2
+
+struct F16 {
+    __m256 a, b;
+};
+struct I16 {
+    __m256i a, b;
+};
+
+INLINE F16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+INLINE F16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+INLINE F16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+INLINE void store(float* p, F16 x) {
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+INLINE F16 operator+(F16 x, F16 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+INLINE F16 operator-(F16 x, F16 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+INLINE F16 operator*(F16 x, F16 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+INLINE F16 operator/(F16 x, F16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+INLINE F16 fma(F16 x, F16 y, F16 z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+INLINE F16 max(F16 x, F16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+INLINE F16 min(F16 x, F16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+INLINE F16 nearest(F16 x) {
+    constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return {_mm256_round_ps(x.a, mode), _mm256_round_ps(x.b, mode)};
+}
+INLINE I16 to_int(F16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
+INLINE __m256 power_of_two(__m256i n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+INLINE F16 power_of_two(I16 n) { return {power_of_two(n.a), power_of_two(n.b)}; }
+INLINE __m256 between(int first, int end, __m256 x, __m256 y) {
+    __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    __m256i live = _mm256_and_si256(_mm256_cmpgt_epi32(lane, _mm256_set1_epi32(first - 1)),
+                                    _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane));
+    return _mm256_blendv_ps(y, x, _mm256_castsi256_ps(live));
+}
+INLINE F16 between(int first, int end, F16 x, F16 y) {
+    return {between(first, end, x.a, y.a), between(first - 8, end - 8, x.b, y.b)};
+}
+INLINE __m256 low_half(F16 x) { return x.a; }
+INLINE __m256 high_half(F16 x) { return x.b; }
+
+INLINE I16 load_int(const void* p) {
+    return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)p + 1)};
+}
+INLINE F16 bf16_pairs_even(I16 x) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(x.a, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(x.b, 16))};
+}
+INLINE F16 bf16_pairs_odd(I16 x) {
+    __m256i high = _mm256_set1_epi32(int(0xffff0000));
+    return {_mm256_castsi256_ps(_mm256_and_si256(x.a, high)), _mm256_castsi256_ps(_mm256_and_si256(x.b, high))};
+}
+INLINE __m256 widen_bf16(const bf16* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16));
+}
+INLINE F16 load_bf16(const bf16* p) { return {widen_bf16(p), widen_bf16(p + 8)}; }
+INLINE F16 load_half(const uint16_t* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)),
+            _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p + 1))};
+}
+INLINE __m256 widen_int8(const int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+}
+INLINE F16 load_int8(const int8_t* p) { return {widen_int8(p), widen_int8(p + 8)}; }
+template <int N>
+INLINE F16 nibble(I16 x) {
+    __m256i mask = _mm256_set1_epi32(15);
+    return {_mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(x.a, 4 * N), mask)),
+            _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(x.b, 4 * N), mask))};
+}
+INLINE F16 twice(__m256 x) {
+    return {_mm256_permutevar8x32_ps(x, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)),
+            _mm256_permutevar8x32_ps(x, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4))};
+}
+INLINE F16 twice_low(F16 x) { return twice(x.a); }
+INLINE F16 twice_high(F16 x) { return twice(x.b); }
+INLINE __m256i round_bf16(__m256 x) {  // to nearest, ties to even, in the high half
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+INLINE void store_bf16(bf16* p, F16 x) {
+    __m256i both = _mm256_packus_epi32(_mm256_srli_epi32(round_bf16(x.a), 16), _mm256_srli_epi32(round_bf16(x.b), 16));
+    _mm256_storeu_si256((__m256i*)p, _mm256_permute4x64_epi64(both, 0xd8));
+}
+INLINE void store_bf16(bf16* p, F16 x, F16 y) {
+    store_bf16(p, x);
+    store_bf16(p + LANES, y);
+}
+INLINE F16 through_bf16(F16 x) {
+    __m256i high = _mm256_set1_epi32(int(0xffff0000));
+    return {_mm256_castsi256_ps(_mm256_and_si256(round_bf16(x.a), high)),
+            _mm256_castsi256_ps(_mm256_and_si256(round_bf16(x.b), high))};
+}
+#endif
+
+INLINE float to_float(bf16 x) {
+    uint32_t bits = uint32_t(x) << 16;
+    float out;
+    std::memcpy(&out, &bits, sizeof out);
+    return out;
+}
+INLINE float to_float(float x) { return x; }
+INLINE F16 load(const bf16* p) { return load_bf16(p); }
+
+// The sum of the lanes: halves are added to each other until one number is left.
+INLINE float sum_lanes(F16 a) {
+    __m256 eight = _mm256_add_ps(low_half(a), high_half(a));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+INLINE float max_lanes(F16 a) {
+    __m256 eight = _mm256_max_ps(low_half(a), high_half(a));
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+INLINE float first_lane(F16 a) { return _mm256_cvtss_f32(low_half(a)); }
+
+// e^x for x in [-87, 88] (values outside are moved to its ends), relative error below 2e-7: x = n ln 2 + r,
+// 2^n times a polynomial in r (Cephes' expf).
+INLINE F16 exp(F16 x) {
+    x = min(max(x, set1(-87.0f)), set1(88.0f));
+    F16 n = nearest(x * set1(1.44269504f));
+    F16 r = fma(n, set1(2.12194440e-4f), fma(n, set1(-0.693359375f), x));
+    F16 p = set1(1.9875691500e-4f);
+    p = fma(p, r, set1(1.3981999507e-3f));
+    p = fma(p, r, set1(8.3334519073e-3f));
+    p = fma(p, r, set1(4.1665795894e-2f));
+    p = fma(p, r, set1(1.6666665459e-1f));
+    p = fma(p, r, set1(5.0000001201e-1f));
+    p = fma(p, r * r, r + set1(1.0f));
+    return p * power_of_two(to_int(n));
+}
+
+INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+INLINE void prefetch_far(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
+
+constexpr int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace spectra

@@ -1,0 +1,193 @@
+"""The CPU library: compiled once for this CPU with the compiler at hand, kept in the cache folder, loaded by ctypes.
+
+A library file is complete or absent: it is written beside its place and renamed, and ends in the SHA-256 of what stands
+before. Its name is made of the source, the compiler, the flags and the CPU, so that none of another machine is used.
+"""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from spectra.target.facts import cache_home
+
+SOURCE = Path(__file__).parent / "csrc"
+MAIN = SOURCE / "native.cpp"
+COMPILERS = ("c++", "g++", "clang++")
+COMMON = ("-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-w")
+_AVX2 = ("-mavx2", "-mfma", "-mf16c")
+_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-DSPECTRA_AVX512=1")
+_BF16 = (*_AVX512, "-mavx512bf16", "-DSPECTRA_AVX512_BF16=1")
+FLAGS = {
+    "amx_bf16": (*_BF16, "-mamx-tile", "-mamx-bf16", "-DSPECTRA_AMX=1"),
+    "avx512_bf16": _BF16,
+    "avx512": _AVX512,
+    "avx2": _AVX2,
+}
+"""Compiler flags of each path, best first. The arithmetic of a path is the same for every number of rows."""
+NEEDS = {
+    "amx_bf16": {"amx_tile", "amx_bf16"},
+    "avx512_bf16": {"avx512_bf16"},
+    "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq"},
+    "avx2": {"avx2", "fma", "f16c"},
+}
+"""CPU features, as /proc/cpuinfo names them, of each path and of those below it."""
+
+
+class LibraryError(Exception):
+    """Why there is no library, on one line."""
+
+
+class Library:
+    """The loaded library. isa: its path of `FLAGS`. threads: of a call; None: as many as torch uses."""
+
+    def __init__(self, file: Path, isa: str, threads: int | None = None) -> None:
+        self.file, self.isa, self._threads = file, isa, threads
+        self.calls = ctypes.CDLL(str(file))
+        self.calls.spectra_read_seconds.restype = ctypes.c_double
+        self.calls.spectra_room.restype = ctypes.c_void_p
+
+    @property
+    def threads(self) -> int:
+        return self._threads or torch.get_num_threads()
+
+    def with_threads(self, threads: int | None) -> "Library":
+        """The same library with another number of threads a call."""
+        return Library(self.file, self.isa, threads)
+
+    def read_seconds(self, buffers: Iterable[torch.Tensor]) -> float:
+        """Seconds that the threads of a call need to read these contiguous tensors once, from front to back."""
+        tensors = list(buffers)
+        places = (ctypes.c_void_p * len(tensors))(*(tensor.data_ptr() for tensor in tensors))
+        sizes = (ctypes.c_int64 * len(tensors))(*(tensor.nbytes for tensor in tensors))
+        return float(self.calls.spectra_read_seconds(places, sizes, ctypes.c_int64(len(tensors)), self.threads))
+
+
+def native_library() -> Library | None:
+    """The library for this CPU, compiled on first use; None where there cannot be one (`native_reason` says why).
+
+    SPECTRA_NATIVE=0 turns it off, SPECTRA_NATIVE_ISA names the path of `FLAGS` to use.
+    """
+    found = _found()
+    return found if isinstance(found, Library) else None
+
+
+def native_reason() -> str | None:
+    """Why `native_library` gives None, on one line; None where it gives a library."""
+    found = _found()
+    return None if isinstance(found, Library) else found
+
+
+def _found() -> Library | str:
+    if os.environ.get("SPECTRA_NATIVE") == "0":
+        return "SPECTRA_NATIVE=0"
+    return _find(os.environ.get("SPECTRA_NATIVE_ISA"), cache_home() / "native")
+
+
+@cache
+def _find(isa: str | None, folder: Path) -> Library | str:
+    """Tried once a process; the line on stderr is therefore printed once."""
+    try:
+        return load(paths_here(isa), folder)
+    except LibraryError as error:
+        print(f"no CPU step of our own ({error}); torch computes the steps", file=sys.stderr, flush=True)
+        return str(error)
+
+
+def paths_here(isa: str | None = None) -> list[str]:
+    """The paths that this CPU has, best first, or only `isa`. Raises LibraryError."""
+    features = set(_cpu()[1])
+    if isa is not None and isa not in FLAGS:
+        raise LibraryError(f"SPECTRA_NATIVE_ISA={isa} is none of {', '.join(FLAGS)}")
+    order = list(FLAGS)
+    there = [path for path in order if all(NEEDS[below] <= features for below in order[order.index(path) :])]
+    if isa is None and not there:
+        raise LibraryError("the CPU has no AVX2 or is not known")
+    if isa is not None and isa not in there:
+        raise LibraryError(f"the CPU has no {isa}")
+    return there if isa is None else [isa]
+
+
+def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library:
+    """The first of these paths that can be built and used, with `extra` flags. Raises LibraryError: the first error."""
+    first: LibraryError | None = None
+    for isa in paths:
+        for compiler in dict.fromkeys(filter(None, map(shutil.which, COMPILERS))):
+            try:
+                return _load(isa, folder, compiler, extra)
+            except LibraryError as error:
+                first = first or error
+    raise first or LibraryError(f"no C++ compiler: none of {', '.join(COMPILERS)} is on the PATH")
+
+
+def _load(isa: str, folder: Path, compiler: str, extra: tuple[str, ...]) -> Library:
+    flags = (*COMMON, *FLAGS[isa], *extra)
+    digest = hashlib.sha256(repr((_source_hash(), _version(compiler), flags, _cpu())).encode()).hexdigest()
+    file = folder / f"{isa}-{digest[:24]}.so"
+    if not _is_whole(file):
+        _build([compiler, *flags, str(MAIN)], file)
+    try:
+        library = Library(file, isa)
+    except OSError as error:
+        raise LibraryError(f"{file.name} cannot be loaded: {error}") from error
+    if library.calls.spectra_prepare():
+        raise LibraryError(f"the system does not let a process use {isa}")
+    return library
+
+
+def _build(command: list[str], file: Path) -> None:
+    print("compiling the CPU step once (about 20 seconds) ...", file=sys.stderr, flush=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".build.") as work:
+            made = Path(work) / file.name
+            done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
+            if done.returncode or not made.is_file():
+                lines = done.stderr.splitlines()
+                error = next((line for line in lines if "error" in line), lines[0] if lines else "no output")
+                raise LibraryError(f"{Path(command[0]).name} failed: {error.strip()}")
+            code = made.read_bytes()
+            made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
+            made.replace(file)
+    except OSError as error:
+        raise LibraryError(f"cannot build in {file.parent}: {error.strerror or error}") from error
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        code = file.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(code[:-32]).digest() == code[-32:]
+
+
+def _source_hash() -> str:
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(SOURCE.iterdir()))).hexdigest()
+
+
+@cache
+def _version(compiler: str) -> str:
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True)
+    return done.stdout
+
+
+@cache
+def _cpu() -> tuple[str, tuple[str, ...]]:
+    """The CPU's name and features; no features where the system does not tell them."""
+    name, features = "", ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            name = name or (value.strip() if key.strip() == "model name" else "")
+            features = features or (value.strip() if key.strip() == "flags" else "")
+    except OSError:
+        pass
+    return name, tuple(sorted(features.split()))

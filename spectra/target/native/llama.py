@@ -1,0 +1,275 @@
+"""A whole step of a Llama-shaped model in one call of the CPU library, for one sequence or several side by side."""
+
+import ctypes
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from spectra.target.native.attention import Chains, SequenceView
+from spectra.target.native.codes import Codes
+from spectra.target.native.library import Library
+from spectra.target.native.matrix import OUTPUTS, Matrix, MatrixView, fill
+
+FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+FIXED_ROPES = ("default", "linear", "llama3", "yarn", "proportional")
+"""Rotary embeddings whose frequencies do not change with the length of the text."""
+ROPE_RUN = 1024  # positions whose cosines are computed together: always so many, so that bits do not depend on the rest
+
+
+class LayerView(ctypes.Structure):
+    """`Layer` of csrc/step.h."""
+
+    _fields_ = (
+        *((name, MatrixView) for name in ("query", "key", "value", "output", "gate", "up", "down")),
+        *((name, ctypes.c_void_p) for name in ("norm_in", "norm_after", "query_norm", "key_norm")),
+        ("window", ctypes.c_int64),
+    )
+
+
+class ModelView(ctypes.Structure):
+    """`Model` of csrc/step.h."""
+
+    _fields_ = (
+        ("layers", ctypes.POINTER(LayerView)),
+        ("head", MatrixView),
+        ("norm", ctypes.c_void_p),
+        *((n, ctypes.c_int32) for n in ("layer_count", "hidden", "heads", "kv_heads", "dim", "intermediate", "wide")),
+        ("eps", ctypes.c_float),
+        ("scaling", ctypes.c_float),
+    )
+
+
+class RowsView(ctypes.Structure):
+    """`Rows` of csrc/step.h."""
+
+    _fields_ = (
+        *((n, ctypes.c_void_p) for n in ("embedded", "positions", "cosine", "sine", "offsets", "chains")),
+        ("sequences", ctypes.POINTER(SequenceView)),
+        ("asked", ctypes.c_void_p),
+        *((n, ctypes.c_int64) for n in ("rows", "sequence_count", "asked_count")),
+        ("logits", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepSequence:
+    """One sequence of a step. keys, values: [layers, kv_heads, capacity, dim] in the model's dtype, strides allowed.
+
+    length: committed slots. rows: how many rows of the step are its own; they are written to slots length and on.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    length: int
+    rows: int
+
+
+class LlamaStep:
+    """Packed weights of one model. `LlamaStep.of` makes it; `step` computes."""
+
+    def __init__(self, library: Library, model: Any, weights: Mapping[str, Codes]) -> None:
+        self.library = library
+        config, core = model.config, model.model
+        self.dtype: torch.dtype = core.norm.weight.dtype
+        self._kept: list[object] = []
+        matrices: list[Matrix] = []
+
+        def matrix(module: Any, name: str) -> MatrixView:
+            made = Matrix.of(library, weights.get(f"{name}.weight", module.weight), module.bias)
+            matrices.append(made)
+            return made.view
+
+        layers = (LayerView * len(core.layers))()
+        for i, (layer, view) in enumerate(zip(core.layers, layers, strict=True)):
+            attention, mlp, prefix = layer.self_attn, layer.mlp, f"model.layers.{i}"
+            for field, name in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+                name = f"{name}_proj"
+                setattr(view, field, matrix(getattr(attention, name), f"{prefix}.self_attn.{name}"))
+            for field in ("gate", "up", "down"):
+                setattr(view, field, matrix(getattr(mlp, f"{field}_proj"), f"{prefix}.mlp.{field}_proj"))
+            view.norm_in = self._floats(layer.input_layernorm)
+            view.norm_after = self._floats(layer.post_attention_layernorm)
+            view.query_norm = self._floats(getattr(attention, "q_norm", None))
+            view.key_norm = self._floats(getattr(attention, "k_norm", None))
+            view.window = window_of(model, attention) or 0
+
+        tied = model.lm_head.weight is core.embed_tokens.weight
+        embedding = weights.get("model.embed_tokens.weight")
+        head = weights.get("lm_head.weight", embedding if tied else None)
+        matrices.append(Matrix.of(library, model.lm_head.weight if head is None else head, model.lm_head.bias))
+        self._embedding: Matrix | torch.Tensor = core.embed_tokens.weight.detach()
+        if tied:
+            self._embedding = matrices[-1]
+        elif embedding is not None:
+            self._embedding = Matrix.of(library, embedding)
+        self._tokens: int = core.embed_tokens.num_embeddings
+        first = core.layers[0].self_attn
+        self._view = ModelView(
+            layers=layers,
+            head=matrices[-1].view,
+            norm=self._floats(core.norm),
+            layer_count=len(layers),
+            hidden=config.hidden_size,
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            dim=first.head_dim,
+            intermediate=config.intermediate_size,
+            wide=self.dtype == torch.float32,
+            eps=config.rms_norm_eps,
+            scaling=first.scaling,
+        )
+        self.matrices = tuple(matrices)
+        """Every packed matrix that a step reads, in the order in which it is read."""
+        self._rope = Rope(core.rotary_emb)
+        self._room = ctypes.c_void_p(library.calls.spectra_room())
+        self._kept.append(layers)
+        weakref.finalize(self, library.calls.spectra_free_room, self._room)
+
+    @classmethod
+    def of(cls, library: Library, model: Any, weights: Mapping[str, Codes] | None = None) -> "LlamaStep | None":
+        """None where the model is not Llama-shaped or not on the CPU in bf16 or fp32.
+
+        weights: parameters that stay quantised, by their name in `model.named_parameters`.
+        """
+        weights = weights or {}
+        return cls(library, model, weights) if is_llama_shaped(model, weights) else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights that a step reads."""
+        return sum(matrix.nbytes for matrix in self.matrices)
+
+    def read_seconds(self) -> float:
+        """Seconds in which the threads of a step read all weights once, nothing computed."""
+        return self.library.read_seconds(matrix.data for matrix in self.matrices)
+
+    def step(
+        self,
+        sequences: Sequence[StepSequence],
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        chains: Sequence[Sequence[int]] | Chains,
+        rows: torch.Tensor,
+    ) -> torch.Tensor:
+        """Keys and values of all rows are written to their slots; fp32 logits [len(rows), vocabulary] of `rows`.
+
+        sequences: their rows stand one after the other. tokens, positions: int64 [rows of all sequences]. chains: per
+        row its own ancestors, numbered inside its sequence, itself last. rows: int64, whose logits are wanted.
+        A row's bits depend on its own tokens alone: not on other rows, other sequences, slots or threads.
+        """
+        count = sum(one.rows for one in sequences)
+        tokens, positions, rows = (x.to(torch.int64).contiguous() for x in (tokens, positions, rows))
+        tree = self._chains(sequences, chains)
+        if len(tokens) != count or len(positions) != count:
+            raise ValueError(f"{len(tokens)} tokens and {len(positions)} positions for {count} rows")
+        vocabulary = self._tokens
+        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary:
+            raise ValueError(f"token ids go from 0 to {vocabulary - 1}")
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+            raise ValueError(f"rows of {count} are asked for, not {rows.tolist()}")
+        logits = torch.empty(len(rows), self._view.head.outputs)
+        if not count:
+            return logits
+        views = (SequenceView * len(sequences))()
+        first = 0
+        for i, one in enumerate(sequences):
+            if one.keys.dtype != self.dtype:
+                raise ValueError(f"the cache holds {one.keys.dtype}, the model {self.dtype}")
+            views[i] = SequenceView.of(one.keys, one.values, one.length, one.rows, first)
+            first += one.rows
+        embedded = self._embed(tokens)
+        cosine, sine = self._rope.tables(int(positions.max()) + 1)
+        view = RowsView(
+            embedded=embedded.data_ptr(),
+            positions=positions.data_ptr(),
+            cosine=cosine.data_ptr(),
+            sine=sine.data_ptr(),
+            offsets=tree.offsets.ctypes.data,
+            chains=tree.nodes.ctypes.data,
+            sequences=views,
+            asked=rows.data_ptr(),
+            rows=count,
+            sequence_count=len(sequences),
+            asked_count=len(rows),
+            logits=logits.data_ptr(),
+        )
+        self.library.calls.spectra_step(ctypes.byref(self._view), self._room, ctypes.byref(view), self.library.threads)
+        return logits
+
+    def _chains(self, sequences: Sequence[StepSequence], chains: Sequence[Sequence[int]] | Chains) -> Chains:
+        if isinstance(chains, Chains):
+            tree = chains
+        else:
+            parts, first = [], 0
+            for one in sequences:
+                parts.append(Chains.of(chains[first : first + one.rows]))
+                first += one.rows
+            tree = Chains.together(parts)
+        if len(tree) != sum(one.rows for one in sequences):
+            raise ValueError(f"{len(tree)} chains for {sum(one.rows for one in sequences)} rows")
+        return tree
+
+    def _embed(self, tokens: torch.Tensor) -> torch.Tensor:
+        """fp32 [rows, hidden]."""
+        if isinstance(self._embedding, Matrix):
+            return self._embedding.rows(tokens).contiguous()
+        return self._embedding[tokens].float()
+
+    def _floats(self, norm: Any) -> int | None:
+        """Where a norm's weight stands as floats, filled up to whole registers."""
+        if norm is None:
+            return None
+        values = fill(norm.weight.detach().float(), OUTPUTS)
+        self._kept.append(values)
+        return values.data_ptr()
+
+
+class Rope:
+    """Cosines and sines of positions, fp32 [positions, dim / 2], as many as were needed so far."""
+
+    def __init__(self, rotary: Any) -> None:
+        self._frequencies = rotary.inv_freq.detach().float()
+        self._scaling = float(rotary.attention_scaling)
+        empty = torch.empty(0, len(self._frequencies))
+        self._tables = (empty, empty)
+
+    def tables(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
+        while len(self._tables[0]) < positions:
+            start = len(self._tables[0])
+            angles = torch.arange(start, start + ROPE_RUN)[:, None].float() * self._frequencies
+            more = angles.cos() * self._scaling, angles.sin() * self._scaling
+            self._tables = (torch.cat([self._tables[0], more[0]]), torch.cat([self._tables[1], more[1]]))
+        return self._tables
+
+
+def window_of(model: Any, attention: Any) -> int | None:
+    """The sliding window of a layer, if it has one."""
+    if type(model).__name__ == "LlamaForCausalLM":
+        return None
+    window = getattr(attention, "sliding_window", None)
+    return model.config.sliding_window if type(model).__name__ == "MistralForCausalLM" else window
+
+
+def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
+    """Whether `LlamaStep` computes what the model's own forward does."""
+    kind, config = type(model), model.config
+    if kind.__name__ not in FAMILIES or not kind.__module__.startswith("transformers.models."):
+        return False
+    rotary = model.model.rotary_emb
+    linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    dtype = model.model.norm.weight.dtype
+    own = [p for name, p in model.named_parameters() if name not in weights]
+    head_dim = model.model.layers[0].self_attn.head_dim
+    return (
+        config.hidden_act == "silu"
+        and rotary.rope_type in FIXED_ROPES
+        and 2 * rotary.inv_freq.numel() == head_dim
+        and len(linear) == 7 * len(model.model.layers) + 1
+        and all(type(m) is torch.nn.Linear for m in linear)
+        and dtype in (torch.bfloat16, torch.float32)
+        and not (weights and dtype == torch.float32)
+        and all(p.device.type == "cpu" and p.dtype == dtype for p in own)
+    )

@@ -1,0 +1,56 @@
+"""The CPU library by every path that this machine has, and AMX with its tiles emulated.
+
+Built in the user's own cache, so that compiling is waited for once.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from spectra.io.hashes import file_sha256
+from spectra.target.facts import cache_home
+from spectra.target.native.library import Library, LibraryError, load, paths_here
+
+EMULATION = Path(__file__).with_name("amx_emulation.h")
+EMULATED = "amx emulated"
+FOLDER = cache_home() / "native"
+"""Asked for before any test gives itself a private cache."""
+
+
+def paths() -> list[str]:
+    try:
+        there = paths_here()
+    except LibraryError:
+        return []
+    return [*there, EMULATED] if "avx512_bf16" in there and "amx_bf16" not in there else there
+
+
+@cache
+def _built(path: str) -> Library:
+    if path != EMULATED:
+        return load([path], FOLDER)
+    tiles = (
+        f"-DSPECTRA_EMULATED_AMX=0x{file_sha256(EMULATION)[:7]}",
+        "-DSPECTRA_AMX=1",
+        "-O3",
+        f"-I{EMULATION.parent}",
+    )
+    return load(["avx512_bf16"], FOLDER, tiles)
+
+
+def library(path: str | None = None, threads: int = 2) -> Library:
+    """path: None for the best one. Skips the test where the machine has none or cannot compile."""
+    try:
+        path = path or paths_here()[0]
+        return _built(path).with_threads(threads)
+    except LibraryError as error:
+        pytest.skip(str(error))
+
+
+def row_counts(path: str | None) -> list[int]:
+    """1 to 130; the emulation is slow and has tiles of 16 rows."""
+    return [1, 2, 15, 16, 17, 31, 32, 33, 48, 49, 64, 65, 130] if path == EMULATED else list(range(1, 131))
+
+
+every_path = pytest.mark.parametrize("path", paths() or [None])

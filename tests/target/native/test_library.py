@@ -1,0 +1,170 @@
+"""The CPU library is built once for this CPU, again where its file is not what it should be, and missed in one line."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from native_paths import FOLDER, library
+
+from spectra.target.native import library as built
+from spectra.target.native.library import LibraryError, load, native_library, native_reason, paths_here
+from spectra.target.native.matrix import Matrix
+
+WORKS = """#!/bin/sh
+[ "$1" = --version ] && echo one && exit
+echo built >> "$SPECTRA_TEST_LOG"
+while [ "$1" != -o ]; do shift; done
+cp "$SPECTRA_TEST_LIBRARY" "$2"
+"""
+FAILS = """#!/bin/sh
+echo 'native.cpp: In function main:' >&2
+echo 'native.cpp:3:1: error: no such thing' >&2
+exit 1
+"""
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    """Puts a script on the PATH as the only compiler; it hands out a library that was built before."""
+
+    def put(text):
+        path = tmp_path / "bin" / "c++"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace("cp ", f"{shutil.which('cp')} "))
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(path.parent))
+
+    monkeypatch.setenv("SPECTRA_TEST_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("SPECTRA_TEST_LIBRARY", str(library().file))
+    built._version.cache_clear()
+    yield put
+    built._version.cache_clear()
+
+
+def builds(tmp_path):
+    return len((tmp_path / "log").read_text().splitlines())
+
+
+def test_a_library_is_built_once_and_again_when_damaged(compiler, tmp_path):
+    compiler(WORKS)
+    folder = tmp_path / "cache"
+    file = load(paths_here()[:1], folder).file
+    assert load(paths_here()[:1], folder).file == file
+    assert builds(tmp_path) == 1
+    whole = file.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", whole[:100] + b"x" + whole[101:]):
+        file.unlink()  # a loaded file is never written into
+        file.write_bytes(damaged)
+        assert load(paths_here()[:1], folder).file.read_bytes() == whole
+    assert builds(tmp_path) == 4
+    assert [path.name for path in folder.iterdir()] == [file.name]
+
+
+def test_another_cpu_or_source_has_another_file(compiler, tmp_path, monkeypatch):
+    compiler(WORKS)
+    isa = paths_here()[:1]
+    files = {load(isa, tmp_path).file}
+    monkeypatch.setattr(built, "_cpu", lambda: ("another", ()))
+    files.add(load(isa, tmp_path).file)
+    monkeypatch.setattr(built, "_source_hash", lambda: "another")
+    files.add(load(isa, tmp_path).file)
+    assert len(files) == 3 == builds(tmp_path)
+
+
+def test_a_failing_compiler_is_named_with_its_first_error_once(compiler, tmp_path, monkeypatch, capsys):
+    compiler(FAILS)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "failing"))
+    assert native_library() is None
+    assert native_library() is None
+    lines = [line for line in capsys.readouterr().err.splitlines() if "compiling" not in line]
+    assert lines == [f"no CPU step of our own ({native_reason()}); torch computes the steps"]
+    assert native_reason() == "c++ failed: native.cpp:3:1: error: no such thing"
+
+
+def test_without_a_compiler_there_is_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert native_library() is None
+    assert "no C++ compiler" in str(native_reason())
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_cache_folder_that_cannot_be_written_is_said(compiler, tmp_path):
+    compiler(WORKS)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LibraryError, match="cannot build in"):
+        load(paths_here()[:1], tmp_path / "file" / "native")
+
+
+def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECTRA_NATIVE", "0")
+    assert native_library() is None
+    assert native_reason() == "SPECTRA_NATIVE=0"
+    monkeypatch.delenv("SPECTRA_NATIVE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(FOLDER.parent.parent))
+    for isa in paths_here():
+        monkeypatch.setenv("SPECTRA_NATIVE_ISA", isa)
+        forced = native_library()
+        assert forced is not None
+        assert forced.isa == isa
+    monkeypatch.setenv("SPECTRA_NATIVE_ISA", "sse")
+    assert native_library() is None
+    assert "sse" in str(native_reason())
+
+
+def test_a_cpu_without_avx2_has_none(monkeypatch):
+    monkeypatch.setattr(built, "_cpu", lambda: ("old", ("sse2",)))
+    with pytest.raises(LibraryError, match="AVX2"):
+        paths_here()
+
+
+def test_calls_from_several_threads_take_turns():
+    matrix = Matrix.of(library(threads=3), torch.randn(300, 200))
+    rows = [torch.randn(9, 200) for _ in range(6)]
+    want, got = [matrix.product(x) for x in rows], [[] for _ in rows]
+
+    def ask(i):
+        for _ in range(30):
+            got[i].append(matrix.product(rows[i]))
+
+    asking = [threading.Thread(target=ask, args=(i,)) for i in range(len(rows))]
+    for one in asking:
+        one.start()
+    for one in asking:
+        one.join()
+    assert all(torch.equal(x, want[i]) for i in range(len(rows)) for x in got[i])
+
+
+FORKED = """
+import os, sys, torch
+from native_paths import library
+from spectra.target.native.matrix import Matrix
+torch.set_num_threads(1)
+matrix, rows = Matrix.of(library(threads=3), torch.randn(300, 200)), torch.randn(9, 200)
+want = matrix.product(rows)
+child = os.fork()
+if not child:
+    os._exit(0 if torch.equal(matrix.product(rows), want) else 1)
+sys.exit(os.waitpid(child, 0)[1] or not torch.equal(matrix.product(rows), want))
+"""
+
+
+def test_a_forked_child_computes_with_threads_of_its_own():
+    library()
+    support = str(Path(__file__).parents[2] / "support")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([support, str(Path(__file__).parents[3])]),
+        "XDG_CACHE_HOME": str(FOLDER.parent.parent),
+    }
+    done = subprocess.run([sys.executable, "-c", FORKED], env=environment, timeout=60)
+    assert done.returncode == 0
+
+
+def test_reading_takes_time():
+    small, large = torch.zeros(1 << 16), torch.zeros(1 << 24)
+    assert 0 < library().read_seconds([small]) < library().read_seconds([large, large])
