@@ -1,0 +1,85 @@
+"""Quantised matrices as the CPU step reads them, and round-to-nearest quantisers for weights that have no codes yet."""
+
+from dataclasses import dataclass
+
+import torch
+
+GROUP = 32
+"""Inputs that share a scale and a minimum in 4 bits."""
+SCALE_BITS = 12
+"""Low bits of a 4-bit scale's fp32 mantissa that are zero, so that code * scale is exact in fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A quantised matrix: weight[n, k] = bf16(codes[n, k] * scales[n, k // group] + minimums[n, k // group]).
+
+    codes: [outputs, inputs], uint8 from 0 to 15 (bits 4) or int8 (bits 8). scales, minimums: float32
+    [outputs, inputs // group], minimums None where they are all 0. bits: 4 or 8; GGUF's 5- and 6-bit types are held
+    in 8. The products code * scale are exact in fp32 wherever there are minimums, so a fused multiply-add gives the
+    same bits.
+    """
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    minimums: torch.Tensor | None
+    bits: int
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.codes.shape
+
+    @property
+    def group(self) -> int:
+        """How many inputs share a scale: 16, 32 or all of them."""
+        return self.codes.shape[1] // self.scales.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a step's reading: packed codes, scales and minimums of 2 bytes, or 4 where a scale serves a row."""
+        per_scale = 4 if self.scales.shape[1] == 1 else 2
+        numbers = self.scales.numel() + (0 if self.minimums is None else self.minimums.numel())
+        return self.codes.numel() * self.bits // 8 + per_scale * numbers
+
+    def dense(self) -> torch.Tensor:
+        """The matrix these codes stand for, bf16 [outputs, inputs]."""
+        outputs, inputs = self.codes.shape
+        weight = self.codes.view(outputs, -1, self.group).float() * self.scales[..., None]
+        if self.minimums is not None:
+            weight += self.minimums[..., None]
+        return weight.view(outputs, inputs).bfloat16()
+
+    def rows(self, order: torch.Tensor) -> "Codes":
+        """The same matrix with its outputs in this order. order: int64 [outputs]."""
+        minimums = None if self.minimums is None else self.minimums[order]
+        return Codes(self.codes[order], self.scales[order], minimums, self.bits)
+
+
+def int8(weight: torch.Tensor) -> Codes:
+    """Round to nearest in 8 bits: one scale an output, codes from -127 to 127. weight: [outputs, inputs], any float."""
+    whole = weight.detach().float()
+    scales = whole.abs().amax(dim=1, keepdim=True) / 127
+    codes = (whole / scales.clamp_min(torch.finfo(torch.float32).tiny)).round_().clamp_(-127, 127)
+    return Codes(codes.to(torch.int8), scales, None, 8)
+
+
+def four_bits(weight: torch.Tensor) -> Codes | None:
+    """Round to nearest in 4 bits: a scale and a minimum for each 32 inputs, from the group's least to its greatest.
+
+    weight: [outputs, inputs], any float. None where the inputs are no multiple of 32.
+    """
+    outputs, inputs = weight.shape
+    if inputs % GROUP:
+        return None
+    groups = weight.detach().float().view(outputs, -1, GROUP)
+    minimums = groups.amin(dim=2)
+    scales = _short((groups.amax(dim=2) - minimums) / 15)
+    steps = (groups - minimums[..., None]) / scales.clamp_min(torch.finfo(torch.float32).tiny)[..., None]
+    codes = steps.round_().clamp_(0, 15).to(torch.uint8).view(outputs, inputs)
+    return Codes(codes, scales, minimums, 4)
+
+
+def _short(scales: torch.Tensor) -> torch.Tensor:
+    """Each number rounded to the nearest whose mantissa ends in SCALE_BITS zeros."""
+    half, mask = 1 << (SCALE_BITS - 1), -(1 << SCALE_BITS)
+    return ((scales.view(torch.int32) + half) & mask).view(torch.float32)
