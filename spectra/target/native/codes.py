@@ -6,8 +6,9 @@ import torch
 
 GROUP = 32
 """Inputs that share a scale and a minimum in 4 bits."""
-SCALE_BITS = 12
-"""Low bits of a 4-bit scale's fp32 mantissa that are zero, so that code * scale is exact in fp32."""
+LARGEST = 2000.0
+"""Of a weight's fifteenth, so that a group's minimum and scale fit in fp16."""
+TINY = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +60,23 @@ def int8(weight: torch.Tensor) -> Codes:
     """Round to nearest in 8 bits: one scale an output, codes from -127 to 127. weight: [outputs, inputs], any float."""
     whole = weight.detach().float()
     scales = whole.abs().amax(dim=1, keepdim=True) / 127
-    codes = (whole / scales.clamp_min(torch.finfo(torch.float32).tiny)).round_().clamp_(-127, 127)
+    codes = (whole / scales.clamp_min(TINY)).round_().clamp_(-127, 127)
     return Codes(codes.to(torch.int8), scales, None, 8)
 
 
 def four_bits(weight: torch.Tensor) -> Codes | None:
     """Round to nearest in 4 bits: a scale and a minimum for each 32 inputs, from the group's least to its greatest.
 
-    weight: [outputs, inputs], any float. None where the inputs are no multiple of 32.
+    weight: [outputs, inputs], any float. Scales and minimums are fp16 numbers, as in GGUF's Q4_1. None where the inputs
+    are no multiple of 32, or where the weights are too large or too small for that.
     """
     outputs, inputs = weight.shape
-    if inputs % GROUP:
+    whole = weight.detach().float()
+    if inputs % GROUP or not torch.finfo(torch.float16).smallest_normal < whole.abs().max() / 15 < LARGEST:
         return None
-    groups = weight.detach().float().view(outputs, -1, GROUP)
-    minimums = groups.amin(dim=2)
-    scales = _short((groups.amax(dim=2) - minimums) / 15)
-    steps = (groups - minimums[..., None]) / scales.clamp_min(torch.finfo(torch.float32).tiny)[..., None]
+    groups = whole.view(outputs, -1, GROUP)
+    minimums = groups.amin(dim=2).half().float()
+    scales = ((groups.amax(dim=2) - minimums) / 15).half().float()
+    steps = (groups - minimums[..., None]) / scales.clamp_min(TINY)[..., None]
     codes = steps.round_().clamp_(0, 15).to(torch.uint8).view(outputs, inputs)
     return Codes(codes, scales, minimums, 4)
-
-
-def _short(scales: torch.Tensor) -> torch.Tensor:
-    """Each number rounded to the nearest whose mantissa ends in SCALE_BITS zeros."""
-    half, mask = 1 << (SCALE_BITS - 1), -(1 << SCALE_BITS)
-    return ((scales.view(torch.int32) + half) & mask).view(torch.float32)
