@@ -4,6 +4,7 @@ Names and values are those that `AutoModelForCausalLM.from_pretrained(gguf_file=
 `Codes`. The architectures are llama (Mistral's files too), qwen2 and qwen3.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -154,7 +155,7 @@ class QuantisedWeights(Mapping[str, Codes]):
         return len(self.names)
 
 
-def open_gguf(path: str | Path) -> GgufFile:
+def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
     """Raises SpectraError in one line for a file that is none, is cut, or holds what is not read."""
     path = Path(path)
     file = GgufFile(path, read_header(path))
@@ -168,7 +169,7 @@ def open_gguf(path: str | Path) -> GgufFile:
 
 
 def load_gguf_network(
-    path: str | Path, *, keep_codes: bool = False, dtype: torch.dtype = torch.bfloat16
+    path: str | os.PathLike[str], *, keep_codes: bool = False, dtype: torch.dtype = torch.bfloat16
 ) -> GgufNetwork:
     """The model of a file, on the CPU.
 
@@ -199,18 +200,6 @@ def load_gguf_network(
     ends = sorted({end for end in (file.special("eos"), file.special("eot")) if end is not None})
     model.generation_config.eos_token_id = ends or None
     return GgufNetwork(model.eval(), file.tokenizer(), file.path.stem, codes if keep_codes else {})
-
-
-def fill(model: Any, codes: Mapping[str, Codes]) -> None:
-    """Give parameters the bf16 numbers of their codes, in the parameter's type."""
-    for name, parameter in list(model.named_parameters()):
-        if name in codes:
-            dense = codes[name].dense()
-            if parameter.device.type == "meta":
-                model.load_state_dict({name: dense.to(parameter.dtype)}, strict=False, assign=True)
-            else:
-                parameter.data.copy_(dense)
-    model.tie_weights()
 
 
 def _numbers(weight: Codes | torch.Tensor) -> torch.Tensor:

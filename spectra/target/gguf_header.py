@@ -4,6 +4,7 @@ Arrays of the metadata, a vocabulary as a rule, are passed over: reading them ta
 """
 
 import mmap
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Header:
     tensors: Mapping[str, TensorPlace]
 
 
-def is_gguf(path: str | Path) -> bool:
+def is_gguf(path: str | os.PathLike[str]) -> bool:
     """Whether the name is that of a GGUF file, or a file is there that begins as one."""
     path = Path(path)
     try:

@@ -8,9 +8,10 @@ from gguf import GGMLQuantizationType as Kind
 
 from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
-from spectra.target.gguf_file import fill, load_gguf_network, open_gguf
+from spectra.target.gguf_file import load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.native.codes import Codes
+from spectra.target.weights import fill
 from tests.support.gguf_files import random_blocks, tiny_model, write_gguf
 
 MIXED = {
