@@ -3,11 +3,17 @@
 import gguf
 import numpy as np
 import torch
+from gguf import GGMLQuantizationType as Kind
 
 from spectra.target.gguf_file import IN_LAYER, WHOLE
 
 WORDS = [*(chr(code) for code in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))), "!!"]
 """The 256 letters of byte-level BPE and what its one merge makes."""
+
+MIXED = {
+    "token_embd": Kind.Q8_0, "attn_q": Kind.Q4_0, "attn_k": Kind.Q4_1, "attn_v": Kind.Q5_0,
+    "ffn_up": Kind.Q4_1, "ffn_gate": Kind.F16, "ffn_down": Kind.BF16, "output": Kind.Q8_0,
+}  # fmt: skip
 
 
 def random_blocks(kind, rows, columns, seed=0):
@@ -48,8 +54,8 @@ def write_gguf(path, model, kinds, *, architecture=None, extra=None, tokens=WORD
     writer.add_bos_token_id(1)
     for name, weight in _tensors(model).items():
         numbers = weight.detach().float().numpy()
-        kind = kinds.get(name.split(".")[-2], gguf.GGMLQuantizationType.F32)
-        if name.endswith(".bias") or numbers.ndim == 1 or kind == gguf.GGMLQuantizationType.F32:
+        kind = kinds.get(name.split(".")[-2], Kind.F32)
+        if name.endswith(".bias") or numbers.ndim == 1 or kind == Kind.F32:
             writer.add_tensor(name, numbers)
         elif kind.name in ("Q4_K", "Q6_K"):
             blocks = random_blocks(kind, *numbers.shape)

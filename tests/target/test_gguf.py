@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
+from gguf_files import MIXED, random_blocks, tiny_model, write_gguf
 
 from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
@@ -12,12 +13,6 @@ from spectra.target.gguf_file import load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.native.codes import Codes
 from spectra.target.weights import fill
-from tests.support.gguf_files import random_blocks, tiny_model, write_gguf
-
-MIXED = {
-    "token_embd": Kind.Q8_0, "attn_q": Kind.Q4_0, "attn_k": Kind.Q4_1, "attn_v": Kind.Q5_0,
-    "ffn_up": Kind.Q4_1, "ffn_gate": Kind.F16, "ffn_down": Kind.BF16, "output": Kind.Q8_0,
-}  # fmt: skip
 
 
 @pytest.fixture

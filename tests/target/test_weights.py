@@ -2,13 +2,12 @@
 
 import pytest
 import torch
+from gguf_files import MIXED, tiny_model, write_gguf
 
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target import load, weights
 from spectra.target.weights import OWN, choose_weights, fill, quantise
-from tests.support.gguf_files import tiny_model, write_gguf
-from tests.target.test_gguf import MIXED
 
 
 def choose(wanted, *, quantised=True, device="cpu", dtype="auto", step="auto"):
