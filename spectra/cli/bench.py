@@ -97,7 +97,10 @@ class Command:
 COMMANDS = {
     "run": Command(
         run_timing, TimingOptions, "time methods on the same prompts, in turn", resumes=True,
-        texts={"methods": "presets, hf-generate, hf-prompt-lookup and hf-assisted, with commas between them"},
+        texts={
+            "methods": "presets, hf-generate, hf-prompt-lookup, hf-assisted, llama-cpp and llama-cpp-lookup, "
+            "with commas between them"
+        },
     ),
     "sweep": Command(run_sweep, SweepOptions, "vary one setting of a method", resumes=True),
     "exactness": Command(
