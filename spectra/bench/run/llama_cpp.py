@@ -71,10 +71,13 @@ def model_file(model: str | None, method: str) -> Path:
 
 def load_llama_cpp(method: str, model: str | None, *, threads: int, context: int) -> LlamaCpp:
     """threads: for one token and for many. context: the model's positions."""
-    library = importlib.import_module(PACKAGE)
+    try:
+        library = importlib.import_module(PACKAGE)
+        drafts = importlib.import_module(f"{PACKAGE}.llama_speculative")
+    except (ImportError, OSError, RuntimeError) as error:
+        raise SpectraError("methods", f"{method} cannot be loaded ({error}); install it anew: {INSTALL}") from error
     options: dict[str, Any] = {}
     if method == LOOKUP:
-        drafts = importlib.import_module(f"{PACKAGE}.llama_speculative")
         draft = drafts.LlamaPromptLookupDecoding(num_pred_tokens=LOOKUP_TOKENS)
         options = {"draft_model": draft, "logits_all": True}
     file = model_file(model, method)
