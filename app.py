@@ -9,6 +9,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.service.engine import EMBEDDED, Engine
+from spectra.target.choices import WEIGHTS
 from visual.endpoint import Endpoint
 from visual.page import build_page
 from visual.serve import launch_options, queued
@@ -24,8 +25,14 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--model",
         default=os.environ.get("MODEL") or None,
-        help="a Hugging Face id, a folder, or `embedded`; with several, separated by commas, the page offers a choice "
-        "(default: embedded)",
+        help="a Hugging Face id, a folder, a GGUF file, or `embedded`; with several, separated by commas, the page "
+        "offers a choice (default: embedded)",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=WEIGHTS,
+        default="auto",
+        help="of every model: as its file has them (auto), whole (bf16), or rounded for the CPU step (int8, q4)",
     )
     parser.add_argument(
         "--endpoint",
@@ -62,7 +69,7 @@ def main() -> None:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
         endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
         models = [name.strip() for name in (options.model or "").split(",") if name.strip()]
-        engine = Engine.load(*(models or DEFAULTS), lend=lender())
+        engine = Engine.load(*(models or DEFAULTS), lend=lender(), weights=options.weights)
         engine.models = models or [engine.chosen]
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None

@@ -24,7 +24,8 @@ from spectra.bench.run.answers import (
     facts_line,
     figures_of_answer,
 )
-from spectra.bench.run.peers import ASSISTED, PEERS, check_assistant, load_assistant, run_peer
+from spectra.bench.run.llama_cpp import LLAMA_CPP, LlamaCpp, check_llama_cpp, load_llama_cpp
+from spectra.bench.run.peers import ASSISTED, PEERS, check_assistant, check_whole, load_assistant, run_peer
 from spectra.bench.run.rows import Row, claimed_rows
 from spectra.bench.run.runner import Cell, Progress, resume, rows_of
 from spectra.bench.steps import read_cost
@@ -57,7 +58,8 @@ class TimingOptions:
     cost: Path | None = None
 
     def __post_init__(self) -> None:
-        check_names("methods", self.methods, [*METHODS, *PEERS])
+        check_names("methods", self.methods, [*METHODS, *PEERS, *LLAMA_CPP])
+        check_llama_cpp(self.methods, self.model.model, self.answers.sampling)
         check_assistant(self.methods, self.assistant, self.model.model)
         check_number("repeats", self.repeats, 1, 1000, whole=True)
 
@@ -68,11 +70,21 @@ def run_timing(options: TimingOptions) -> int:
     cost = read_cost(options.cost) if options.cost else None
     model = replace(options.model.load(), step_cost=cost)
     model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
+    check_whole(options.methods, model.target)
     assistant = load_assistant(options.assistant, model.target) if ASSISTED in options.methods else None
+    llamas = {
+        method: load_llama_cpp(
+            method, options.model.model, threads=int(str(model.target.facts["threads"])), context=model.target.context
+        )
+        for method in options.methods
+        if method in LLAMA_CPP
+    }
     rows = run_methods(
-        model, prompts, options.methods, options.out, options.answers, repeats=options.repeats, assistant=assistant
-    )
-    text = f"{describe(model, options.answers)}\n\n{markdown(rows)}"
+        model, prompts, options.methods, options.out, options.answers,
+        repeats=options.repeats, assistant=assistant, llamas=llamas,
+    )  # fmt: skip
+    about = [describe(model, options.answers), *sorted({llama.built for llama in llamas.values()})]
+    text = "\n\n".join([*about, markdown(rows)])
     write_text(options.out / "report.md", text, "out")
     write_figures(options.out, run_figures(rows))
     print(text)
@@ -94,19 +106,23 @@ def run_methods(
     *,
     repeats: int = 1,
     assistant: Any = None,
+    llamas: Mapping[str, LlamaCpp] | None = None,
     variants: Mapping[str, Make] | None = None,
 ) -> list[Row]:
     """Rows of `out`/rows.jsonl, new ones appended as they finish; rows that are there are not run again.
 
     Plain decoding always runs, first. The first calls are a warm-up and not recorded. assistant: the draft model of the
-    peer that needs one. variants: methods that are no presets, by the name their rows get. Raises SpectraError where
-    `out` holds rows of other settings, or no prompt fits.
+    peer that needs one. llamas: llama.cpp's peers. variants: methods that are no presets, by the name their rows get.
+    Raises SpectraError where `out` holds rows of other settings, or no prompt fits.
     """
     methods = list(dict.fromkeys([PLAIN, *methods]))
+    llamas = llamas or {}
     settings = _settings(model, methods, answers, assistant)
+    if llamas:
+        settings["llama_cpp"] = sorted({llama.built for llama in llamas.values()})
     rows = claimed_rows(out, settings)
     plain = {row["id"]: Answer(row["output"]) for row in rows.all if row["method"] == PLAIN}
-    timing = _Timing(model, methods, answers, assistant, variants or {}, settings, plain)
+    timing = _Timing(model, methods, answers, assistant, llamas, variants or {}, settings, plain)
     cells: list[Cell] = [{"method": method, "repeat": repeat} for repeat in range(repeats) for method in methods]
     resume(rows, prompts, cells, timing.measure, Progress(len(prompts)))
     return rows_of(rows.all, prompts, [{"method": method} for method in methods])
@@ -133,6 +149,7 @@ class _Timing:
     methods: Sequence[str]
     answers: AnswerOptions
     assistant: Any
+    llamas: Mapping[str, LlamaCpp]
     variants: Mapping[str, Make]
     settings: Mapping[str, Any]
     plain: dict[str, Answer]
@@ -162,6 +179,8 @@ class _Timing:
 
     def _run(self, method: str, max_new_tokens: int) -> Run:
         """What answers one turn."""
+        if method in self.llamas:
+            return partial(self.llamas[method].answer, max_new_tokens=max_new_tokens, eos=self.model.target.eos)
         if method not in PEERS:
             return partial(self._decode, method, max_new_tokens)
         return partial(

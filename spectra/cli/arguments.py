@@ -20,11 +20,12 @@ from spectra.target.choices import DTYPES, check_choice, check_device_name
 
 Options = TypeVar("Options")
 MODEL_HELP = {
-    "model": "a hub id or a folder (default: the embedded SmolLM2-135M-Instruct)",
+    "model": "a hub id, a folder or a GGUF file (default: the embedded SmolLM2-135M-Instruct)",
     "device": "cpu, cuda, cuda:1, ... (default: a GPU where there is one)",
     "dtype": "auto, bf16, fp16 or fp32",
     "numerics": "auto, exact or fast",
     "step": "auto, eager, on a CPU native, on a GPU graphs or flash",
+    "weights": "auto, bf16, or for the CPU step int8 or q4; auto is the blocks that the model's file has, else bf16",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
@@ -173,7 +174,10 @@ def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A model to load as it is, nothing measured. model: a hub id or a folder, None for the embedded one."""
+    """A model to load as it is, nothing measured.
+
+    model: a hub id, a folder or a GGUF file, None for the embedded one.
+    """
 
     model: str | None
     device: str | None

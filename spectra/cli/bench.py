@@ -18,6 +18,7 @@ from spectra.bench.steps import LatencyOptions, ProfileOptions, run_latency, run
 from spectra.bench.sweep import SweepOptions, run_sweep, settings_by_method
 from spectra.bench.tasks import load_prompts, prompt_hashes
 from spectra.bench.timing import TimingOptions, run_timing
+from spectra.bench.weights import WeightsOptions, run_weights
 from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, read_options
 
 NAMES = "names with commas between them"
@@ -52,9 +53,12 @@ HELP = {
     "tasks": f"{NAMES} (default: every one whose files are there)",
     "temperature": "0 is greedy",
     "temperatures": "numbers with commas between them; 0 is greedy",
+    "text": "a UTF-8 file that is read (default: some of Python's standard library)",
+    "tokens": "the most of the text that are read",
     "top_k": "draw from this many likeliest tokens; 0 is all",
     "top_p": "draw from the likeliest tokens, this much in sum",
     "values": "numbers with commas between them",
+    "window": "tokens of a pass",
     "vary": settings_by_method(),
 }
 """What each option says of itself; commands where it means something else say so."""
@@ -93,7 +97,10 @@ class Command:
 COMMANDS = {
     "run": Command(
         run_timing, TimingOptions, "time methods on the same prompts, in turn", resumes=True,
-        texts={"methods": "presets, hf-generate, hf-prompt-lookup and hf-assisted, with commas between them"},
+        texts={
+            "methods": "presets, hf-generate, hf-prompt-lookup, hf-assisted, llama-cpp and llama-cpp-lookup, "
+            "with commas between them"
+        },
     ),
     "sweep": Command(run_sweep, SweepOptions, "vary one setting of a method", resumes=True),
     "exactness": Command(
@@ -117,6 +124,10 @@ COMMANDS = {
     "latency": Command(
         run_latency, LatencyOptions, "time of a pass over q query tokens, T(q), by context length",
         texts={"out": "a file for the tables, as Markdown"},
+    ),
+    "weights": Command(
+        run_weights, WeightsOptions, "perplexity and bytes of bf16, of a file's own blocks, of int8 and of q4",
+        texts={"out": "a file for the table, as Markdown"},
     ),
     "profile": Command(run_profile, ProfileOptions, "share of a step's time by part"),
     "record": Command(

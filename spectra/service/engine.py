@@ -43,8 +43,11 @@ class Engine:
     could not be loaded. lend: wraps whatever decodes, for a place that lends its GPU by the call.
     """
 
-    def __init__(self, target: HuggingFaceTarget, resources: Resources, lend: Lend | None = None) -> None:
+    def __init__(
+        self, target: HuggingFaceTarget, resources: Resources, lend: Lend | None = None, weights: str = "auto"
+    ) -> None:
         self._lend = lend
+        self._weights = weights
         self._prefix_caches = PrefixCaches()
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
@@ -55,17 +58,17 @@ class Engine:
 
     @classmethod
     @in_worker_thread
-    def load(cls, *models: str, lend: Lend | None = None) -> Engine:
+    def load(cls, *models: str, lend: Lend | None = None, weights: str = "auto") -> Engine:
         """Load the first of these models that can be reached and run a few steps, so that no visitor pays for them.
 
-        models: hub ids, folders or "embedded" (the default); `choose` changes between them. Raises SpectraError when
-        none of them can be loaded.
+        models: hub ids, folders, GGUF files or "embedded" (the default); `choose` changes between them. weights: see
+        `load_target`. Raises SpectraError when none of them can be loaded.
         """
         problems = []
         for model in models or (EMBEDDED,):
             try:
-                target, resources = _load(model, lend)
-                engine = cls(target, resources, lend)
+                target, resources = _load(model, lend, weights)
+                engine = cls(target, resources, lend, weights)
             except SpectraError as error:
                 problems.append(str(error).removeprefix("model: "))
                 continue
@@ -82,7 +85,7 @@ class Engine:
         if model not in self.models:
             raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
         if model != self.chosen:
-            target, resources = _load(model, self._lend)
+            target, resources = _load(model, self._lend, self._weights)
             self._adopt(target, resources)
             self.chosen = model
             self.prepare()
@@ -224,9 +227,9 @@ def _badges(target: HuggingFaceTarget) -> list[str]:
     return [place, f"{width}, {facts['numerics']}"]
 
 
-def _load(model: str, lend: Lend | None) -> tuple[HuggingFaceTarget, Resources]:
+def _load(model: str, lend: Lend | None, weights: str) -> tuple[HuggingFaceTarget, Resources]:
     from spectra.target.load import load_target
 
     step = "eager" if lend else "auto"  # a lent GPU forgets its CUDA graphs
-    target = load_target(None if model == EMBEDDED else model, step=step)
+    target = load_target(None if model == EMBEDDED else model, step=step, weights=weights)
     return target, load_resources(target)

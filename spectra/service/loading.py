@@ -18,7 +18,7 @@ from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, check_choice, check_device_name
+from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice, check_device_name
 from spectra.target.notices import quiet_transformers
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """model: a hub id or a folder; None is the embedded one. device: None is a GPU where there is one.
+    """model: a hub id, a folder or a GGUF file; None is the embedded one.
 
-    dtype, numerics, step: see `load_target`. datastores: folders. drafts: folders or hub ids of draft models. Without
-    any of these it is those that come with the project and fit.
+    device: None is a GPU where there is one. dtype, numerics, step, weights: see `load_target`. datastores: folders.
+    drafts: folders or hub ids of draft models. Without any of these it is those that come with the project and fit.
     """
 
     model: str | None = None
@@ -60,6 +60,7 @@ class ModelOptions:
     dtype: str = "auto"
     numerics: str = "auto"
     step: str = "auto"
+    weights: str = "auto"
     datastores: tuple[Path, ...] = ()
     drafts: tuple[Path, ...] = ()
 
@@ -72,6 +73,7 @@ class ModelOptions:
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("numerics", self.numerics, NUMERICS)
         check_choice("step", self.step, STEPS)
+        check_choice("weights", self.weights, WEIGHTS)
         for folder in self.datastores:
             read_card(folder)
 
@@ -80,7 +82,14 @@ class ModelOptions:
         from spectra.target.load import load_target
 
         quiet_transformers()
-        target = load_target(self.model, device=self.device, dtype=self.dtype, numerics=self.numerics, step=self.step)
+        target = load_target(
+            self.model,
+            device=self.device,
+            dtype=self.dtype,
+            numerics=self.numerics,
+            step=self.step,
+            weights=self.weights,
+        )
         resources = load_resources(target, self.datastores, self.drafts)
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")

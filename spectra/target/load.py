@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -15,16 +15,20 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, check_choice
+from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
+from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
+from spectra.target.gguf_header import is_gguf
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.native.codes import Codes
+from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_plan, refresh_cost
+from spectra.target.weights import OWN, choose_weights, fill, quantise
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -44,6 +48,15 @@ _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
 log = logging.getLogger("spectra")
 
 
+class LoadedNetwork(NamedTuple):
+    """codes: the quantised parameters by name, for the CPU step. Those of a GGUF file have no numbers in the model."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    codes: Mapping[str, Codes]
+
+
 def load_target(
     model: str | os.PathLike[str] | None = None,
     *,
@@ -51,26 +64,62 @@ def load_target(
     dtype: str = "auto",
     numerics: str = "auto",
     step: str = "auto",
+    weights: str = "auto",
     device_map: Any = None,
     **options: Any,
 ) -> HuggingFaceTarget:
     """Load a causal language model as a target.
 
-    model: a hub id or a folder; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda", "cuda:1", ...;
-    default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
-    "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such promise) or
-    "auto" (exact in 16 bits where it can be had). step: "native" (the project's own library, on a CPU), "eager" (torch),
-    "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel; not exact) or "auto" (the
-    fastest that agrees). device_map, options: handed to
-    `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument
-    that is wrong.
+    model: a hub id, a folder or a GGUF file; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda",
+    "cuda:1", ...; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else
+    fp32), "bf16", "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such
+    promise) or "auto" (exact in 16 bits where it can be had). step: "native" (the project's own library, on a CPU), "eager"
+    (torch), "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel; not exact) or
+    "auto" (the fastest that agrees). weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (rounded to
+    nearest, for the native step) or "auto" (the blocks of a GGUF file or the embedded model as they are where the native
+    step is available, else bf16). device_map, options: handed to `from_pretrained` (`device_map="auto"` spreads the
+    layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
     if step in ("graphs", "flash") and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
+    loaded = load_coded_network(
+        model, device=device, dtype=dtype, weights=weights, step=step, device_map=device_map, **options
+    )
+    return wrap_model(
+        loaded.model, loaded.tokenizer, numerics=numerics, step=step, name=loaded.name, codes=loaded.codes
+    )
+
+
+def load_coded_network(
+    model: str | os.PathLike[str] | None = None,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    weights: str = "auto",
+    step: str = "auto",
+    device_map: Any = None,
+    **options: Any,
+) -> LoadedNetwork:
+    """`load_network` and the codes that the CPU step reads in the place of parameters. See `load_target`."""
+    check_choice("dtype", dtype, DTYPES)
+    check_choice("weights", weights, WEIGHTS)
+    place = check_device(device) if device_map is None else torch.device("meta")
+    file = model if model is not None and is_gguf(model) else None
+    packed = model is None or file is not None
+    kind = choose_weights(weights, quantised=packed, device=place, dtype=dtype, step=step)
+    if kind == OWN and file is not None:
+        return LoadedNetwork(*_read_gguf(file, keep_codes=True, dtype=torch.bfloat16))
+    dtype = dtype if kind == "bf16" else "bf16"
     network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
-    return wrap_model(network, tokenizer, numerics=numerics, step=step, name=name)
+    codes: Mapping[str, Codes] = {}
+    if kind == OWN:
+        codes = embedded.packaged_weights()
+    elif kind != "bf16":
+        codes = quantise(network, kind)
+        fill(network, codes)
+    return LoadedNetwork(network, tokenizer, name, codes)
 
 
 def load_network(
@@ -85,6 +134,12 @@ def load_network(
     check_choice("dtype", dtype, DTYPES)
     place = check_device(device)
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
+    if model is not None and is_gguf(model):
+        if device_map is not None or options:
+            given = ", ".join([*options, *(["device_map"] if device_map is not None else [])])
+            raise SpectraError("model", f"a GGUF file is not loaded with {given}; leave it out")
+        network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
+        return network.to(place), tokenizer, name
     with _named_failure(model) as (folder, name, cached):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
@@ -98,6 +153,8 @@ def load_network(
 def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, str]:
     """(tokenizer, name) of a model that is not loaded."""
     with _named_failure(model) as (folder, name, cached):
+        if is_gguf(folder):
+            return open_gguf(folder).tokenizer(), Path(folder).stem
         return AutoTokenizer.from_pretrained(folder, local_files_only=cached), name
 
 
@@ -106,8 +163,15 @@ def check_loading(model: str | os.PathLike[str] | None, *, device: str | None = 
     check_choice("dtype", dtype, DTYPES)
     check_device(device)
     with _named_failure(model) as (folder, _, cached):
+        if is_gguf(folder):
+            return int(open_gguf(folder).config.max_position_embeddings)
         config = AutoConfig.from_pretrained(folder, local_files_only=cached).get_text_config(decoder=True)
     return int(getattr(config, "max_position_embeddings", None) or 2**31)
+
+
+def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype: torch.dtype) -> GgufNetwork:
+    with _named_failure(file) as (path, _, _):
+        return load_gguf_network(path, keep_codes=keep_codes, dtype=dtype)
 
 
 @contextmanager
@@ -119,7 +183,9 @@ def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[tuple[str, 
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
         name = embedded.NAME if model is None else Path(folder).name if local else folder
-        yield folder, name, local or only_cached(folder)
+        yield folder, name, local or is_gguf(folder) or only_cached(folder)
+    except SpectraError:
+        raise
     except Exception as error:  # hub, file, config and import errors differ by version; the cause is named
         first = str(error).strip().splitlines() or [type(error).__name__]
         raise SpectraError(
@@ -138,7 +204,8 @@ def wrap_model(
 ) -> HuggingFaceTarget:
     """A target over a model in memory. What has to be measured is measured once and remembered on disk.
 
-    numerics, step: see `load_target`. codes: parameters that the native step reads as they were quantised, by name.
+    numerics, step: see `load_target`. codes: quantised parameters by name; the native step
+    reads them as they are, and without it the model gets their numbers.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
@@ -147,6 +214,8 @@ def wrap_model(
     target = HuggingFaceTarget(model, tokenizer, name=name)
     learned = learned_of(model)
     learned.native = target.native = native_steps(target, step, codes or {}, learned.native)
+    if codes and target.native is None:
+        fill(model, codes)
     step = "native" if target.native is not None else wanted_step(target, step, numerics)
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in learned.plans:
@@ -198,10 +267,10 @@ def only_cached(name: str) -> bool:
 
 
 def default_dtype(device: torch.device) -> torch.dtype:
-    """bf16 where the device has fast kernels for it, else fp32."""
+    """bf16 where the device has fast kernels for it, or our library computes, else fp32."""
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    if device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):
         return torch.bfloat16
     return torch.float32
 

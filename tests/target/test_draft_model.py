@@ -1,7 +1,6 @@
 """A draft model says after any node of a tree what the stock model says after those tokens; what is refused; shapes."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest

@@ -26,6 +26,13 @@ def check_assistant(methods: Collection[str], assistant: str | None, model: str 
         raise SpectraError("assistant", f"{ASSISTED} needs a draft model; give --assistant PATH, a folder or a hub id")
 
 
+def check_whole(methods: Collection[str], target: Any) -> None:
+    """Raise SpectraError when a peer is to compute with a model whose weights are nothing but codes."""
+    peer = next((method for method in methods if method in PEERS), None)
+    if peer and any(parameter.device.type == "meta" for parameter in target.model.parameters()):
+        raise SpectraError("weights", f"{peer} does not read a GGUF file's blocks; give --weights bf16 or leave it out")
+
+
 def load_assistant(name: str | None, target: Any) -> Any:
     """The draft model, in the target's dtype on its device; None is the embedded model's own.
 

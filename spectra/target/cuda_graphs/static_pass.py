@@ -58,7 +58,14 @@ class Buffers:
         words = self.tree.shape[1]
         bits = b"".join(sum(1 << node for node in chain).to_bytes(8 * words, "little") for chain in chains)
         positions = [length + len(chain) - 1 for chain in chains]
-        self._numbers[: -self.tree.numel()] = [length, written, *tokens, *positions, *rows, *[0] * (len(tokens) - len(rows))]
+        self._numbers[: -self.tree.numel()] = [
+            length,
+            written,
+            *tokens,
+            *positions,
+            *rows,
+            *[0] * (len(tokens) - len(rows)),
+        ]
         self._numbers[-self.tree.numel() :] = np.frombuffer(bits, dtype="<i8")
         self._device.copy_(self._host, non_blocking=True)
         if self._sent is not None:

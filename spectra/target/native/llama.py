@@ -138,6 +138,11 @@ class LlamaStep:
         return cls(library, model, weights) if is_llama_shaped(model, weights) else None
 
     @property
+    def cache_shape(self) -> tuple[int, int]:
+        """(key heads, their dimension)."""
+        return self._view.kv_heads, self._view.dim
+
+    @property
     def nbytes(self) -> int:
         """Bytes of weights that a step reads."""
         return sum(matrix.nbytes for matrix in self.matrices)

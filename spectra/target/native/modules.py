@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NativeLinear(torch.nn.Module):
-    """A linear layer over the same parameters, its weight read from a packed copy. x [..., inputs] -> [..., outputs]."""
+    """A linear layer whose weight is read from a packed copy. x [..., inputs] -> [..., outputs]."""
 
     def __init__(self, library: Library, layer: Any, codes: Codes | None = None) -> None:
         super().__init__()
@@ -34,12 +34,10 @@ class NativeLinear(torch.nn.Module):
 
 
 class ModuleSteps:
-    """`NativeSteps` of one model; holds its parameters, never the model.
+    """`Steps` of one model; holds its parameters, never the model.
 
     codes: parameters that stay quantised, by name. Needs a model whose attention can be replaced.
     """
-
-    checkable = True
 
     def __init__(self, library: Library, model: Any, codes: Mapping[str, Codes]) -> None:
         self.library = library
@@ -49,8 +47,8 @@ class ModuleSteps:
         }
 
     @property
-    def facts(self) -> dict[str, object]:
-        return {"calls": "modules"}
+    def matrices(self) -> list[Matrix]:
+        return [layer.matrix for layer in self._layers.values()]
 
     def attach(self, model: Any) -> Callable[[], None]:
         """Put our layers into the model; what is returned puts its own back."""

@@ -16,22 +16,26 @@ from spectra.target.native.attention import Chains
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence
+from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import ModuleSteps, matrices, parameter_state
+from spectra.target.weights import fill
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
+FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
 MOST = 0.4  # of the machine's memory that packed copies may take
 
 
 class Steps(Protocol):
-    """Computes steps of one model. checkable: the model can also be run by torch, to be compared with."""
+    """Computes steps of one model."""
 
     layout: Layout
-    checkable: bool
 
     @property
-    def facts(self) -> dict[str, object]: ...
+    def matrices(self) -> Sequence[Matrix]:
+        """The packed weights that a step reads."""
+        ...
 
     def attach(self, model: Any) -> Callable[[], None]:
         """Make the model ready; what is returned makes it as it was."""
@@ -52,7 +56,10 @@ class Steps(Protocol):
 
 
 class NativeSteps:
-    """`Steps` that are packed again when the model's parameters change. codes: parameters that stay quantised."""
+    """`Steps` that are packed again when the model's parameters change.
+
+    codes: parameters that stay quantised, by name. checkable: the model can also be run by torch, to compare with.
+    """
 
     def __init__(self, library: Library, model: Any, codes: Mapping[str, Codes]) -> None:
         self.library, self.codes = library, codes
@@ -62,6 +69,9 @@ class NativeSteps:
     def _pack(self, model: Any) -> None:
         self._state = self._state_of(model)
         whole = LlamaStep.of(self.library, model, self.codes)
+        if whole is None and not self.checkable:
+            fill(model, self.codes)
+            self.checkable = True
         self.steps: Steps = ModuleSteps(self.library, model, self.codes) if whole is None else WholeSteps(whole)
 
     def _state_of(self, model: Any) -> tuple[int, ...]:
@@ -73,9 +83,19 @@ class NativeSteps:
 
     @property
     def facts(self) -> dict[str, object]:
-        """kernels: the library's path. calls: "step" or "modules". weights: how those are held that stay quantised."""
-        held = sorted({f"{one.bits} bits" for one in self.codes.values()})
-        return {"kernels": self.library.isa, "weights": ", ".join(held) or "as they are"} | self.steps.facts
+        """kernels: instructions they are made of. weights: formats. calls: of the library, one a step or a module."""
+        calls = "step" if isinstance(self.steps, WholeSteps) else "modules"
+        held = sorted({FORMATS[matrix.view.format] for matrix in self.steps.matrices})
+        return {"kernels": self.library.isa, "weights": ", ".join(held), "calls": calls}
+
+    def read_seconds(self) -> float:
+        """Seconds in which the threads of a step read all packed weights once, nothing computed."""
+        return self.library.read_seconds(matrix.data for matrix in self.steps.matrices)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of packed weights."""
+        return sum(matrix.nbytes for matrix in self.steps.matrices)
 
     def attach(self, model: Any) -> Callable[[], None]:
         if any_hooked(model):
@@ -105,8 +125,8 @@ class WholeSteps:
         self.layout = Layout(1, step.dtype)
 
     @property
-    def facts(self) -> dict[str, object]:
-        return {"calls": "step"}
+    def matrices(self) -> Sequence[Matrix]:
+        return self.step.matrices
 
     def attach(self, model: Any) -> Callable[[], None]:
         return lambda: None
@@ -135,21 +155,16 @@ def native_steps(
 ) -> NativeSteps | None:
     """What computes the target's steps where step is "native" or "auto"; None: torch does. known: from an earlier call.
 
-    Raises SpectraError for a "native" that is not possible, and for codes that nothing else reads.
+    Raises SpectraError for a "native" that is not possible.
     """
-    if step not in ("auto", "native"):
-        why = f"step {step} was asked for"
-    else:
-        why = obstacle(target)
+    why = obstacle(target) if step in ("auto", "native") else f"step {step} was asked for"
     if why:
         if step == "native":
             raise SpectraError("step", f"native is not possible: {why}; use auto or eager")
-        if codes:
-            raise SpectraError("weights", f"quantised weights need the native step, and {why}; use weights bf16")
         return None
     library = native_library()
     assert library is not None
-    if known is not None and known.codes == codes:
+    if known is not None and (known.codes is codes or not (known.codes or codes)):
         return known
     return NativeSteps(library, target.model, codes)
 

@@ -41,8 +41,8 @@ def both(target, cache, length, count, dice):
     return got, usual
 
 
-CASES = [*((family, "masked") for family in FAMILIES), ("llama-g3", "aligned"), ("llama-g3", "flash"), ("gpt2", "aligned"),
-         ("gpt2", "flash"), ("qwen2", "flash"), ("gemma3", "aligned")]  # fmt: skip
+CASES = [*((family, "masked") for family in FAMILIES), ("llama-g3", "aligned"), ("llama-g3", "flash"),
+         ("gpt2", "aligned"), ("gpt2", "flash"), ("qwen2", "flash"), ("gemma3", "aligned")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("family", "attend"), CASES)

@@ -1,0 +1,262 @@
+"""Models in GGUF files, read without unpacking what is quantised.
+
+Names and values are those that `AutoModelForCausalLM.from_pretrained(gguf_file=...)` gives, but quantised matrices stay
+`Codes`. The architectures are llama (Mistral's files too), qwen2 and qwen3.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from spectra.errors import SpectraError
+from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES, read_codes
+from spectra.target.gguf_header import Header, TensorPlace, read_header
+from spectra.target.native.codes import Codes
+
+ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
+"""Of a file -> transformers' model type."""
+WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+IN_LAYER = {
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+ROPE_FACTORS = "rope_freqs.weight"
+"""Divisors of the rotary embedding's frequencies, as Llama 3 stretches them."""
+
+
+class GgufNetwork(NamedTuple):
+    """codes: the parameters that are quantised, by name; each is unpacked when it is asked for."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    codes: Mapping[str, Codes]
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """One file. config: transformers' of its model. weights: by parameter name, read when asked for."""
+
+    path: Path
+    header: Header
+
+    @cached_property
+    def config(self) -> Any:
+        return _config(self)
+
+    @cached_property
+    def weights(self) -> "Weights":
+        return Weights(self)
+
+    @property
+    def architecture(self) -> str:
+        return str(self.header.metadata.get("general.architecture", ""))
+
+    def setting(self, key: str) -> Any:
+        """A number of the architecture's, None where the file has none."""
+        return self.header.metadata.get(f"{self.architecture}.{key}")
+
+    def needed(self, key: str) -> Any:
+        value = self.setting(key)
+        if value is None:
+            raise SpectraError("model", f"{self.path.name} lacks {self.architecture}.{key}; convert the model again")
+        return value
+
+    def special(self, name: str) -> int | None:
+        """The id of a special token: "bos", "eos", "eot", ..."""
+        value = self.header.metadata.get(f"tokenizer.ggml.{name}_token_id")
+        return None if value is None else int(value)
+
+    def tokenizer(self) -> Any:
+        """As transformers reads it from the file."""
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
+
+    def read(self, place: TensorPlace) -> Codes | torch.Tensor:
+        """A tensor as it is in the file."""
+        data = np.fromfile(self.path, np.uint8, place.end - place.start, offset=place.start)
+        if len(data) != place.end - place.start:
+            raise SpectraError("model", f"{self.path.name} is cut: the data of {place.name} ends after the file")
+        raw = torch.from_numpy(data)
+        if place.kind in PLAIN_TYPES:
+            return raw.view(PLAIN_TYPES[place.kind]).view(place.shape)
+        return read_codes(raw.view(place.shape[0], -1), BLOCK_TYPES[place.kind])
+
+
+class Weights(Mapping[str, Codes | torch.Tensor]):
+    """Parameters by transformers' names, with the rows in transformers' order."""
+
+    def __init__(self, file: GgufFile) -> None:
+        self.file = file
+        places = (place for name, place in file.header.tensors.items() if name != ROPE_FACTORS)
+        self.places = {_parameter(place.name, file.path.name): place for place in places}
+
+    def __getitem__(self, name: str) -> Codes | torch.Tensor:
+        weight = self.file.read(self.places[name])
+        heads = self._paired_heads(name)
+        if heads is None:
+            return weight
+        # llama.cpp keeps the pairs that a rotary embedding turns beside each other, transformers half a head apart
+        order = torch.arange(weight.shape[0]).view(heads, -1, 2).transpose(1, 2).reshape(-1)
+        return weight.rows(order) if isinstance(weight, Codes) else weight[order]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def quantised(self) -> "QuantisedWeights":
+        return QuantisedWeights(self)
+
+    def _paired_heads(self, name: str) -> int | None:
+        """How many heads the rows of a permuted matrix make."""
+        if ARCHITECTURES[self.file.architecture] != "llama":
+            return None
+        if ".q_proj." in name:
+            return int(self.file.config.num_attention_heads)
+        return int(self.file.config.num_key_value_heads) if ".k_proj." in name else None
+
+
+class QuantisedWeights(Mapping[str, Codes]):
+    """Those of a file's weights that are no plain numbers."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        self.names = tuple(name for name, place in weights.places.items() if place.kind in BLOCK_TYPES)
+
+    def __getitem__(self, name: str) -> Codes:
+        codes = self.weights[name]
+        if not isinstance(codes, Codes):
+            raise KeyError(name)
+        return codes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
+    """Raises SpectraError in one line for a file that is none, is cut, or holds what is not read."""
+    path = Path(path)
+    file = GgufFile(path, read_header(path))
+    if file.architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise SpectraError(
+            "model", f"{path.name} is of the architecture {file.architecture!r}, which is not read; give one of {known}"
+        )
+    file.weights  # noqa: B018 - names the tensor that no such model has
+    return file
+
+
+def load_gguf_network(
+    path: str | os.PathLike[str], *, keep_codes: bool = False, dtype: torch.dtype = torch.bfloat16
+) -> GgufNetwork:
+    """The model of a file, on the CPU.
+
+    keep_codes: quantised parameters stay on the meta device, for who reads the codes; otherwise they are filled with
+    the bf16 numbers that the codes stand for, and `codes` is empty. dtype: of the other parameters, and of all of them
+    without codes. Raises SpectraError naming a tensor that is missing or has another shape.
+    """
+    from accelerate import init_empty_weights
+    from transformers import AutoModelForCausalLM
+
+    file = open_gguf(path)
+    with init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(file.config, dtype=dtype)
+    model.tie_weights()
+    codes = file.weights.quantised
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    for name, shape in shapes.items():
+        place = file.weights.places.get(name)
+        if place is None or place.shape != shape:
+            found = "is missing" if place is None else f"({place.name}) has the shape {list(place.shape)}"
+            raise SpectraError("model", f"{file.path.name}: {name} {found}, not {list(shape)}; convert the model again")
+    state = {name: _numbers(file.weights[name]).to(dtype) for name in shapes if not keep_codes or name not in codes}
+    model.load_state_dict(state, strict=False, assign=True)
+    model.tie_weights()
+    factors = file.header.tensors.get(ROPE_FACTORS)
+    if factors is not None:
+        model.model.rotary_emb.inv_freq /= _numbers(file.read(factors))
+    ends = sorted({end for end in (file.special("eos"), file.special("eot")) if end is not None})
+    model.generation_config.eos_token_id = ends or None
+    return GgufNetwork(model.eval(), file.tokenizer(), file.path.stem, codes if keep_codes else {})
+
+
+def _numbers(weight: Codes | torch.Tensor) -> torch.Tensor:
+    return weight.dense() if isinstance(weight, Codes) else weight
+
+
+def _parameter(tensor: str, file: str) -> str:
+    """The parameter's name; SpectraError where no Llama-shaped model has such a tensor."""
+    stem, _, suffix = tensor.rpartition(".")
+    layer = stem.split(".")
+    if suffix in ("weight", "bias"):
+        if stem in WHOLE:
+            return f"{WHOLE[stem]}.{suffix}"
+        if len(layer) == 3 and layer[0] == "blk" and layer[1].isdecimal() and layer[2] in IN_LAYER:
+            return f"model.layers.{layer[1]}.{IN_LAYER[layer[2]]}.{suffix}"
+    raise SpectraError("model", f"{file}: {tensor} is no tensor of a Llama-shaped model; give another model")
+
+
+def _config(file: GgufFile) -> Any:
+    """The config of transformers. Its own reader of GGUF configs parses the whole vocabulary for it, for seconds."""
+    from transformers import AutoConfig
+
+    tensors = file.header.tensors
+    kind = ARCHITECTURES[file.architecture]
+    heads, width = int(file.needed("attention.head_count")), int(file.needed("embedding_length"))
+    head = int(file.setting("attention.key_length") or file.setting("rope.dimension_count") or width // heads)
+    values: dict[str, Any] = {
+        "max_position_embeddings": int(file.needed("context_length")),
+        "num_hidden_layers": int(file.needed("block_count")),
+        "intermediate_size": int(file.needed("feed_forward_length")),
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": int(file.setting("attention.head_count_kv") or heads),
+        "rms_norm_eps": float(file.needed("attention.layer_norm_rms_epsilon")),
+        "rope_parameters": _rope(file, head),
+        "vocab_size": tensors["token_embd.weight"].shape[0] if "token_embd.weight" in tensors else 0,
+        "tie_word_embeddings": "output.weight" not in tensors,
+        "bos_token_id": file.special("bos"),
+        "eos_token_id": file.special("eos"),
+        "pad_token_id": file.special("padding"),
+        "name_or_path": str(file.header.metadata.get("general.name") or file.path.stem),
+    }
+    if kind != "qwen2":
+        values["head_dim"] = head
+    if kind == "llama":
+        values["attention_bias"] = "blk.0.attn_q.bias" in tensors
+        values["mlp_bias"] = "blk.0.ffn_up.bias" in tensors
+    return AutoConfig.for_model(kind, **values)
+
+
+def _rope(file: GgufFile, head: int) -> dict[str, Any]:
+    rotated = int(file.setting("rope.dimension_count") or head)
+    scaling = str(file.setting("rope.scaling.type") or "none")
+    if rotated != head or scaling not in ("none", "linear"):
+        what = f"scaling {scaling}" if rotated == head else f"rotating {rotated} of {head} numbers"
+        raise SpectraError("model", f"{file.path.name}: a rotary embedding {what} is not read; give another model")
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": float(file.setting("rope.freq_base") or 10000.0)}
+    if scaling == "linear":
+        rope |= {"rope_type": "linear", "factor": float(file.needed("rope.scaling.factor"))}
+    return rope

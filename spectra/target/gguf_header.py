@@ -1,0 +1,160 @@
+"""What a GGUF file says before its data: metadata and where each tensor lies (ggml/docs/gguf.md, versions 2 and 3).
+
+Arrays of the metadata, a vocabulary as a rule, are passed over: reading them takes seconds.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import gguf
+import torch
+
+from spectra.errors import SpectraError
+from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES
+
+MAGIC = b"GGUF"
+ALIGNMENT = 32
+STRING, ARRAY = 8, 9
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""Type of a metadata value -> its `struct` format."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlace:
+    """shape: outermost first, as torch has it. kind: the name of its block type. start, end: bytes of the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """metadata: numbers and strings by key. tensors: by name, all inside the file and of a type that is read."""
+
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, TensorPlace]
+
+
+def is_gguf(path: str | os.PathLike[str]) -> bool:
+    """Whether the name is that of a GGUF file, or a file is there that begins as one."""
+    path = Path(path)
+    try:
+        if path.suffix == ".gguf":
+            return not path.is_dir()
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+def read_header(path: Path) -> Header:
+    """Raises SpectraError naming the file where it is none, is cut, or holds a tensor of a type that is not read."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _Walk(data, path.name).header()
+    except (OSError, ValueError) as error:
+        if isinstance(error, SpectraError):
+            raise
+        raise SpectraError("model", f"cannot read {path} ({error}); give a whole GGUF file") from error
+    except (struct.error, IndexError, OverflowError) as error:
+        raise SpectraError("model", f"{path.name} is cut inside its header; fetch it again") from error
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Through the bytes of a header. place: the next one."""
+
+    data: mmap.mmap
+    name: str
+    place: int = 0
+
+    def header(self) -> Header:
+        if self.data[:4] != MAGIC:
+            raise SpectraError("model", f"{self.name} is no GGUF file; give one, a folder or a hub id")
+        self.place = 4
+        (version,) = self.numbers("I")
+        if version not in (2, 3):
+            raise SpectraError("model", f"{self.name} is GGUF of version {version}; convert the model to version 3")
+        tensors, entries = self.numbers("QQ")
+        metadata = {}
+        for _ in range(entries):
+            key = self.text()
+            metadata[key] = self.value(*self.numbers("I"))
+        places = [self.tensor() for _ in range(tensors)]
+        alignment = int(metadata.get("general.alignment") or ALIGNMENT)
+        begin = -(-self.place // alignment) * alignment
+        found = {}
+        for name, shape, kind, offset in places:
+            start = begin + offset
+            found[name] = TensorPlace(name, shape, kind, start, start + self.size(name, shape, kind))
+            if found[name].end > len(self.data):
+                raise SpectraError(
+                    "model", f"{self.name} is cut: the data of {name} ends after the file; fetch it again"
+                )
+        return Header(metadata, found)
+
+    def numbers(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(f"<{layout}", self.data, self.place)
+        self.place += struct.calcsize(f"<{layout}")
+        return values
+
+    def text(self) -> str:
+        (length,) = self.numbers("Q")
+        self.place += length
+        if self.place > len(self.data):
+            raise IndexError
+        return self.data[self.place - length : self.place].decode("utf-8", "replace")
+
+    def value(self, kind: int) -> Any:
+        """The number or string that follows; of an array how many entries it has."""
+        if kind in NUMBERS:
+            return self.numbers(NUMBERS[kind])[0]
+        if kind == STRING:
+            return self.text()
+        if kind != ARRAY:
+            raise SpectraError("model", f"{self.name} holds metadata of type {kind}; convert the model to version 3")
+        inner, count = self.numbers("IQ")
+        if inner in NUMBERS:
+            self.place += count * struct.calcsize(NUMBERS[inner])
+        elif inner == STRING:
+            for _ in range(count):
+                (length,) = self.numbers("Q")
+                self.place += length
+        else:
+            for _ in range(count):
+                self.value(inner)
+        return count
+
+    def tensor(self) -> tuple[str, tuple[int, ...], str, int]:
+        """Name, shape, type and offset in the data."""
+        name = self.text()
+        (dimensions,) = self.numbers("I")
+        shape = self.numbers(f"{dimensions}Q")[::-1]
+        kind, offset = self.numbers("IQ")
+        try:
+            return name, shape, gguf.GGMLQuantizationType(kind).name, offset
+        except ValueError:
+            return name, shape, f"number {kind}", offset
+
+    def size(self, name: str, shape: tuple[int, ...], kind: str) -> int:
+        """Bytes of a tensor's data."""
+        if kind in PLAIN_TYPES:
+            return prod(shape) * torch.finfo(PLAIN_TYPES[kind]).bits // 8
+        if kind not in BLOCK_TYPES:
+            known = ", ".join([*PLAIN_TYPES, *BLOCK_TYPES])
+            raise SpectraError(
+                "model", f"{self.name}: {name} has the block type {kind}, which is not read; quantise to one of {known}"
+            )
+        block = BLOCK_TYPES[kind]
+        if len(shape) != 2 or shape[1] % block.weights:
+            raise SpectraError("model", f"{self.name}: {name} of type {kind} has the shape {shape}; fetch it again")
+        return prod(shape) // block.weights * block.nbytes

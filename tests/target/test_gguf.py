@@ -1,0 +1,149 @@
+"""GGUF files: every block type, names and rows as transformers has them, one line for what cannot be read."""
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Kind
+from gguf_files import MIXED, random_blocks, tiny_model, write_gguf
+
+from spectra.errors import SpectraError
+from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
+from spectra.target.gguf_file import load_gguf_network, open_gguf
+from spectra.target.gguf_header import is_gguf
+from spectra.target.native.codes import Codes
+from spectra.target.weights import fill
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    return write_gguf(tmp_path / "tiny.gguf", tiny_model(), MIXED)
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_blocks_stand_for_what_the_gguf_package_reads(name):
+    kind = Kind[name]
+    data = random_blocks(kind, 5, 512)
+    codes = read_codes(torch.from_numpy(data), BLOCK_TYPES[name])
+    expected = torch.from_numpy(gguf.dequantize(data, kind)).bfloat16()
+    assert codes.shape == (5, 512)
+    assert codes.codes.dtype == (torch.uint8 if codes.bits == 4 else torch.int8)
+    assert codes.group == (16 if name == "Q6_K" else 32)
+    if name == "Q4_0":  # its scales may be negative, and 0 times one is -0, which is the same number
+        assert torch.equal(codes.dense(), expected)
+    else:
+        assert torch.equal(codes.dense().view(torch.int16), expected.view(torch.int16))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_a_file_is_the_model_that_transformers_reads(kind, tied, tmp_path):
+    from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig
+
+    path = write_gguf(tmp_path / "tiny.gguf", tiny_model(kind, tied=tied), MIXED)
+    stock = AutoModelForCausalLM.from_pretrained(
+        tmp_path, gguf_file=path.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+    )
+    ours = load_gguf_network(path)
+    assert not ours.codes
+    own, theirs = ours.model.state_dict(), stock.state_dict()
+    assert own.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert torch.equal(own[name], value), name
+    ids = torch.arange(12)[None]
+    assert torch.equal(ours.model(ids).logits, stock(ids).logits)
+    config = AutoConfig.from_pretrained(tmp_path, gguf_file=path.name).to_dict()
+    mine = open_gguf(path).config.to_dict()
+    told = {"_name_or_path", "_model_name_or_path", "unk_token_id", "head_dim"}
+    assert {key: mine[key] for key in config.keys() - told} == {key: config[key] for key in config.keys() - told}
+    assert ours.tokenizer("A B").input_ids
+    assert ours.name == "tiny"
+
+
+def test_qwen3_has_heads_of_the_width_that_the_file_says(tmp_path):
+    model = tiny_model("qwen3").bfloat16()
+    path = write_gguf(tmp_path / "tiny.gguf", model, {})
+    ours = load_gguf_network(path).model
+    assert ours.config.head_dim == 32
+    assert all(torch.equal(value, ours.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+def test_codes_stay_where_they_are_asked_for(tiny):
+    whole = load_gguf_network(tiny).model
+    kept = load_gguf_network(tiny, keep_codes=True)
+    for name, parameter in kept.model.named_parameters():
+        assert (parameter.device.type == "meta") == (name in kept.codes), name
+    assert {"model.embed_tokens.weight", "lm_head.weight"} < set(kept.codes)
+    assert "model.layers.0.mlp.gate_proj.weight" not in kept.codes
+    assert kept.codes["model.layers.1.self_attn.q_proj.weight"].bits == 4
+    fill(kept.model, kept.codes)
+    assert all(torch.equal(value, kept.model.state_dict()[name]) for name, value in whole.state_dict().items())
+
+
+def test_k_quants_and_frequency_factors(tmp_path):
+    model = tiny_model("llama", hidden=256)
+    factors = np.linspace(1, 8, 16)
+    kinds = {"ffn_up": Kind.Q4_K, "attn_q": Kind.Q6_K}
+    path = write_gguf(tmp_path / "tiny.gguf", model, kinds, extra={"rope_freqs.weight": factors})
+    ours = load_gguf_network(path)
+    expected = model.model.rotary_emb.inv_freq / torch.tensor(factors, dtype=torch.float32)
+    assert torch.allclose(ours.model.model.rotary_emb.inv_freq, expected)
+    weights = open_gguf(path).weights
+    query = weights["model.layers.0.self_attn.q_proj.weight"]
+    assert isinstance(query, Codes)
+    assert query.group == 16
+    stored = torch.from_numpy(gguf.dequantize(random_blocks(Kind.Q6_K, 128, 256), Kind.Q6_K)).bfloat16()
+    assert torch.equal(query.dense(), stored.view(4, 16, 2, 256).transpose(1, 2).reshape(128, 256))
+
+
+def test_a_file_that_is_cut_is_named(tiny):
+    data = tiny.read_bytes()
+    for length in [0, 3, 20, 300, 3000, len(data) // 2, len(data) - 100]:
+        tiny.write_bytes(data[:length])
+        with pytest.raises(SpectraError, match=r"tiny\.gguf") as error:
+            open_gguf(tiny)
+        assert error.value.field == "model"
+    assert "blk.1" in str(error.value) or "output" in str(error.value)
+
+
+def test_what_is_not_read_is_named(tmp_path):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, tiny_model(), {"ffn_up": Kind.Q5_1})
+    with pytest.raises(SpectraError, match=r"blk\.0\.ffn_up\.weight has the block type Q5_1"):
+        open_gguf(path)
+    write_gguf(path, tiny_model(), {}, architecture="gemma")
+    with pytest.raises(SpectraError, match=r"architecture 'gemma'.*llama"):
+        open_gguf(path)
+    write_gguf(path, tiny_model(), {}, extra={"blk.0.ffn_gate_exps.weight": np.zeros((2, 2))})
+    with pytest.raises(SpectraError, match="ffn_gate_exps"):
+        open_gguf(path)
+    path.write_bytes(b"PK" * 100)
+    with pytest.raises(SpectraError, match="no GGUF file"):
+        open_gguf(path)
+    with pytest.raises(SpectraError, match="cannot read"):
+        open_gguf(tmp_path / "absent.gguf")
+
+
+def test_a_gguf_file_is_known_by_name_or_by_content(tiny, tmp_path):
+    other = tmp_path / "weights.bin"
+    other.write_bytes(tiny.read_bytes())
+    assert is_gguf(tiny)
+    assert is_gguf(other)
+    assert is_gguf("absent.gguf")
+    assert not is_gguf(tmp_path)
+    assert not is_gguf("some/model")
+
+
+@pytest.mark.real
+def test_the_embedded_models_file_holds_the_numbers_of_its_folder():
+    from safetensors import safe_open
+
+    from spectra.target import embedded
+
+    weights = open_gguf(embedded.packaged_file()).weights
+    with safe_open(embedded.embedded_folder() / "model.safetensors", "pt") as folder:
+        assert set(folder.keys()) == set(weights)
+        for name in (name for name in weights if ".layers." not in name or ".29." in name):
+            weight = weights[name]
+            dense = weight.dense() if isinstance(weight, Codes) else weight.bfloat16()
+            assert torch.equal(dense, folder.get_tensor(name)), name

@@ -1,0 +1,112 @@
+"""What weights are kept in: who gets codes, who is refused, and what rounding leaves as it is."""
+
+import pytest
+import torch
+from gguf_files import MIXED, tiny_model, write_gguf
+
+from spectra.errors import SpectraError
+from spectra.service.loading import ModelOptions
+from spectra.target import load, weights
+from spectra.target.weights import OWN, choose_weights, fill, quantise
+
+
+def choose(wanted, *, quantised=True, device="cpu", dtype="auto", step="auto"):
+    return choose_weights(wanted, quantised=quantised, device=torch.device(device), dtype=dtype, step=step)
+
+
+@pytest.fixture
+def library(monkeypatch):
+    monkeypatch.setattr(weights, "native_problem", lambda: "")
+
+
+@pytest.fixture
+def no_library(monkeypatch):
+    monkeypatch.setattr(weights, "native_problem", lambda: "there is no compiler")
+
+
+@pytest.mark.usefixtures("library")
+def test_with_the_cpu_step_everybody_gets_what_they_ask_for():
+    assert choose("auto") == OWN
+    assert choose("auto", quantised=False) == "bf16"
+    assert [choose(kind, quantised=False) for kind in ("bf16", "int8", "q4")] == ["bf16", "int8", "q4"]
+    assert [choose("auto", device="cuda"), choose("auto", dtype="fp32"), choose("auto", step="eager")] == ["bf16"] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [({"device": "cuda"}, "device is cuda"), ({"dtype": "fp32"}, "dtype is fp32"), ({"step": "eager"}, "step eager")],
+)
+@pytest.mark.usefixtures("library")
+def test_codes_that_nobody_reads_are_refused(changes, why):
+    with pytest.raises(SpectraError, match=rf"weights: q4 .*{why}.*give auto or bf16"):
+        choose("q4", **changes)
+
+
+@pytest.mark.usefixtures("no_library")
+def test_without_the_library_auto_is_whole_and_codes_are_refused():
+    assert choose("auto") == "bf16"
+    with pytest.raises(SpectraError, match="there is no compiler"):
+        choose("int8")
+
+
+def test_a_choice_that_is_none_is_refused_before_anything_is_loaded():
+    with pytest.raises(SpectraError, match=r"weights: 'q5' is unknown; choose one of auto, bf16, int8, q4"):
+        ModelOptions(weights="q5")
+    with pytest.raises(SpectraError, match="weights"):
+        load.load_target("nowhere", weights="q5")
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_linear_layer_is_rounded_and_a_tied_head_to_8_bits(tied):
+    model = tiny_model(tied=tied)
+    linear = {name for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name}
+    head = "model.embed_tokens.weight" if tied else "lm_head.weight"
+    four = quantise(model, "q4")
+    assert set(four) == linear | {head}
+    assert {name for name, codes in four.items() if codes.bits == 8} == ({head} if tied else set())
+    assert all(codes.bits == 8 for codes in quantise(model, "int8").values())
+    before = model.lm_head.weight.clone()
+    fill(model, four)
+    assert not torch.equal(before, model.lm_head.weight)
+    assert torch.equal(model.get_parameter(head), four[head].dense().float())
+    assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write_gguf(tmp_path / "tiny.gguf", tiny_model(), MIXED)
+
+
+@pytest.mark.usefixtures("library")
+def test_a_gguf_file_is_loaded_with_its_blocks_or_whole_or_rounded_anew(file):
+    own = load.load_coded_network(file, device="cpu")
+    assert own.name == "tiny"
+    assert own.model.lm_head.weight.device.type == "meta"
+    whole = load.load_coded_network(file, device="cpu", weights="bf16", dtype="fp32")
+    assert not whole.codes
+    assert whole.model.dtype == torch.float32
+    assert torch.equal(whole.model.lm_head.weight, own.codes["lm_head.weight"].dense().float())
+    rounded = load.load_coded_network(file, device="cpu", weights="q4")
+    assert rounded.codes["lm_head.weight"].bits == 4
+    assert torch.equal(rounded.model.lm_head.weight, rounded.codes["lm_head.weight"].dense())
+    with pytest.raises(SpectraError, match="not loaded with attn_implementation"):
+        load.load_network(file, attn_implementation="eager")
+
+
+@pytest.mark.usefixtures("no_library")
+def test_every_loader_takes_a_gguf_file(file):
+    assert load.check_loading(str(file), device="cpu") == 128
+    assert load.load_tokenizer(file)[1] == "tiny"
+    target = load.wrap_model(*load.load_network(file, device="cpu", dtype="fp32")[:2], numerics="fast")
+    assert target.context == 128
+    assert target.eos == {0}
+    with pytest.raises(SpectraError, match=r"^model: cannot read .*absent\.gguf"):
+        load.load_target(file.parent / "absent.gguf")
+
+
+@pytest.mark.usefixtures("no_library")
+def test_a_target_without_the_cpu_step_has_the_numbers_of_its_codes():
+    model = tiny_model()
+    codes = quantise(model, "int8")
+    target = load.wrap_model(model, numerics="fast", codes=codes)
+    assert torch.equal(target.model.lm_head.weight, codes["lm_head.weight"].dense().float())
