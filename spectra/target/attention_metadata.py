@@ -52,8 +52,8 @@ class Lanes:
     """Where each row finds its context. Slots [first, base) are read in place, the rest is gathered by position.
 
     slot [rows, lanes]: cache slot, counted from `origin`, of each token on this row's path that is not read in place,
-    in the order of positions; the first of them begins a block. live: the lane holds a token this row reads. shared_live
-    [rows, base - first]: which slots of those read in place this row reads; None: all of them.
+    in the order of positions; the first of them begins a block. live: the lane holds a token this row reads.
+    shared_live [rows, base - first]: which slots of those read in place this row reads; None: all of them.
     """
 
     def __init__(

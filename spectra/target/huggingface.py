@@ -84,6 +84,12 @@ class HuggingFaceTarget:
         return int(next((limit for name in names if (limit := getattr(self.config, name, None))), 2**31))
 
     @property
+    def mixture(self) -> bool:
+        """It is a mixture of experts: what a row computes depends on the rows beside it."""
+        names = ("num_local_experts", "num_experts", "n_routed_experts")
+        return any((getattr(self.config, name, None) or 0) > 1 for name in names)
+
+    @property
     def facts(self) -> Mapping[str, object]:
         from spectra.target.facts import environment, step_facts
 

@@ -73,12 +73,12 @@ def load_target(
     model: a hub id, a folder or a GGUF file; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda",
     "cuda:1", ...; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else
     fp32), "bf16", "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such
-    promise) or "auto" (exact in 16 bits where it can be had). step: "native" (the project's own library, on a CPU), "eager"
-    (torch), "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel; not exact) or
-    "auto" (the fastest that agrees). weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (rounded to
-    nearest, for the native step) or "auto" (the blocks of a GGUF file or the embedded model as they are where the native
-    step is available, else bf16). device_map, options: handed to `from_pretrained` (`device_map="auto"` spreads the
-    layers with accelerate). Raises SpectraError naming the argument that is wrong.
+    promise) or "auto" (exact in 16 bits where possible). step: "native" (the project's own library, on a CPU),
+    "eager" (torch), "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel; not
+    exact) or "auto" (the fastest that agrees). weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4"
+    (rounded to nearest, for the native step) or "auto" (the blocks of a GGUF file or the embedded model as they are
+    where the native step is available, else bf16). device_map, options: handed to `from_pretrained`
+    (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)

@@ -78,9 +78,8 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
     """
     if target.device.type == "mps":
         return "this device has no float64"
-    for name in ("num_local_experts", "num_experts", "n_routed_experts"):
-        if (getattr(target.config, name, None) or 0) > 1:
-            return "rows of a mixture of experts depend on their neighbours"
+    if target.mixture:
+        return "rows of a mixture of experts depend on their neighbours"
     eager = target.plan
     plans = {rows: dataclasses.replace(eager, numerics="exact", chunk=rows) for rows in CHUNKS}
     target.plan = plans[CHUNKS[0]]
@@ -103,15 +102,15 @@ def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
     return "" if rows_agree(target) else "rows depend on their neighbours"
 
 
-def rows_agree(target: HuggingFaceTarget) -> bool:
+def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE) -> bool:
     """Whether rows of a wide step have the bits of steps of one row. So it is by construction; a model may break it."""
-    star = probe_tokens(target, WIDE)
-    with Probe(target, probe_tokens(target, min(70, target.context // 2)), WIDE) as session, torch.inference_mode():
-        cache = session.cache
-        whole = target.forward(cache, star, [[row] for row in range(WIDE)], range(WIDE)).clone()
-        return all(
-            torch.equal(target.forward(cache, [star[row]], [[0]], [0])[0], whole[row]) for row in (0, 1, 7, WIDE - 1)
-        )
+    star = probe_tokens(target, rows)
+    with Probe(target, probe_tokens(target, min(context, target.context // 2)), rows) as session:
+        with torch.inference_mode():
+            cache = session.cache
+            whole = target.forward(cache, star, [[row] for row in range(rows)], range(rows)).clone()
+            alone = {row: target.forward(cache, [star[row]], [[0]], [0])[0] for row in (0, 1, 7, rows - 1)}
+    return all(torch.equal(whole[row], logits) for row, logits in alone.items())
 
 
 def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:

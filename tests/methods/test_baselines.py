@@ -10,6 +10,7 @@ from spectra.guess import Source
 from spectra.methods.baselines import BASELINES
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
+from spectra.target.execution_plan import ExecutionPlan
 
 SIZES = {
     "anpd": 5,

@@ -178,6 +178,8 @@ def obstacle(target: HuggingFaceTarget) -> str:
         return f"it computes in bf16 and fp32, and the model is in {str(target.dtype).removeprefix('torch.')}"
     if any_hooked(model):
         return "hooks sit on the model"
+    if target.mixture:
+        return "it is a mixture of experts"
     if not matrices(model):
         return "the model has no linear layers"
     if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MOST * _memory():
