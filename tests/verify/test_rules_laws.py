@@ -59,9 +59,9 @@ def test_drafts_are_drawn_as_the_rule_says(name):
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if name not in ("mss", "rrsw-3")])
-def test_the_law_is_exact_on_400_pairs(name):
+def test_the_law_is_exact_on_400_pairs(name, cases):
     rule, k, joint = RULES[name]
-    for p, q in random_pairs(400, 4):
+    for p, q in random_pairs(400, cases(4, 5)):
         law, accepted = output_law(rule, p, [q] * k, joint(q))
         assert np.abs(law - p).max() < 1e-10, (p, q)
         assert abs(accepted.sum() - rule.acceptance(p, q, k)) < 1e-10, (p, q)

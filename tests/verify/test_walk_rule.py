@@ -1,6 +1,6 @@
 """Trees of draws: decoded outputs of two and three tokens have the target's law, whatever the rule and the draft.
 
-`pytest tests/verify/test_walk_rule.py --cases 2500` decodes 100,000 outputs with each rule, by default it is 20,000.
+6,000 outputs of each rule, 100,000 with `--all-cases`.
 """
 
 from collections import Counter
@@ -23,7 +23,6 @@ from spectra.verify.rules.spechub import SpecHub
 from spectra.verify.walk import walk_rule
 
 SIZE, LENGTH, UNLIKELY = 3, 3, 1e-4
-OUTPUTS = 40  # for each of --cases
 LAWS = list(product(range(SIZE), repeat=LENGTH))
 
 
@@ -105,9 +104,8 @@ def counted(rule, widths, drafts, count):
     ],
     ids=["chain", "rrs", "mss-two-models", "rrsw", "spechub"],
 )
-def test_outputs_have_the_targets_law(rule, widths, drafts, request):
-    count = OUTPUTS * request.config.getoption("--cases")
-    counts, law = counted(rule, widths, drafts, count), TARGET.law()
+def test_outputs_have_the_targets_law(rule, widths, drafts, cases):
+    counts, law = counted(rule, widths, drafts, cases(6_000, 100_000)), TARGET.law()
     assert plausibility(counts, law) > UNLIKELY
     first_two = counts.reshape(-1, SIZE).sum(1), law.reshape(-1, SIZE).sum(1)
     assert plausibility(*first_two) > UNLIKELY
