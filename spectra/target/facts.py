@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from spectra.io.files import write_text
+from spectra.io.version import VERSION
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import Plan
 
@@ -58,11 +59,9 @@ def step_facts(plan: Plan) -> dict[str, object]:
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     """One file for each model shape, attention, device, thread count, dtype, numerics, step and version of what
     computes."""
-    from spectra import __version__
-
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
-    key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
+    key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
     key["packed"] = sorted(type(layer).__name__ for layer in target.packing.layers.values()) if target.packing else []
     key["attention"] = target.config._attn_implementation
     if step != "eager":

@@ -7,18 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import PARSERS
 
-from spectra.cli import bench, datastore, main, serving, train
+from spectra.cli import bench, main
 from spectra.service.loading import ModelOptions
 
 ROOT = Path(__file__).parents[2]
-PARSERS = {
-    "spectra": main.build_parser,
-    "spectra.bench": bench.build_parser,
-    "spectra.datastore": datastore.build_parser,
-    "spectra.serving": serving.build_parser,
-    "spectra.train": train.build_parser,
-}
 
 
 def parsers_of(parser):

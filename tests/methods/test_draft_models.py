@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from distributions import plausibility
 from drafting import decode_by
-from laws import plausibility
 from tables import TableDraft, Tables, TableTarget
 from tiny import FAMILIES, make, model_of, target_of
 
@@ -45,7 +45,7 @@ def drafted(family="llama", *others, plan=None, seed=7):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_sampled_outputs_have_the_targets_law(name, cases):
+def test_sampled_outputs_have_the_targets_distribution(name, cases):
     """Three tokens by the whole loop: grow, score, walk, cut, go on."""
     target, resources = TableTarget(TARGET), Resources(drafts=[TableDraft(NEAR), TableDraft(OTHER)])
     counts = Counter()
@@ -53,7 +53,7 @@ def test_sampled_outputs_have_the_targets_law(name, cases):
         steps = decode_by(target, [0], name, resources=resources, sampling=Sampling(1.0, seed=seed), limits=Limits(3))
         counts[tuple(tokens_of(steps))] += 1
     seen = np.array([counts[out] for out in TARGET.outputs], dtype=float)
-    assert plausibility(seen, TARGET.law()) > UNLIKELY
+    assert plausibility(seen, TARGET.distribution()) > UNLIKELY
 
 
 SAMPLINGS = [Sampling(0.8, top_k=5), Sampling(1.3, top_p=0.8, min_p=0.02), Sampling(0.9, repetition_penalty=1.4)]
@@ -65,11 +65,11 @@ SAMPLINGS = [Sampling(0.8, top_k=5), Sampling(1.3, top_p=0.8, min_p=0.02), Sampl
     ids=["chain", "tree", "pair"],
 )
 def test_processors_of_the_answer_shape_what_is_written(build, sampling, cases):
-    """Real models over eight tokens against the stock model's own law of two of them."""
+    """Real models over eight tokens against the stock model's own distribution of two of them."""
     model, prompt, size = make("llama", vocab_size=8), [3, 1, 4], 8
     target = target_of(model)
     resources = Resources(drafts=[DraftModel(target_of(make(kind, 5, vocab_size=8))) for kind in ("llama", "gpt2")])
-    law = np.zeros((size, size))
+    distribution = np.zeros((size, size))
     process = processors_of(sampling)
 
     def row(tokens):
@@ -78,7 +78,7 @@ def test_processors_of_the_answer_shape_what_is_written(build, sampling, cases):
         return torch.softmax(scores.double(), -1)[0].numpy()
 
     for first, chance in enumerate(row(prompt)):
-        law[first] = chance * row([*prompt, first])
+        distribution[first] = chance * row([*prompt, first])
     counts = np.zeros((size, size))
     for seed in range(cases(150, 1000)):
         this = _seeded(sampling, seed)
@@ -86,7 +86,7 @@ def test_processors_of_the_answer_shape_what_is_written(build, sampling, cases):
             target, prompt, build(Setup("", target, resources, None, this)), sampling=this, limits=Limits(2)
         )
         counts[tuple(tokens_of(steps))] += 1
-    assert plausibility(counts.ravel(), law.ravel()) > UNLIKELY
+    assert plausibility(counts.ravel(), distribution.ravel()) > UNLIKELY
     flat = np.full((size, size), 1 / size**2)
     assert plausibility(counts.ravel(), flat.ravel()) < UNLIKELY
 

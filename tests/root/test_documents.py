@@ -15,22 +15,15 @@ from pathlib import Path
 import pytest
 from drafting import decode_by
 from fakes_engine import FakeEngine
+from programs import PARSERS
 from tiny import make, target_of
 
 import app
 import spectra
-from spectra.cli import bench, datastore, main, serving, train
 from spectra.methods.preset import Preset, Setup
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PARSERS = {
-    "spectra": main.build_parser,
-    "spectra.bench": bench.build_parser,
-    "spectra.datastore": datastore.build_parser,
-    "spectra.serving": serving.build_parser,
-    "spectra.train": train.build_parser,
-}
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^\n((?: {4}\S.*\n(?: {4}.*\n)*)+)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
