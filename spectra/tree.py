@@ -62,16 +62,16 @@ class TokenTree:
         match: int = 0,
         confidence: int = 0,
     ) -> int:
-        """Put `token` under `parent` and return its node; an eligible twin is reused when the tree merges."""
+        """Put `token` under `parent` and return its node; a merging tree reuses an eligible child of this token."""
         if not 0 <= parent < len(self.tokens):
             raise IndexError(f"parent {parent} is not a node of this tree of {len(self.tokens)}")
         if self.merge and eligible:
-            twin = self._child.get((parent, token))
-            if twin is not None:
-                if source not in self.sources[twin]:
-                    self.sources[twin] += (source,)
-                self.confidence[twin] = self.confidence[twin] or confidence
-                return twin
+            known = self._child.get((parent, token))
+            if known is not None:
+                if source not in self.sources[known]:
+                    self.sources[known] += (source,)
+                self.confidence[known] = self.confidence[known] or confidence
+                return known
         node = len(self.tokens)
         self.tokens.append(token)
         self.parents.append(parent)

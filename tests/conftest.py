@@ -5,7 +5,25 @@ import torch
 
 
 def pytest_addoption(parser):
-    parser.addoption("--cases", type=int, default=150, help="random cases of the exactness test (default: 150)")
+    parser.addoption("--all-cases", action="store_true", help="every random case (`make test-all`) instead of some")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour."""
+    if config.getoption("all_cases"):
+        for item in items:
+            item.add_marker(pytest.mark.timeout(3600))
+        return
+    left_out = [item for item in items if item.get_closest_marker("all_cases")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.fixture(scope="session")
+def cases(request):
+    """`cases(some, every)`: the first in `make test`, the second with --all-cases."""
+    return lambda some, every: every if request.config.getoption("all_cases") else some
 
 
 @pytest.fixture(scope="session")

@@ -66,10 +66,10 @@ def run_latency(options: LatencyOptions) -> int:
     contexts = sorted(options.contexts)
     queries = sorted(options.queries)
     target = shaped(options) if options.shape else options.model.load().target
-    widest = target.max_query_tokens
-    fitting = [count for count in queries if count <= widest]
+    max_queries = target.max_query_tokens
+    fitting = [count for count in queries if count <= max_queries]
     if not fitting:
-        raise SpectraError("queries", f"{queries[0]} is more than a step takes here; give {widest} or less")
+        raise SpectraError("queries", f"{queries[0]} does not fit a step of this model; give {max_queries} or less")
     longest = contexts[-1] + fitting[-1] + 1
     if longest > target.context:
         raise SpectraError("contexts", f"{longest} positions do not fit the context of {target.context}; ask for less")
@@ -77,7 +77,7 @@ def run_latency(options: LatencyOptions) -> int:
     parts = [facts_line(target), cost_table(costs, fitting), bandwidth_table(target, costs)]
     if len(fitting) < len(queries):
         left_out = ", ".join(f"q={count}" for count in queries[len(fitting) :])
-        parts.append(f"Left out: {left_out}; {widest} fit a step.")
+        parts.append(f"Left out: {left_out}; {max_queries} is the largest step of this model.")
     text = "\n\n".join(parts)
     print(text)
     if options.out is not None:

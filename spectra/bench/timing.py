@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spectra import __version__
 from spectra.bench.report.charts import run_figures, write_figures
 from spectra.bench.report.tables import markdown
 from spectra.bench.run.answers import (
@@ -32,6 +31,7 @@ from spectra.bench.steps import read_cost
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.decode import decode
 from spectra.io.files import write_text
+from spectra.io.version import VERSION
 from spectra.method import Method
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.service.loading import LoadedModel, ModelOptions
@@ -131,7 +131,7 @@ def run_methods(
 def _settings(model: LoadedModel, methods: Sequence[str], answers: AnswerOptions, assistant: Any) -> dict[str, Any]:
     """As every row and the folder record them."""
     facts = dict(model.target.facts)
-    versions = {name: facts.pop(name) for name in VERSIONED if name in facts} | {"spectra": __version__}
+    versions = {name: facts.pop(name) for name in VERSIONED if name in facts} | {"spectra": VERSION}
     return {
         "temperature": answers.temperature, "top_p": answers.top_p, "seed": answers.seed,
         "max_new_tokens": answers.max_new_tokens, "nodes": answers.nodes, **facts, "versions": versions,

@@ -43,8 +43,8 @@ class DefaultsHelp(argparse.HelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         default = action.default
-        told = action.help == argparse.SUPPRESS or "default" in (action.help or "")
-        if told or default in (None, (), "", argparse.SUPPRESS) or isinstance(default, bool | list):
+        complete = action.help == argparse.SUPPRESS or "default" in (action.help or "")
+        if complete or default in (None, (), "", argparse.SUPPRESS) or isinstance(default, bool | list):
             return action.help
         values = default if isinstance(default, tuple) else (default,)
         shown = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
@@ -207,7 +207,7 @@ def add_network(parser: argparse.ArgumentParser, *, what: str = "", dtype: str =
 
 
 def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:
-    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped, 141 when nobody reads on.
+    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped, 141 when stdout was closed.
 
     resumes: the same command, given again, goes on where it was.
     """

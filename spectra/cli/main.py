@@ -78,7 +78,7 @@ class GenerateOptions:
 
 
 class Report(NamedTuple):
-    """What is told of an answer: in lines, and the same as data."""
+    """The report of an answer: as lines, and the same as data."""
 
     lines: list[str]
     data: dict[str, Any]

@@ -85,7 +85,12 @@ def build_parser() -> Parser:
         "--general-data", nargs="+", type=Path, default=[], metavar="FILE", help="jsonl of other answers, read first"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the draft model's folder")
-    parser.add_argument("--boost", type=Path, metavar="FOLDER", help="a draft model whose misses are to be learned")
+    parser.add_argument(
+        "--boost",
+        type=Path,
+        metavar="FOLDER",
+        help="first draft model, whose misses the new one learns",
+    )
     parser.add_argument("--teacher", type=Path, metavar="FOLDER", help="where the target's probabilities are kept")
     parser.add_argument(
         "--exclude", type=Path, metavar="FILE", help="sha256 of prompts whose answers are left out, one a line"

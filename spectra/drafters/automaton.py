@@ -108,12 +108,12 @@ class Automaton:
         length = self._length[at] + 1
         if self._length[known] == length:
             return known
-        twin = self._add(length, self._end[known], dict(self._next[known]), self._link[known])
+        clone = self._add(length, self._end[known], dict(self._next[known]), self._link[known])
         while at >= 0 and self._next[at].get(token) == known:
-            self._next[at][token] = twin
+            self._next[at][token] = clone
             at = self._link[at]
-        self._link[known] = twin
-        return twin
+        self._link[known] = clone
+        return clone
 
     def _add(self, length: int, end: int, follow: dict[int, int], link: int = 0) -> int:
         self._next.append(follow)

@@ -1,6 +1,6 @@
 """Datastores to a tree of likely continuations, likeliest first. No torch, no files.
 
-`Counted` is what drafting asks of a store; `datastore/store.py` is one.
+`NGramStore` is what drafting asks of a store; `datastore/store.py` is one.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Lookup(NamedTuple):
         return cls(0, 0, [])
 
 
-class Counted(Protocol):
+class NGramStore(Protocol):
     """A store to draft from. order: longest context it knows. refined: its texts were chosen by perplexity."""
 
     order: int
@@ -65,7 +65,7 @@ class _Waiting(NamedTuple):
     before: tuple[int, ...]
 
 
-def continuations(stores: Sequence[Counted], context: Sequence[int], max_nodes: int) -> list[Node]:
+def continuations(stores: Sequence[NGramStore], context: Sequence[int], max_nodes: int) -> list[Node]:
     """At most `max_nodes` nodes, likeliest first, so that every parent comes before its children.
 
     At each node the store that knows the longest suffix answers; stores that know equally long ones add their counts.
@@ -94,8 +94,8 @@ def continuations(stores: Sequence[Counted], context: Sequence[int], max_nodes: 
     return nodes
 
 
-def successors(stores: Sequence[Counted], context: Sequence[int]) -> Lookup:
-    """As `Counted.successors`, of several stores."""
+def successors(stores: Sequence[NGramStore], context: Sequence[int]) -> Lookup:
+    """As `NGramStore.successors`, of several stores."""
     answers = [store.successors(context) for store in stores]
     match = max((answer.match for answer in answers), default=0)
     best = [answer for answer in answers if answer.match == match]

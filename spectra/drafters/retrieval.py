@@ -6,7 +6,7 @@ The longest known suffix answers; continuations carry a confidence class from th
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from spectra.drafters.continuations import Counted, Node, continuations
+from spectra.drafters.continuations import NGramStore, Node, continuations
 from spectra.drafters.core import SpectraCore
 from spectra.guess import Guess, Source
 from spectra.method import Outcome
@@ -16,7 +16,7 @@ from spectra.tree import ROOT, TokenTree
 class Retrieval:
     """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess."""
 
-    def __init__(self, stores: Sequence[Counted], *, max_nodes: int = 16, banned: Collection[int] = ()) -> None:
+    def __init__(self, stores: Sequence[NGramStore], *, max_nodes: int = 16, banned: Collection[int] = ()) -> None:
         self.stores = stores
         self.max_nodes = max_nodes
         self.banned = banned
@@ -48,7 +48,7 @@ class PaperRetrieval(Retrieval):
 
     MIN_MATCH = 2
 
-    def __init__(self, stores: Sequence[Counted], *, guesses: int, width: int, banned: Collection[int] = ()) -> None:
+    def __init__(self, stores: Sequence[NGramStore], *, guesses: int, width: int, banned: Collection[int] = ()) -> None:
         super().__init__(stores, max_nodes=2 * guesses * width, banned=banned)
         self.guesses = guesses
         self.width = width

@@ -1,4 +1,4 @@
-"""The shape of a draft model's tree, known before anything is drafted, and how such a tree is grown. No model.
+"""The shape of a draft model's tree, known before drafting, and how such a tree is grown. No model.
 
 A place is the ranks on the way to it: () is the root, (0, 2) the third child of the first. What is drawn must not
 decide how much is drawn, so a shape knows places and no tokens.

@@ -10,7 +10,7 @@ from spectra.errors import SpectraError
 
 
 def check_writable(path: Path, field_name: str = "path") -> None:
-    """Raise `SpectraError` when `write_text` would, before the work whose outcome is to be written."""
+    """Raise `SpectraError` where `write_text` would: called before long work, so that its result can be written."""
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 
 class Progress(Protocol):
-    """What work tells of itself. n: how much is done."""
+    """Progress of some work. n: how much is done."""
 
     n: int
 
@@ -22,7 +22,7 @@ class Progress(Protocol):
 
 
 class Bar(tqdm):
-    """`Progress` that people see. The time left goes by the mean speed of this run."""
+    """`Progress` as a bar on stderr. The time left is estimated from the mean speed of this run."""
 
     def skip(self, count: int = 1) -> None:
         """What an earlier run did: it counts as done, not for the time left."""

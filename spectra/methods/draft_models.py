@@ -29,7 +29,7 @@ ShapeWithin = Callable[[int], Shape]
 """The most draws of one model -> what to draw."""
 
 
-def drafted(shape_within: ShapeWithin, rule: Rule, *, models: int = 1, tested: bool = True) -> Build:
+def draft_model_build(shape_within: ShapeWithin, rule: Rule, *, models: int = 1, tested: bool = True) -> Build:
     """models: the most draft models in one tree. tested: False for naive sampling, see `DraftModels`."""
 
     def build(setup: Setup) -> Method:
@@ -57,20 +57,20 @@ def drafted(shape_within: ShapeWithin, rule: Rule, *, models: int = 1, tested: b
 
 def chain(length: int = CHAIN) -> Build:
     """K."""
-    return drafted(partial(levels, [1] * length), Chain())
+    return draft_model_build(partial(levels, [1] * length), Chain())
 
 
 def specinfer(widths: Sequence[int] = SPECINFER, *, tested: bool = True) -> Build:
     """The expansion of each model."""
-    return drafted(partial(levels, widths), MultiStep(), models=len(SOURCES), tested=tested)
+    return draft_model_build(partial(levels, widths), MultiStep(), models=len(SOURCES), tested=tested)
 
 
 def binary(rule: Rule, depth: int = DEPTH, acceptance: Sequence[float] | None = None) -> Build:
     """Two drafts at every place. acceptance: of the first and the second; the tree is then as large, but unbalanced."""
     whole = 2 ** (depth + 1) - 2
     if acceptance is None:
-        return drafted(partial(levels, [2] * depth), rule)
-    return drafted(lambda max_draws: unbalanced(acceptance, min(max_draws, whole)), rule)
+        return draft_model_build(partial(levels, [2] * depth), rule)
+    return draft_model_build(lambda max_draws: unbalanced(acceptance, min(max_draws, whole)), rule)
 
 
 DRAFT_MODELS: dict[str, Preset] = {

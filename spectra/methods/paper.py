@@ -1,4 +1,4 @@
-"""SPECTRA as the paper prints it, its two halves and its ablations: fixed sizes, whatever they cost."""
+"""SPECTRA as the paper prints it, its two parts and its ablations: fixed sizes, whatever they cost."""
 
 from dataclasses import replace
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spectra.budget.step_cost import StepCost
-from spectra.drafters.continuations import Counted
+from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
 from spectra.errors import SpectraError
 from spectra.method import Method, Target
@@ -66,7 +66,7 @@ class Setup:
             log.warning("%s: %d of %d guessed tokens fit a step here; pool rows go first", self.name, fits, wanted)
         return min(wanted, fits)
 
-    def stores(self, *, refined: bool = True) -> Sequence[Counted]:
+    def stores(self, *, refined: bool = True) -> Sequence[NGramStore]:
         """The stores of one kind. Raises SpectraError with the command that builds one."""
         found = [store for store in self.resources.stores if store.refined == refined]
         if not found:

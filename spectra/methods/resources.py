@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from spectra.drafters.continuations import Counted
+from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ Drafts = Sequence[Draft] | Callable[[], Sequence[Draft]]
 class Resources:
     """stores: datastores. drafts: draft models, the best first, or a function that loads them when first asked for."""
 
-    def __init__(self, stores: Sequence[Counted] = (), drafts: Drafts = ()) -> None:
+    def __init__(self, stores: Sequence[NGramStore] = (), drafts: Drafts = ()) -> None:
         self.stores = stores
         self._drafts = drafts
 
@@ -28,7 +28,7 @@ class Resources:
             self._drafts = self._drafts()
         return self._drafts
 
-    def with_stores(self, more: Sequence[Counted]) -> Resources:
+    def with_stores(self, more: Sequence[NGramStore]) -> Resources:
         """The same and these stores, which come first."""
         return Resources([*more, *self.stores], lambda: self.drafts)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.step_cost import StepCost
 from spectra.drafters.automaton import SuffixAutomaton
-from spectra.drafters.continuations import Counted
+from spectra.drafters.continuations import NGramStore
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.recycling import Recycling
 from spectra.drafters.retrieval import Retrieval
@@ -48,7 +48,11 @@ def retrieval(setup: Setup) -> Method:
 
 
 def adaptive(
-    setup: Setup, *, stores: Sequence[Counted] = (), without: Collection[Source] = (), core: CoreSettings = IMPROVED
+    setup: Setup,
+    *,
+    stores: Sequence[NGramStore] = (),
+    without: Collection[Source] = (),
+    core: CoreSettings = IMPROVED,
 ) -> Method:
     """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
 

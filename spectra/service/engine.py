@@ -40,7 +40,7 @@ class Engine:
 
     methods: preset name -> one-line description, of those that run here. cost: T(q), rows of (query tokens, measured
     seconds of one forward pass). plain: the last measurement of plain decoding. problems: a line for each model that
-    could not be loaded. lend: wraps whatever decodes, for a place that lends its GPU by the call.
+    could not be loaded. lend: wraps what decodes, for a Space that gets a GPU for single calls.
     """
 
     def __init__(
@@ -175,7 +175,9 @@ class Engine:
     def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
         """Build a visitor's own datastore from an uploaded file, see `VisitorStores.build`; returns its card."""
         if self._lend:
-            raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
+            raise SpectraError(
+                "file", "this Space gets a GPU for single calls only; build the store on a machine of your own"
+            )
         with self.target.held():
             return dict(self._visitor_stores.build(visitor, file, keep, self.target, on_progress).card)
 

@@ -1,6 +1,6 @@
-"""Which model to load and what its methods may draft from, as commands are told.
+"""Which model to load and what its methods may draft from, as the options of a command say.
 
-What is wrong with that is said when `ModelOptions` is made, before torch is loaded, as far as it can be seen then.
+`ModelOptions` refuses bad values when it is made, before torch is loaded, as far as that is possible.
 """
 
 from __future__ import annotations

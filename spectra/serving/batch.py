@@ -10,7 +10,7 @@ from spectra.drafters.retrieval import Retrieval
 from spectra.serving.chains import Chain, share
 from spectra.serving.request import Request
 from spectra.serving.requests import Requests, Row
-from spectra.serving.step_cost import Pace
+from spectra.serving.step_cost import LearnedStepCost
 
 NODES = 16
 """Continuations looked up in the datastores in a step, all requests together: the dearest part of drafting."""
@@ -35,7 +35,7 @@ class Batch:
         self.requests = requests
         self.retrieval = retrieval
         self.most, self.longest = most, longest
-        self.pace = Pace()
+        self.step_cost = LearnedStepCost()
         self._clock = clock
         self._asked: dict[Request, int] = {}
         """Query tokens of each request of the last call."""
@@ -57,7 +57,7 @@ class Batch:
             Chain() if request is None else request.chain(min(self.most, self.longest - int(lengths[i]) - 1))
             for i, request in enumerate(present)
         ]
-        kept = share(chains, self.pace.seconds, len(sampled))
+        kept = share(chains, self.step_cost.seconds, len(sampled))
         drafts = [list(chain.tokens[:length]) for chain, length in zip(chains, kept, strict=True)]
         self._asked = {}
         for i, request in enumerate(present):
@@ -84,4 +84,4 @@ class Batch:
         """Only of steps that read no prompt and took up no request: what those cost is known."""
         asked = [self._asked.get(request, 0) for request in present if request is not None]
         if asked and len(asked) == len(present) and all(asked):
-            self.pace.observe(sum(asked), began - self._ended)
+            self.step_cost.observe(sum(asked), began - self._ended)

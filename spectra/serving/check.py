@@ -70,13 +70,13 @@ def plan_server(
             speculative |= {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
         return Plan(folder, name, method, (), (*([] if method == "plain" else config(speculative)), *foreign))
     stores = fitting_stores(tokenizer, datastores, model=name)
-    told = ServingSettings(
+    settings_of_ours = ServingSettings(
         stores=tuple(str(store.folder.resolve()) for store in stores),
         tokenizer=tokenizer_sha256(tokenizer) if stores else "",
         **settings,
     )
     speculative = {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": k}
-    flags = (*config(speculative), "--additional-config", json.dumps(told.to_dict()), *foreign)
+    flags = (*config(speculative), "--additional-config", json.dumps(settings_of_ours.to_dict()), *foreign)
     return Plan(folder, name, method, tuple(store.name for store in stores), flags)
 
 

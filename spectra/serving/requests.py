@@ -1,8 +1,8 @@
-"""Requests told apart by their text: vLLM hands over rows of tokens without a name, and moves them between calls.
+"""Finds requests by their text: vLLM hands over rows of tokens without a name and moves them between calls.
 
 A request is found by all of its tokens before this step's, exactly, or all but the last few where calls were left out.
-Requests with the same text so far may be taken for one another: they know the same. Bounded: the least recently used
-go, and one that finds no room goes on without.
+Requests with the same text so far may be confused: they know the same. Memory is bounded: the least recently used
+requests are dropped, and a request for which there is no space is served without guesses.
 """
 
 from collections.abc import Callable, Sequence

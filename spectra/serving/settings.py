@@ -1,4 +1,4 @@
-"""What the proposer inside vLLM may be told, checked once: vLLM's `additional_config={"spectra": {...}}`. No torch."""
+"""Settings of the proposer inside vLLM, checked once: vLLM's `additional_config={"spectra": {...}}`. No torch."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -32,17 +32,17 @@ class ServingSettings:
 
     @classmethod
     def of(cls, additional_config: object) -> "ServingSettings":
-        """From vLLM's `additional_config`; the defaults where it says nothing of us. Raises SpectraError."""
-        told = additional_config.get(KEY, {}) if isinstance(additional_config, Mapping) else {}
-        if not isinstance(told, Mapping):
-            raise SpectraError(KEY, f"{told!r} is not a mapping; give settings by name")
+        """From vLLM's `additional_config`; the defaults where it has no entry of SPECTRA's. Raises SpectraError."""
+        given = additional_config.get(KEY, {}) if isinstance(additional_config, Mapping) else {}
+        if not isinstance(given, Mapping):
+            raise SpectraError(KEY, f"{given!r} is not a mapping; give settings by name")
         known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(told) - known):
+        if unknown := sorted(set(given) - known):
             raise SpectraError(unknown[0], f"it is no setting; choose from {', '.join(sorted(known))}")
-        stores = told.get("stores", ())
+        stores = given.get("stores", ())
         if isinstance(stores, str) or not all(isinstance(store, str) for store in stores):
             raise SpectraError("stores", f"{stores!r} is not a list of folders")
-        return cls(**{**told, "stores": tuple(stores)})
+        return cls(**{**given, "stores": tuple(stores)})
 
     def to_dict(self) -> dict[str, Any]:
         """What `of` reads back, as JSON can hold it."""

@@ -1,4 +1,4 @@
-"""T(q) of a server, learned from its own steps: the seconds between two calls, by the query tokens that were asked.
+"""T(q) of a server, learned from its own steps: the seconds between two calls, by the number of query tokens.
 
 A line fitted to the last steps, an older one counting less. Before there is variety it has the slope of a small CPU.
 """
@@ -11,8 +11,8 @@ RIDGE = 64.0
 OUTLIER = 4.0
 
 
-class Pace:
-    """`observe` steps, ask for the `seconds` of one."""
+class LearnedStepCost:
+    """Observes steps and estimates the `seconds` of one."""
 
     def __init__(self) -> None:
         self._weight = self._queries = self._seconds = 0.0

@@ -90,6 +90,6 @@ def open_stores(settings: ServingSettings) -> list[Store]:
 def end_tokens(model_config: Any) -> frozenset[int]:
     """Ids that end an answer, by the model's own two configs."""
     generation = model_config.try_get_generation_config()
-    told = (getattr(model_config.hf_config, "eos_token_id", None), generation.get("eos_token_id"))
-    lists = [ids if isinstance(ids, Iterable) else [ids] for ids in told]
+    configured = (getattr(model_config.hf_config, "eos_token_id", None), generation.get("eos_token_id"))
+    lists = [ids if isinstance(ids, Iterable) else [ids] for ids in configured]
     return frozenset(token for ids in lists for token in ids if token is not None)

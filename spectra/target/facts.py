@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from spectra.io.files import write_text
+from spectra.io.version import VERSION
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import ExecutionPlan
 
@@ -61,11 +62,9 @@ def step_facts(target: Any) -> dict[str, object]:
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     """One file for each model shape, attention, device, thread count, dtype, numerics, step and version of what
     computes."""
-    from spectra import __version__
-
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
-    key = environment(target) | {"spectra": __version__, "numerics": numerics, "config": config}
+    key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
     key["native"] = target.native.facts if target.native is not None else {}
     key["attention"] = target.config._attn_implementation
     if step != "eager":

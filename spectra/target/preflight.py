@@ -105,11 +105,11 @@ def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
 def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE) -> bool:
     """Whether rows of a wide step have the bits of steps of one row. So it is by construction; a model may break it."""
     star = probe_tokens(target, rows)
-    with Probe(target, probe_tokens(target, min(context, target.context // 2)), rows) as session:
-        with torch.inference_mode():
-            cache = session.cache
-            whole = target.forward(cache, star, [[row] for row in range(rows)], range(rows)).clone()
-            alone = {row: target.forward(cache, [star[row]], [[0]], [0])[0] for row in (0, 1, 7, rows - 1)}
+    prefix = probe_tokens(target, max(2, min(context, target.context - rows - 1)))
+    with Probe(target, prefix, rows) as session, torch.inference_mode():
+        cache = session.cache
+        whole = target.forward(cache, star, [[row] for row in range(rows)], range(rows)).clone()
+        alone = {row: target.forward(cache, [star[row]], [[0]], [0])[0] for row in (0, 1, 7, rows - 1)}
     return all(torch.equal(whole[row], logits) for row, logits in alone.items())
 
 

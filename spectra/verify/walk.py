@@ -1,8 +1,8 @@
 """The walk: along the target's own picks, or by a rule where drafts carry probabilities. Both are lossless.
 
 Guesses without probabilities need no acceptance test: the target picks a token at each accepted node and the walk goes
-on only into a child that equals the pick (the same law as SPECTRA's Algorithm 4, free of the order of guesses). The
-first pick with no such child is the bonus token, also after a full match.
+on only into a child that equals the pick (the same distribution as SPECTRA's Algorithm 4, whatever the order of
+guesses). The first pick with no such child is the bonus token, also after a full match.
 Draws from a draft model's distribution are tested by the rule that drew them: exact in distribution, not token for
 token. Draws of one token share a node and are tested one by one.
 """
@@ -36,8 +36,8 @@ def walk_rule(
 ) -> tuple[list[int], list[int]]:
     """(accepted nodes from the root's child down, the emitted tokens: one for each of them and the next).
 
-    target: the target's distribution after a node. Nodes that nobody drew are left aside. Each token has the target's
-    own law given those before it, whatever the draft distributions are.
+    target: the target's distribution after a node. Nodes that were not drawn are ignored. Each token has
+    the target's own distribution given those before it, whatever the draft distributions are.
     """
     node = ROOT
     path: list[int] = []

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from distributions import distinct, hubbed, independent, random_pairs
 from drafting import decode_by
-from laws import distinct, hubbed, independent, random_pairs
 from tables import TableDraft, Tables, TableTarget
 from tiny import make
 from words import tokenizer
@@ -99,7 +99,7 @@ def chances_of(out, rule):
 )
 def test_expected_passes_are_the_mean_of_real_ones(build, shape, rule):
     passes = np.array([expected_passes(chances_of(out, rule), shape) for out in TARGET.outputs])
-    expected = float(passes @ TARGET.law())
+    expected = float(passes @ TARGET.distribution())
     near = Resources(drafts=[TableDraft(NEAR)])
     target, runs = TableTarget(TARGET), []
     for seed in range(600):
@@ -128,7 +128,7 @@ def test_an_observer_writes_what_plain_decoding_writes_and_sees_every_token():
     ]
     for t, seen in enumerate(observer.positions):
         p, q = TARGET.rows[tuple(out[:t])], NEAR.rows[tuple(out[:t])]
-        assert seen["ranks"] == [list(np.argsort(-law)).index(out[t]) for law in (q, p)]
+        assert seen["ranks"] == [list(np.argsort(-distribution)).index(out[t]) for distribution in (q, p)]
         assert seen["mss"][0] == pytest.approx([np.minimum(p, q).sum(), min(1, q[out[t]] / p[out[t]])], abs=1e-5)
         assert seen["both"][0][1] == pytest.approx(1 - p @ ((1 - q) * (1 - p)), abs=1e-5)
         assert seen["both"][0][0] > seen["mss"][0][0]

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import make
-from words import tokenizer
+from words import save_model, tokenizer
 
 from spectra.bench import tasks
 from spectra.bench.formats import TASKS
@@ -57,8 +56,7 @@ class TestRouge:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("models")
-    make("llama", max_position_embeddings=200).save_pretrained(place / "tiny")
-    tokenizer().save_pretrained(place / "tiny")
+    save_model(place / "tiny", longest=200)
     lines = ['{"article": "w5 w6", "highlights": "w9 w12 w30"}', '{"article": "w8", "highlights": "w41"}']
     (place / "cnndm.jsonl").write_text("\n".join(lines) + "\n")
     return place

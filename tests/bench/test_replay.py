@@ -203,7 +203,7 @@ def test_latency_writes_what_it_prints(monkeypatch, tmp_path, capsys):
     assert (tmp_path / "table.md").read_text() == said
     assert "| context | q=1 | q=2 |" in said and "Left out: q=1500; " in said
     assert main([*common, str(tmp_path / "table.md"), "--queries", "1500"]) == 2
-    assert "queries: 1500 is more than a step takes here; give" in capsys.readouterr().err
+    assert "queries: 1500 does not fit a step of this model; give" in capsys.readouterr().err
     monkeypatch.setattr(ModelOptions, "load", lambda options: pytest.fail("it was measured first"))
     assert main([*common, str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("spectra.bench: out: cannot write")

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from laws import distinct, output_law
+from distributions import distinct, output_distribution
 
 from spectra.bench.acceptance.toy import RULES, SHARES, TEMPERATURES, markdown, measure, pairs
 from spectra.cli.bench import main
@@ -24,7 +24,7 @@ def test_figures_are_the_rules_own():
     table = measure(2, 1)
     assert set(table) == set(RULES)
     p, q = pairs(2, 1, 0.25, 0.5)
-    _, accepted = output_law(WithoutReplacement(), p[1], [q[1], q[1]], distinct(q[1], 2))
+    _, accepted = output_distribution(WithoutReplacement(), p[1], [q[1], q[1]], distinct(q[1], 2))
     assert table["RRSw"][0.25, 0.5][1] == pytest.approx(accepted.sum())
     for cell in table["RRS"]:
         for name, bound in (("RRS", "OTM"), ("RRSw", "OTMw"), ("OTM", "OTMw")):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tiny import make
-from words import tokenizer
+from words import save_model
 
 from spectra.bench.run.rows import ROWS, read_rows
 from spectra.cli.bench import COMMANDS, main
@@ -15,8 +15,7 @@ from spectra.cli.bench import COMMANDS, main
 def tiny(tmp_path_factory):
     """Arguments: a saved tiny model, a folder with tasks, short answers."""
     place = tmp_path_factory.mktemp("models")
-    make("llama", max_position_embeddings=400).save_pretrained(place / "tiny")
-    tokenizer().save_pretrained(place / "tiny")
+    save_model(place / "tiny", longest=400)
     (place / "gsm8k_test.jsonl").write_text('{"question": "w5 w6 w5"}\n{"question": "w9"}\n')
     (place / "mt_bench_question.jsonl").write_text('{"category": "qa", "turns": ["w5 w6 w5", "w8"]}\n')
     return [

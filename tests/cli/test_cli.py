@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import make
-from words import letters, tokenizer
+from words import letters, save_model, tokenizer
 
 from spectra.cli.main import exit_code, main
 from spectra.methods.draft_models import DRAFT_MODELS
@@ -31,8 +31,7 @@ PROMPT = "w5 w6 w7 w5 w6 w7"
 def folder(tmp_path_factory):
     """A saved tiny Llama with a chat template and a short context."""
     place = tmp_path_factory.mktemp("models") / "tiny"
-    make("llama", max_position_embeddings=400).save_pretrained(place)
-    tokenizer().save_pretrained(place)
+    save_model(place, longest=400)
     return str(place)
 
 
@@ -40,8 +39,7 @@ def folder(tmp_path_factory):
 def plain_folder(tmp_path_factory):
     """The same without a chat template."""
     place = tmp_path_factory.mktemp("models") / "plain"
-    make("llama", max_position_embeddings=400).save_pretrained(place)
-    tokenizer(chat=False).save_pretrained(place)
+    save_model(place, longest=400, chat=False)
     return str(place)
 
 

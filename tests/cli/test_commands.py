@@ -2,25 +2,17 @@
 
 import argparse
 import os
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import PARSERS
 
-from spectra.cli import bench, datastore, main, serving, train
+from spectra.cli import bench, main
 from spectra.service.loading import ModelOptions
 
 ROOT = Path(__file__).parents[2]
-PARSERS = {
-    "spectra": main.build_parser,
-    "spectra.bench": bench.build_parser,
-    "spectra.datastore": datastore.build_parser,
-    "spectra.serving": serving.build_parser,
-    "spectra.train": train.build_parser,
-}
 
 
 def parsers_of(parser):
@@ -88,22 +80,3 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path, module):
     (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
     ended = run("spectra.bench", "latency", fake=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "\nspectra.bench: stopped\n")
-
-
-def documented():
-    """Every command line that README and docs show."""
-    for file in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = re.sub(r"\\\n {4}", "", file.read_text(encoding="utf-8"))
-        for match in re.finditer(r"^ {4,}python -m (spectra[.\w]*) (.*)$", text, re.MULTILINE):
-            yield pytest.param(
-                match[1], shlex.split(match[2], comments=True), id=f"{file.name}: {match[0].strip()[:60]}"
-            )
-
-
-@pytest.mark.parametrize(("program", "arguments"), documented())
-def test_documented_commands_can_be_typed(program, arguments):
-    parser = PARSERS[program]()
-    if program == "spectra.serving":  # flags that are not its own go to vLLM
-        parser.parse_known_args(arguments)
-    else:
-        parser.parse_args(arguments)

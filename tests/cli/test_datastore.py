@@ -7,8 +7,8 @@ import types
 
 import numpy as np
 import pytest
-from stores import build, index_hashes, rows, save_model, words, write_rows
-from words import letters
+from stores import build, index_hashes, rows, words, write_rows
+from words import letters, save_model
 
 from spectra.cli.datastore import main
 from spectra.datastore.build import score

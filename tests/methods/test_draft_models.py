@@ -1,6 +1,6 @@
 """Presets with draft models: plain decoding's text when greedy, its distribution when sampled, and their sizes.
 
-`pytest tests/methods/test_draft_models.py --cases 50000` decodes 100,000 outputs a preset (default: 1,000).
+300 sampled outputs a preset, 100,000 with `--all-cases`.
 """
 
 from collections import Counter
@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from distributions import plausibility
 from drafting import decode_by
-from laws import plausibility
 from tables import TableDraft, Tables, TableTarget
 from tiny import FAMILIES, make, model_of, narrow_target, target_of
 
@@ -25,7 +25,7 @@ from spectra.verify.picks import processors_of
 from spectra.verify.rules.multistep import MultiStep
 from spectra.verify.rules.spechub import SpecHub
 
-OUTPUTS, UNLIKELY = 2, 1e-4
+UNLIKELY = 1e-4
 TARGET = Tables(1, 3, 3)
 NEAR, OTHER = Tables(2, 3, 3, TARGET), Tables(3, 3, 3, TARGET)
 DRAWN = [name for name, preset in DRAFT_MODELS.items() if preset.drawn]
@@ -45,16 +45,15 @@ def drafted(family="llama", *others, plan=None, seed=7):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_sampled_outputs_have_the_targets_law(name, request):
+def test_sampled_outputs_have_the_targets_distribution(name, cases):
     """Three tokens by the whole loop: grow, score, walk, cut, go on."""
     target, resources = TableTarget(TARGET), Resources(drafts=[TableDraft(NEAR), TableDraft(OTHER)])
-    count = OUTPUTS * request.config.getoption("--cases")
     counts = Counter()
-    for seed in range(count):
+    for seed in range(cases(300, 100_000)):
         steps = decode_by(target, [0], name, resources=resources, sampling=Sampling(1.0, seed=seed), limits=Limits(3))
         counts[tuple(tokens_of(steps))] += 1
     seen = np.array([counts[out] for out in TARGET.outputs], dtype=float)
-    assert plausibility(seen, TARGET.law()) > UNLIKELY
+    assert plausibility(seen, TARGET.distribution()) > UNLIKELY
 
 
 SAMPLINGS = [Sampling(0.8, top_k=5), Sampling(1.3, top_p=0.8, min_p=0.02), Sampling(0.9, repetition_penalty=1.4)]
@@ -65,12 +64,12 @@ SAMPLINGS = [Sampling(0.8, top_k=5), Sampling(1.3, top_p=0.8, min_p=0.02), Sampl
     zip((chain(2), specinfer((2, 1)), binary(SpecHub(), 1)), SAMPLINGS, strict=True),
     ids=["chain", "tree", "pair"],
 )
-def test_processors_of_the_answer_shape_what_is_written(build, sampling):
-    """Real models over eight tokens against the stock model's own law of two of them."""
+def test_processors_of_the_answer_shape_what_is_written(build, sampling, cases):
+    """Real models over eight tokens against the stock model's own distribution of two of them."""
     model, prompt, size = make("llama", vocab_size=8), [3, 1, 4], 8
     target = target_of(model)
     resources = Resources(drafts=[DraftModel(target_of(make(kind, 5, vocab_size=8))) for kind in ("llama", "gpt2")])
-    law = np.zeros((size, size))
+    distribution = np.zeros((size, size))
     process = processors_of(sampling)
 
     def row(tokens):
@@ -79,15 +78,15 @@ def test_processors_of_the_answer_shape_what_is_written(build, sampling):
         return torch.softmax(scores.double(), -1)[0].numpy()
 
     for first, chance in enumerate(row(prompt)):
-        law[first] = chance * row([*prompt, first])
+        distribution[first] = chance * row([*prompt, first])
     counts = np.zeros((size, size))
-    for seed in range(150):
+    for seed in range(cases(150, 1000)):
         this = _seeded(sampling, seed)
         steps = decode_by(
             target, prompt, build(Setup("", target, resources, None, this)), sampling=this, limits=Limits(2)
         )
         counts[tuple(tokens_of(steps))] += 1
-    assert plausibility(counts.ravel(), law.ravel()) > UNLIKELY
+    assert plausibility(counts.ravel(), distribution.ravel()) > UNLIKELY
     flat = np.full((size, size), 1 / size**2)
     assert plausibility(counts.ravel(), flat.ravel()) < UNLIKELY
 
@@ -99,10 +98,11 @@ def _seeded(sampling, seed):
 
 
 @pytest.mark.parametrize("name", DRAFT_MODELS)
-def test_greedy_output_is_plain_decodings(name):
-    """Two families each; `test_exactness.py` has the rest."""
-    at = list(DRAFT_MODELS).index(name)
-    for family, other in ((FAMILIES[at], FAMILIES[at - 1]), (FAMILIES[at - 2], FAMILIES[at - 2])):
+def test_greedy_output_is_plain_decodings(name, cases):
+    """Two families each, or all of them; `test_exactness.py` has random pairs."""
+    at = list(DRAFT_MODELS).index(name) % len(FAMILIES)
+    some = ((FAMILIES[at], FAMILIES[at - 1]), (FAMILIES[at - 2], FAMILIES[at - 2]))
+    for family, other in cases(some, [*zip(FAMILIES, (*FAMILIES[1:], "llama"), strict=True), *some]):
         target, resources = drafted(family, other, "llama")
         steps = [
             decode_by(target, [5, 9, 5], m, resources=resources, limits=Limits(14)) for m in ("autoregressive", name)
@@ -111,9 +111,9 @@ def test_greedy_output_is_plain_decodings(name):
         assert both[0] == both[1], family
 
 
-def test_naive_sampling_writes_what_plain_decoding_writes():
+def test_naive_sampling_writes_what_plain_decoding_writes(cases):
     target, resources = drafted()
-    for seed in range(4):
+    for seed in range(cases(4, 40)):
         sampling = Sampling(0.9, top_k=9, seed=seed)
         both = [
             tokens_of(decode_by(target, [5, 9], m, resources=resources, sampling=sampling, limits=Limits(12)))

@@ -21,7 +21,7 @@ PROMPTS = (
     "Repeat the words 'red green blue' five times, then explain why the sky is blue.",
     "Tom has 12 apples, gives 5 to Ann and buys 8 more. How many has he now? Think step by step.",
 )
-NEW = 40
+NEW = 40  # tokens
 
 
 def answer(target, prompt, method, sampling):
@@ -29,13 +29,13 @@ def answer(target, prompt, method, sampling):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_identical_to_plain_decoding(smollm, temperature):
+def test_identical_to_plain_decoding(smollm, temperature, cases):
     passes, written = Counter(), Counter()
     for seed, text in enumerate(PROMPTS):
         prompt = encode(smollm.tokenizer, text)
         sampling = Sampling(temperature=temperature, seed=seed)
         methods = ["autoregressive", "spectra-core"]
-        if not seed and not temperature:  # 121 query tokens a step take their time
+        if cases(not seed and not temperature, True):  # 121 query tokens a step take their time
             methods.append("spectra-paper-core")
         runs = {method: answer(smollm, prompt, method, sampling) for method in methods}
         tokens = {method: [t for step in steps for t in step.tokens] for method, steps in runs.items()}

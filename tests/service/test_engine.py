@@ -4,8 +4,7 @@ import json
 
 import pytest
 from asking import asked
-from tiny import make
-from words import tokenizer
+from words import save_model
 
 from spectra.cli.main import main
 from spectra.errors import SpectraError
@@ -19,8 +18,7 @@ MISSING = "/nowhere/at-all"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("models") / "tiny"
-    make("llama", max_position_embeddings=400).save_pretrained(place)
-    tokenizer().save_pretrained(place)
+    save_model(place, longest=400)
     return str(place)
 
 
@@ -187,8 +185,7 @@ def test_a_warm_answer_says_what_it_learned_from_and_reads_the_same(engine):
 
 def test_another_model_starts_from_nothing(folder, tmp_path):
     other = tmp_path / "other"
-    make("llama", 1, max_position_embeddings=400).save_pretrained(other)
-    tokenizer().save_pretrained(other)
+    save_model(other, 1, longest=400)
     engine = Engine.load(folder)
     engine.models = [folder, str(other)]
     assert write(engine.answer(asked(said(PROMPT), "spectra", max_new_tokens=4, visitor="a"))).kept == 0

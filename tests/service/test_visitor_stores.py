@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from asking import asked
 from stores import rows, write_rows
-from tiny import make
-from words import tokenizer
+from words import save_model
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
@@ -21,8 +20,7 @@ PROMPT = "w5 w6 w7 w5 w6 w7"
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    make("llama", max_position_embeddings=400).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
+    save_model(folder, longest=400)
     return Engine.load(str(folder))
 
 
@@ -142,5 +140,5 @@ def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine
 
 def test_a_lent_gpu_builds_nothing(engine):
     lent = Engine(engine.target, engine.resources, lend=lambda run: run)
-    with pytest.raises(SpectraError, match="file: the GPU here is lent"):
+    with pytest.raises(SpectraError, match="file: this Space gets a GPU for single calls"):
         lent.build_store("a", Path("a.txt"), 9, lambda *_: None)

@@ -15,7 +15,7 @@ from spectra.serving.batch import Batch
 from spectra.serving.chains import Chain, best_chain, share
 from spectra.serving.requests import Requests
 from spectra.serving.settings import ServingSettings
-from spectra.serving.step_cost import Pace
+from spectra.serving.step_cost import LearnedStepCost
 from spectra.serving.vllm import Proposer, drafters_of, end_tokens
 from spectra.tree import TokenTree
 
@@ -212,21 +212,21 @@ def test_chains_are_shorter_in_a_larger_batch_and_empty_when_nothing_promises():
 
 
 def test_pace_learns_what_a_query_token_costs():
-    pace, dice = Pace(), random.Random(0)
-    assert pace.seconds(1) == 1.0
+    step_cost, dice = LearnedStepCost(), random.Random(0)
+    assert step_cost.seconds(1) == 1.0
     for _ in range(300):
         queries = dice.randrange(1, 20)
-        pace.observe(queries, (0.020 + 0.001 * queries) * dice.uniform(0.9, 1.1))
-    assert pace.seconds(1) == pytest.approx(0.021, rel=0.1)
-    assert pace.seconds(20) == pytest.approx(0.040, rel=0.1)
+        step_cost.observe(queries, (0.020 + 0.001 * queries) * dice.uniform(0.9, 1.1))
+    assert step_cost.seconds(1) == pytest.approx(0.021, rel=0.1)
+    assert step_cost.seconds(20) == pytest.approx(0.040, rel=0.1)
 
 
 def test_one_interrupted_step_hardly_counts():
-    pace = Pace()
+    step_cost = LearnedStepCost()
     for queries in range(1, 30):
-        pace.observe(queries, 0.02)
-    pace.observe(5, 60.0)
-    assert pace.seconds(5) < 0.03
+        step_cost.observe(queries, 0.02)
+    step_cost.observe(5, 60.0)
+    assert step_cost.seconds(5) < 0.03
 
 
 def test_pace_leaves_out_steps_that_did_something_else():
@@ -236,10 +236,10 @@ def test_pace_leaves_out_steps_that_did_something_else():
     ids = np.array([[1, 2, 9, 1, 2, 9, 1, 2], [3, 4, 5, 6, 7, 8, 9, 9]], np.int32)
     tested.propose([[9]], [6], ids)
     tested.propose([[1]], [7], ids)  # 0.9 s for one request that was there before
-    assert tested.pace.seconds(1) <= 0.9
-    before = tested.pace.seconds(1)
+    assert tested.step_cost.seconds(1) <= 0.9
+    before = tested.step_cost.seconds(1)
     tested.propose([[2], [9]], [8, 8], ids)  # 7.9 s, but another one came
-    assert tested.pace.seconds(1) == before
+    assert tested.step_cost.seconds(1) == before
 
 
 def test_an_error_drafts_nothing_and_is_logged_once(caplog):

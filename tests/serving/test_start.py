@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from stores import build, rows, save_model, write_rows
+from stores import build, rows, write_rows
+from words import save_model
 
 from spectra.bench.served.client import Server
 from spectra.bench.served.load import each, load, markdown

@@ -97,7 +97,7 @@ class Scripted:
 
 
 class TextStore:
-    """A datastore of one text (`Counted`): counts what followed a context wherever it stands there."""
+    """A datastore of one text (`NGramStore`): counts what followed a context wherever it stands there."""
 
     name = "text"
 
@@ -138,7 +138,7 @@ def random_tree(dice, size, vocabulary=64, *, wide=False):
 
 
 def outcome_of(tree, reads, emitted=(), path=()):
-    """What the target said: reads gives the prediction of each ticket."""
+    """What the target returned: reads gives the prediction of each ticket."""
     return Outcome(tree, list(path), list(emitted), lambda ticket: reads[ticket])
 
 

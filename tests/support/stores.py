@@ -4,17 +4,9 @@ import json
 import random
 from pathlib import Path
 
-from tiny import VOCABULARY, make
-from words import tokenizer
+from tiny import VOCABULARY
 
 from spectra.cli.datastore import main
-
-
-def save_model(folder: Path, seed: int = 0, longest: int = 256) -> Path:
-    """A tiny Llama with a chat template and that many positions."""
-    make("llama", seed, max_position_embeddings=longest).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
 
 
 def words(count: int, seed: int) -> str:

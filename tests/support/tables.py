@@ -23,7 +23,7 @@ class Tables:
     def outputs(self):
         return list(product(range(self.size), repeat=self.length))
 
-    def law(self):
+    def distribution(self):
         """The chance of every output."""
         return np.array([np.prod([self.rows[out[:i]][out[i]] for i in range(self.length)]) for out in self.outputs])
 

@@ -1,8 +1,9 @@
 """A tiny tokenizer: one id a word (with or without a chat template) or a letter."""
 
 import string
+from pathlib import Path
 
-from tiny import VOCABULARY
+from tiny import VOCABULARY, make
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -25,3 +26,10 @@ def tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
     made = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>")
     made.chat_template = TEMPLATE if chat else None
     return made
+
+
+def save_model(folder: Path, seed: int = 0, longest: int = 256, *, chat: bool = True) -> Path:
+    """A tiny Llama of that many positions with its tokenizer."""
+    make("llama", seed, max_position_embeddings=longest).save_pretrained(folder)
+    tokenizer(chat).save_pretrained(folder)
+    return folder

@@ -42,11 +42,11 @@ def test_what_is_said_after_any_node_is_what_the_model_says_alone(family):
         second = [tree.add(first[0], 3, Source.DRAFT), tree.add(first[1], 3, Source.DRAFT)]
         last = [tree.add(second[1], token, Source.DRAFT) for token in (6, 7, 8)]
         for level in ([ROOT], first, second, last, last[1:2]):
-            for node, law in zip(level, answer.probabilities(tree, level), strict=True):
+            for node, distribution in zip(level, answer.probabilities(tree, level), strict=True):
                 expected = alone(model, [*text, *tree.path_tokens(node)], sampling)
-                assert law.dtype == np.float64 and law.sum() == pytest.approx(1, abs=1e-12)
-                np.testing.assert_allclose(law, expected, atol=1e-6)
-                assert ((law > 0) == (expected > 0)).all()
+                assert distribution.dtype == np.float64 and distribution.sum() == pytest.approx(1, abs=1e-12)
+                np.testing.assert_allclose(distribution, expected, atol=1e-6)
+                assert ((distribution > 0) == (expected > 0)).all()
     assert not answer.follow([1] * 510, 3)
 
 
@@ -63,8 +63,8 @@ def test_in_bf16_with_little_space(monkeypatch, step):
         tree = TokenTree(token)
         first = tree.add(ROOT, 1, Source.DRAFT)
         for node, path in ((ROOT, []), (first, [1])):
-            law = answer.probabilities(tree, [node])[0]
-            assert np.abs(law - alone(truth, [*text, *path], Sampling())).sum() < 0.1
+            distribution = answer.probabilities(tree, [node])[0]
+            assert np.abs(distribution - alone(truth, [*text, *path], Sampling())).sum() < 0.1
 
 
 def test_the_likeliest_tokens_of_each_node():
@@ -74,7 +74,7 @@ def test_the_likeliest_tokens_of_each_node():
     tree = TokenTree(6)
     nodes = [tree.add(ROOT, token, Source.DRAFT) for token in (9, 4)]
     said = [alone(model, [5, 6, token], Sampling()) for token in (9, 4)]
-    assert answer.likely(tree, nodes, 3) == [list(np.argsort(-law)[:3]) for law in said]
+    assert answer.likely(tree, nodes, 3) == [list(np.argsort(-distribution)[:3]) for distribution in said]
 
 
 class TestLoading:

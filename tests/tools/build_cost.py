@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stores import save_model
 from tiny import VOCABULARY
+from words import save_model
 
 TIMES = (1, 4, 16)
 WORDS = [f"w{i}" for i in range(3, VOCABULARY)]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from stores import save_model, write_rows
+from stores import write_rows
 from tiny import VOCABULARY, make
 from transformers import AutoModelForCausalLM
-from words import tokenizer
+from words import save_model, tokenizer
 
 from spectra.cli.train import main
 from spectra.datastore.sources import digest

@@ -5,7 +5,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
-from laws import PAIRS, distinct, hubbed, independent, output_law, random_pairs
+from distributions import PAIRS, distinct, hubbed, independent, output_distribution, random_pairs
 from scipy.optimize import linprog
 
 from spectra.errors import SpectraError
@@ -17,9 +17,9 @@ from spectra.verify.rules.transport import Transport, solve
 EXACTLY = {"presolve": False, "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-def table(law, size):
+def table(distribution, size):
     joint = np.zeros((size, size))
-    for pair, chance in law.items():
+    for pair, chance in distribution.items():
         joint[pair] = chance
     return joint
 
@@ -43,10 +43,10 @@ def smallest_cut(p, joint):
     return min(p[s].sum() + 1.0 - joint[np.ix_(s, s)].sum() for s in sets)
 
 
-@pytest.mark.parametrize("law", [hubbed, lambda q: independent(q, q), lambda q: distinct(q, 2)])
-def test_the_reduced_program_equals_optimal_transport(law):
+@pytest.mark.parametrize("distribution", [hubbed, lambda q: independent(q, q), lambda q: distinct(q, 2)])
+def test_the_reduced_program_equals_optimal_transport(distribution):
     for p, q in random_pairs(40, 4, seed=5):
-        joint = table(law(q), 4)
+        joint = table(distribution(q), 4)
         reduced = solve(p, joint).value
         assert abs(reduced - full_transport(p, joint)) < 1e-8, (p, q)
         assert abs(reduced - smallest_cut(p, joint)) < 1e-8, (p, q)
@@ -76,8 +76,8 @@ def test_a_shortcut_for_a_sure_target_is_caught():
             return Verdict(tuple(float(token == hub) for token in tokens), p)
 
     p, q = np.array([0.9992, 0.0006, 0.0002]), np.array([0.6, 0.3, 0.1])
-    assert np.abs(output_law(SpecHub(), p, [q, q], hubbed(q))[0] - p).max() < 1e-12
-    assert np.abs(output_law(Hasty(), p, [q, q], hubbed(q))[0] - p).max() > 5e-4
+    assert np.abs(output_distribution(SpecHub(), p, [q, q], hubbed(q))[0] - p).max() < 1e-12
+    assert np.abs(output_distribution(Hasty(), p, [q, q], hubbed(q))[0] - p).max() > 5e-4
 
 
 def test_no_test_beats_transport():
@@ -87,12 +87,14 @@ def test_no_test_beats_transport():
         assert WithoutReplacement().acceptance(p, q, 2) <= best_distinct + 1e-8
 
 
-@pytest.mark.parametrize(("replace", "law"), [(True, lambda q: independent(q, q)), (False, lambda q: distinct(q, 2))])
-def test_transport_keeps_the_targets_law(replace, law):
+@pytest.mark.parametrize(
+    ("replace", "distribution"), [(True, lambda q: independent(q, q)), (False, lambda q: distinct(q, 2))]
+)
+def test_transport_keeps_the_targets_distribution(replace, distribution):
     rule = Transport(replace=replace)
     for p, q in random_pairs(12, 4, seed=10):
-        assert np.allclose(rule.joint(q), table(law(q), 4), atol=1e-14)
-        out, accepted = output_law(rule, p, [q, q], law(q))
+        assert np.allclose(rule.joint(q), table(distribution(q), 4), atol=1e-14)
+        out, accepted = output_distribution(rule, p, [q, q], distribution(q))
         assert np.abs(out - p).max() < 1e-8, (p, q)
         assert abs(accepted.sum() - rule.acceptance(p, q)) < 1e-8
     drafts = rule.draft(PAIRS["peaked"][1], 2, np.random.default_rng(0), 1000)

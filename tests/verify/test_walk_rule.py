@@ -1,6 +1,6 @@
-"""Trees of draws: decoded outputs of two and three tokens have the target's law, whatever the rule and the draft.
+"""Trees of draws: outputs of two and three tokens are distributed as the target's, whatever the rule and the draft.
 
-`pytest tests/verify/test_walk_rule.py --cases 2500` decodes 100,000 outputs with each rule, by default it is 20,000.
+6,000 outputs of each rule, 100,000 with `--all-cases`.
 """
 
 from collections import Counter
@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from laws import plausibility
+from distributions import plausibility
 
 from spectra.drafters.draft_model import SOURCES
 from spectra.drafters.tree_shapes import grow_rule, levels
@@ -23,7 +23,6 @@ from spectra.verify.rules.spechub import SpecHub
 from spectra.verify.walk import walk_rule
 
 SIZE, LENGTH, UNLIKELY = 3, 3, 1e-4
-OUTPUTS = 40  # for each of --cases
 LAWS = list(product(range(SIZE), repeat=LENGTH))
 
 
@@ -37,7 +36,7 @@ class Tables:
             own = 1.2 * generator.standard_normal(SIZE)
             self.rows[prefix] = softmax(own if near is None else np.log(near.rows[prefix]) + 0.6 * own)
 
-    def law(self):
+    def distribution(self):
         """[SIZE ** LENGTH]: the chance of every output."""
         return np.array([np.prod([self.rows[out[:i]][out[i]] for i in range(LENGTH)]) for out in LAWS])
 
@@ -47,7 +46,7 @@ NEAR, OTHER, FAR = Tables(2, TARGET), Tables(3, TARGET), Tables(4)
 
 
 class Quick:
-    """A rule whose drafts are drawn by the thousand and whose verdicts are kept: the same law, in less time."""
+    """A rule whose drafts are drawn by the thousand and whose verdicts are kept: the same distribution, faster."""
 
     def __init__(self, rule):
         self.rule, self.kept, self.drawn = rule, {}, {}
@@ -105,11 +104,10 @@ def counted(rule, widths, drafts, count):
     ],
     ids=["chain", "rrs", "mss-two-models", "rrsw", "spechub"],
 )
-def test_outputs_have_the_targets_law(rule, widths, drafts, request):
-    count = OUTPUTS * request.config.getoption("--cases")
-    counts, law = counted(rule, widths, drafts, count), TARGET.law()
-    assert plausibility(counts, law) > UNLIKELY
-    first_two = counts.reshape(-1, SIZE).sum(1), law.reshape(-1, SIZE).sum(1)
+def test_outputs_have_the_targets_distribution(rule, widths, drafts, cases):
+    counts, distribution = counted(rule, widths, drafts, cases(6_000, 100_000)), TARGET.distribution()
+    assert plausibility(counts, distribution) > UNLIKELY
+    first_two = counts.reshape(-1, SIZE).sum(1), distribution.reshape(-1, SIZE).sum(1)
     assert plausibility(*first_two) > UNLIKELY
 
 
@@ -130,7 +128,7 @@ class Hopeful(MultiStep):
 
 @pytest.mark.parametrize("rule", [Likeliest(), Hopeful()], ids=["top children", "inverted ratio"])
 def test_a_rule_that_is_wrong_is_found_out(rule):
-    assert plausibility(counted(rule, (2, 2), [FAR], 10_000), TARGET.law()) < 1e-12
+    assert plausibility(counted(rule, (2, 2), [FAR], 10_000), TARGET.distribution()) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -155,17 +153,17 @@ def test_draws_of_one_token_share_a_node_and_are_tested_each():
     """Two models that agree: one chain of nodes, two tests at each place, and credit for both."""
     sure, tree = [np.eye(4)[2], np.eye(4)[3]], TokenTree(0)
     for source in SOURCES:
-        laws = lambda nodes: [sure[tree.depths[n]] for n in nodes]  # noqa: E731
-        grow_rule(tree, MultiStep(), laws, levels((2, 1), 9), source, np.random.default_rng(0))
+        distributions = lambda nodes: [sure[tree.depths[n]] for n in nodes]  # noqa: E731
+        grow_rule(tree, MultiStep(), distributions, levels((2, 1), 9), source, np.random.default_rng(0))
     assert tree.tokens == [0, 2, 3]
     assert [[child for child, _ in family] for family in tree.draws.values()] == [[1, 1, 1, 1], [2, 2]]
     assert tree.sources[1:] == [SOURCES, SOURCES]
 
 
 def test_each_model_goes_on_from_its_own_draws():
-    laws = {Source.DRAFT: [np.eye(5)[1], np.eye(5)[2]], Source.SECOND: [np.eye(5)[1], np.eye(5)[4]]}
+    distributions = {Source.DRAFT: [np.eye(5)[1], np.eye(5)[2]], Source.SECOND: [np.eye(5)[1], np.eye(5)[4]]}
     tree = TokenTree(0)
-    for source, rows in laws.items():
+    for source, rows in distributions.items():
         after = lambda nodes, rows=rows: [rows[tree.depths[n]] for n in nodes]  # noqa: E731
         grow_rule(tree, MultiStep(), after, levels((1, 1), 9), source, np.random.default_rng(0))
     assert tree.tokens == [0, 1, 2, 4] and tree.parents == [-1, 0, 1, 1]

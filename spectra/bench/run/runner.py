@@ -33,7 +33,7 @@ Measure = Callable[[Measured, Sequence[Cell]], Iterable[Row]]
 
 
 class Watch(Protocol[Other]):
-    """Is told how a run goes."""
+    """Progress callbacks of a run."""
 
     def step(self, *, ran: bool = True) -> None:
         """An item is done. ran: False when nothing of it had to be measured."""

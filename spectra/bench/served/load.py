@@ -81,7 +81,7 @@ class Starts:
     """Says which method is not measured because its server does not start; without plain decoding nothing goes on."""
 
     def step(self, *, ran: bool = True) -> None:
-        """Every row is told when it is measured."""
+        """Nothing to print: each row is printed when it is measured."""
 
     def leave_out(self, item: Start, error: SpectraError) -> None:
         if item.method == PLAIN:

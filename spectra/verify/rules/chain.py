@@ -13,7 +13,7 @@ from spectra.verify.rules.protocol import Verdict, check_count
 
 
 def chance(p: Distribution, q: Distribution, token: int) -> float:
-    """min(1, p(x)/q(x)); a token that q cannot draw counts as wanted wherever p has it."""
+    """min(1, p(x)/q(x)); 1 for a token with q(x) = 0 and p(x) > 0."""
     if q[token] <= 0:
         return float(p[token] > 0)
     return min(1.0, float(p[token] / q[token]))

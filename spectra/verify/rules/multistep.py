@@ -2,7 +2,7 @@
 and what SpecHub (EMNLP 2024 main 1148) calls recursive rejection sampling, with and without replacement.
 
 Each test is that of a chain; a rejection leaves its residual as the p of the next test. The drafts must be draws: a
-draft model's top k under these tests shift the law. A token drawn twice is tested twice.
+draft model's top k under these tests changes the output distribution. A token drawn twice is tested twice.
 """
 
 from collections.abc import Sequence

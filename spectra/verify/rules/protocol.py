@@ -34,7 +34,7 @@ class Verdict:
 
 
 class Rule(Protocol):
-    """Draws drafts and judges them."""
+    """Draws drafts and tests them."""
 
     def draft(self, q: Distribution, k: int, generator: np.random.Generator, rows: int = 1) -> Tokens:
         """[rows, k]: `rows` independent drafts of k tokens each, in the order in which they are to be tested.
@@ -43,10 +43,10 @@ class Rule(Protocol):
         """
 
     def verdict(self, p: Distribution, qs: Sequence[Distribution], tokens: Sequence[int]) -> Verdict:
-        """Judge drafted `tokens` against the target's p.
+        """Test drafted `tokens` against the target's p.
 
         qs: for each token the q that its draft started from (without replacement: before anything was left out). The
-        tokens must have been drawn by `draft`, or be `top` of q at temperature 0: others change the law.
+        tokens must have been drawn by `draft`, or be `top` of q at temperature 0: others change what comes out.
         """
 
     def acceptance(self, p: Distribution, q: Distribution, k: int) -> float:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import build, index_hashes, rows, save_model, write_rows
+from stores import build, index_hashes, rows, write_rows
+from words import save_model
 
 from spectra.datastore.build import finish, score
 from spectra.datastore.card import card_sha256, read_card

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from stores import build, index_hashes, rows, save_model, write_rows
+from stores import build, index_hashes, rows, write_rows
+from words import save_model
 
 from spectra.cli.datastore import main
 from spectra.datastore.build import gather, score

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from stores import build, index_hashes, rows, save_model, write_rows
+from stores import build, index_hashes, rows, write_rows
 from tiny import make
+from words import save_model
 
 from spectra.datastore.build import score, select
 from spectra.datastore.build.score import batches, perplexities

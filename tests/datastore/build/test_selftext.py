@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from stores import save_model
+from words import save_model
 
 from spectra.cli.datastore import main
 from spectra.datastore.build import selftext

@@ -51,16 +51,17 @@ def eager(seconds=3.0, **plan):
     return ExecutionPlan(cost=StepCost(((1, seconds),)), **plan)
 
 
-def test_auto_is_the_fastest_that_agrees(timed):
+@pytest.mark.parametrize("family", ["gemma3", pytest.param("llama", marks=pytest.mark.all_cases)])
+def test_auto_is_the_fastest_that_agrees(family, timed):
     for slow, expected in ((3.0, "flash"), (0.5, "eager")):
-        target = target_of(model_of("gemma3"), eager(slow))
+        target = target_of(model_of(family), eager(slow))
         choose_step(target, "auto", tried)
         assert target.plan.step == expected
         assert (target.steps is None) == (expected == "eager")
         assert not target.plan.note
     assert target.plan == eager(0.5)
     timed["flash"] = 2.5
-    target = target_of(model_of("gemma3"), eager())
+    target = target_of(model_of(family), eager())
     choose_step(target, "auto", tried)
     assert (target.plan.step, target.plan.counts, target.steps.attend) == ("graphs", COUNTS, "masked")
     assert target.facts["step"] == "graphs"
@@ -115,12 +116,12 @@ def test_what_disagrees_is_refused(step, options, words, timed):
 
 def exact_target():
     static_attention.register()
-    target = target_of(make("llama-g3").to(torch.bfloat16))
+    target = target_of(make("llama-g3", max_position_embeddings=1024).to(torch.bfloat16))
     assert not choose_chunk(target)
     return target
 
 
-def test_recorded_steps_are_exact(monkeypatch):
+def test_recorded_steps_are_exact(monkeypatch, cases):
     """In 16 bits a token's logits have the same bits by a recorded plain step, a recorded tree step, an eager one."""
     seen = []
     choose = Chooser.choose
@@ -148,10 +149,11 @@ def test_recorded_steps_are_exact(monkeypatch):
     tokens, plain = run("autoregressive")
     assert tokens == truth
     assert torch.equal(plain, ordinary)
-    drafter = Scripted("chaos", truth, len(PROMPT), vocabulary=VOCABULARY)
-    tokens, rows = run(method_of([drafter], 30))
-    assert tokens == truth
-    assert torch.equal(rows, plain)
+    for kind in cases(("chaos",), ("chaos", "branches")):
+        drafter = Scripted(kind, truth, len(PROMPT), vocabulary=VOCABULARY)
+        tokens, rows = run(method_of([drafter], 30))
+        assert tokens == truth
+        assert torch.equal(rows, plain)
     assert not target.steps.broken
 
 

@@ -1,4 +1,4 @@
-"""What the tests of rules share: pairs of distributions, the joint law of drafts, exact output laws, and chi-square."""
+"""What tests of rules share: pairs of distributions, joint distributions of drafts, exact outputs, and chi-square."""
 
 from itertools import product
 
@@ -43,47 +43,47 @@ def independent(*qs):
 
 def distinct(q, k):
     """{drafts: chance} of k draws from q, none of a token that is gone; a q that is used up shares alike."""
-    laws = {(): 1.0}
+    distributions = {(): 1.0}
     for _ in range(k):
         grown = {}
-        for before, chance in laws.items():
+        for before, chance in distributions.items():
             left = [x for x in range(len(q)) if x not in before]
             mass = sum(q[x] for x in left)
             for x in left:
                 grown[(*before, x)] = chance * (q[x] / mass if mass > 0 else 1 / len(left))
-        laws = grown
-    return laws
+        distributions = grown
+    return distributions
 
 
 def hubbed(q):
     """{pair: chance} of SpecHub's draw."""
     hub = max(range(len(q)), key=lambda x: (q[x], -x))
-    laws = {}
+    distributions = {}
     for (first, second), chance in distinct(q, 2).items():
         if first == hub:
-            laws[first, second] = chance
+            distributions[first, second] = chance
         elif second == hub:
-            laws[first, second] = float(q[first])
-    return laws
+            distributions[first, second] = float(q[first])
+    return distributions
 
 
-def output_law(rule, p, qs, drafts):
-    """(law of the next token [V], chance that each draft is accepted [k]), summed over all drafts."""
-    law, accepted = np.zeros(len(p)), np.zeros(len(qs))
+def output_distribution(rule, p, qs, drafts):
+    """(distribution of the next token [V], chance that each draft is accepted [k]), summed over all drafts."""
+    distribution, accepted = np.zeros(len(p)), np.zeros(len(qs))
     for tokens, chance in drafts.items():
         if chance > 0:
             verdict = rule.verdict(p, qs, tokens)
             assert min(verdict.chances) >= 0 and abs(verdict.residual.sum() - 1) < 1e-9
             accepted += chance * np.array(verdict.chances)
-            np.add.at(law, list(tokens), chance * np.array(verdict.chances))
-            law += chance * (1 - sum(verdict.chances)) * verdict.residual
-    return law, accepted
+            np.add.at(distribution, list(tokens), chance * np.array(verdict.chances))
+            distribution += chance * (1 - sum(verdict.chances)) * verdict.residual
+    return distribution, accepted
 
 
-def plausibility(counts, law):
-    """Chi-square's p-value of counts under a law; the rarest cells go together until they expect five counts."""
-    order = np.argsort(law)
-    observed, expected = counts[order], np.asarray(law)[order] * counts.sum()
+def plausibility(counts, distribution):
+    """Chi-square's p-value of counts; the rarest cells go together until they expect five counts."""
+    order = np.argsort(distribution)
+    observed, expected = counts[order], np.asarray(distribution)[order] * counts.sum()
     if observed[expected <= 0].any():
         return 0.0
     rare = int(np.searchsorted(np.cumsum(expected), 5.0)) + 1

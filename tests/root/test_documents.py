@@ -1,0 +1,226 @@
+"""README and docs: every command can be typed, every block of Python runs, every link leads somewhere."""
+
+import json
+import re
+import shlex
+import threading
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from drafting import decode_by
+from fakes_engine import FakeEngine
+from programs import PARSERS
+from tiny import make, target_of
+
+import app
+import spectra
+from spectra.methods.preset import Preset, Setup
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^\n((?: {4}\S.*\n(?: {4}.*\n)*)+)", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+VARIABLE = re.compile(r"^[A-Z_]+=\S*$")
+REDIRECTED = (">", "|")
+SHELL = ("for", "do", "done")
+PLACEHOLDER = re.compile(r"<[a-z ]+>")
+PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md"]
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page, language):
+    return [code for kind, code in FENCED.findall(text_of(page)) if kind == language]
+
+
+def commands():
+    """Every command line in a block of shell, fenced or indented, its continued lines joined."""
+    for page in PAGES:
+        found = [*blocks(page, "sh"), *INDENTED.findall(FENCED.sub("", text_of(page)))]
+        for line in re.sub(r"\\\n *", "", "\n".join(found)).splitlines():
+            words = shlex.split(PLACEHOLDER.sub("PLACEHOLDER", line), comments=True)
+            while words and VARIABLE.match(words[0]):
+                words.pop(0)
+            if words and words[0] not in SHELL and not line.lstrip().startswith('"'):
+                yield pytest.param(words, id=f"{name_of(page)}: {line.strip()[:60]}")
+
+
+def program(arguments):
+    """`python ARGUMENTS` as far as it can be checked without running it."""
+    if arguments[0] != "-m":
+        assert (ROOT / arguments[0]).is_file()
+        if arguments[0] == "app.py":
+            assert isinstance(app.parse(arguments[1:]), Namespace)
+        return
+    name, arguments = arguments[1], arguments[2:]
+    if name == "pytest":
+        assert all((ROOT / one).exists() or one == "--all-cases" for one in arguments)
+    elif name == "spectra.serving":  # flags that are not its own go to vLLM
+        PARSERS[name]().parse_known_args(arguments)
+    else:
+        PARSERS[name]().parse_args(arguments)
+
+
+@pytest.mark.parametrize("words", commands())
+def test_commands_can_be_typed(words):
+    words = words[: next((at for at, word in enumerate(words) if word in REDIRECTED), len(words))]
+    match words:
+        case ["python", *arguments]:
+            program(arguments)
+        case ["accelerate", "launch", *arguments]:
+            program(arguments)
+        case ["make", target]:
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        case ["pip", "install", *arguments]:
+            files = [name for flag, name in pairwise(arguments) if flag == "-r"]
+            assert all((ROOT / name).is_file() for name in files)
+        case _:
+            assert words[0] == "echo", f"no test knows how to check {shlex.join(words)}"
+
+
+def test_the_commands_are_found():
+    found = Counter(param.values[0][0] for param in commands())
+    assert found["python"] > 60 and found["make"] >= 6
+
+
+def test_every_page_with_python_has_a_test():
+    assert [name_of(page) for page in PAGES if blocks(page, "python")] == PYTHON
+
+
+def anchors(page):
+    """Of every title, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", FENCED.sub("", text_of(page)), re.MULTILINE)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title) for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(text_of(page)):
+        path, _, anchor = link.partition("#")
+        if path.startswith(("http:", "https:")):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def run(name, replace=()):
+    """The blocks of a page, one after the other in one namespace; replace: pairs of texts."""
+    namespace = {"__name__": "__main__"}
+    for block in blocks(ROOT / name, "python"):
+        for old, new in replace:
+            assert old in block
+            block = block.replace(old, new)
+        exec(compile(block, name, "exec"), namespace)
+
+
+@pytest.fixture
+def loaded(smollm, monkeypatch):
+    """`load_target()` gives the model that is loaded already."""
+    monkeypatch.setattr(spectra, "load_target", lambda: smollm, raising=False)
+    return smollm
+
+
+@pytest.mark.real
+def test_the_blocks_of_python_md(loaded, capsys):
+    run("docs/python.md")
+    said = capsys.readouterr().out
+    assert "tau " in said and "tokens of the prompt were in the cache, 1 answers before" in said
+
+
+@pytest.mark.real
+def test_a_drafter_in_25_lines(loaded, capsys):
+    run("docs/drafter.md")
+    said = capsys.readouterr().out.splitlines()
+    assert "' green,' ['pairs', 'model']" in said, "docs/drafter.md quotes this line"
+    (block,) = blocks(ROOT / "docs/drafter.md", "python")
+    drafter = block[block.index("PAIRS =") : block.index("target =")]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 30 and drafter.count("\n") <= 25
+
+
+def test_the_drafter_is_offered_by_one_line():
+    """The line and the function that docs/drafter.md shows make a preset like any other."""
+    text = text_of(ROOT / "docs/drafter.md")
+    (block,) = blocks(ROOT / "docs/drafter.md", "python")
+    namespace = {"Preset": Preset}
+    exec(block[: block.index("target =")], namespace)
+    (function,) = re.findall(r"`(def pairs\(setup\): .*?)`", text, re.DOTALL)
+    (line,) = re.findall(r'^    ("pairs": Preset.*),$', text, re.MULTILINE)
+    exec(f"{function}\npresets = {{{line}}}", namespace)
+    target = target_of(make("llama"))
+    pairs = namespace["presets"]["pairs"].build(Setup("pairs", target))
+    plain = spectra.make_method("autoregressive", target)
+    one, other = (
+        [token for step in decode_by(target, [3, 7, 3, 7], method, limits=spectra.Limits(20)) for token in step.tokens]
+        for method in (pairs, plain)
+    )
+    assert one == other
+
+
+def test_the_endpoint_of_the_page_is_asked_as_page_md_says(capsys):
+    from browsing import serve
+
+    page, url = serve(FakeEngine())
+    try:
+        run("docs/page.md", [("http://127.0.0.1:7860", url.rstrip("/"))])
+    finally:
+        page.close()
+    assert re.search(r"^method 64 True$", capsys.readouterr().out, re.MULTILINE)
+
+
+class Reply(BaseHTTPRequestHandler):
+    """An OpenAI-compatible server as far as docs/serving.md asks one."""
+
+    def answer(self, content):
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        assert self.path == "/v1/models"
+        self.answer({"data": [{"id": "Served-1B"}]})
+
+    def do_POST(self):
+        assert self.path == "/v1/chat/completions"
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.answer(
+            {"choices": [{"message": {"content": f"{asked['model']} heard {asked['messages'][0]['content']}"}}]}
+        )
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def openai_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Reply)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_server_is_asked_as_serving_md_says(capsys):
+    with openai_server() as url:
+        run("docs/serving.md", [("http://127.0.0.1:8000", url)])
+    assert capsys.readouterr().out == "Served-1B heard Name three rivers.\n"

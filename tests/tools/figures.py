@@ -1,0 +1,108 @@
+"""Size and shape of the code, of the working tree or of git revisions: `python tests/tools/figures.py [REVISION ...]`.
+
+A cycle is counted among the direct children of `spectra/`, which are modules and packages, `__init__.py` among them.
+Imports inside functions and under TYPE_CHECKING count, files for `python -m` (`__main__.py`) do not.
+"""
+
+import ast
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[2]
+Graph = Mapping[str, set[str]]
+
+
+def imports_of(package: Path) -> Graph:
+    """Child of the package -> other children that its files import, wherever in them."""
+    children = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    graph: dict[str, set[str]] = {child: set() for child in children - {"__main__"}}
+    for path in package.rglob("*.py"):
+        child = path.relative_to(package).parts[0].removesuffix(".py")
+        if child in graph and path.name != "__main__.py":
+            used = imported(path, package.name)
+            graph[child] |= {name if name in graph else "__init__" for name in used} - {child}
+    return graph
+
+
+def imported(path: Path, package: str) -> Iterable[str]:
+    """Names right under `package` in a file's import statements."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name.split(".")[1] for name in names if name.startswith(f"{package}."))
+
+
+def reachable(graph: Graph, start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += graph[name]
+    return seen
+
+
+def cycles(graph: Graph) -> list[set[str]]:
+    """Sets of children that reach each other."""
+    reach = {name: reachable(graph, name) for name in graph}
+    found = {frozenset(other for other in reach[name] if name in reach[other]) for name in graph if name in reach[name]}
+    return [set(one) for one in found]
+
+
+def lines(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def statements(paths: Iterable[Path]) -> int:
+    """Unlike lines, the same however the code is formatted."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
+    return sum(isinstance(node, ast.stmt) for tree in trees for node in ast.walk(tree))
+
+
+def figures(root: Path) -> dict[str, str]:
+    graph = imports_of(root / "spectra")
+    circles = cycles(graph)
+    python = [path for name in ("spectra", "visual") for path in (root / name).rglob("*.py")]
+    scripts = [path for path in (root / "assets").rglob("*.js") if ".min." not in path.name]
+    return {
+        "modules at the root of spectra/": str(len(list((root / "spectra").glob("*.py")))),
+        "import cycles": f"{len(circles)}, of {', '.join(str(len(one)) for one in circles)}" if circles else "0",
+        "children of spectra/": str(len(graph)),
+        "lines of Python in spectra/ and visual/": f"{lines(python):,}",
+        "statements of Python": f"{statements(python):,}",
+        "lines of JavaScript": f"{lines(scripts):,}",
+        "files of Python in spectra/bench/": str(len(list((root / "spectra" / "bench").rglob("*.py")))),
+    }
+
+
+def figures_at(revision: str) -> dict[str, str]:
+    command = ["git", "-C", str(ROOT), "archive", revision, "spectra", "visual", "assets"]
+    archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    with TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+        return figures(Path(folder))
+
+
+def main(revisions: list[str]) -> int:
+    columns = {revision: figures_at(revision) for revision in revisions} | {"working tree": figures(ROOT)}
+    print("| |", *(f" {name} |" for name in columns), sep="")
+    print("|---|", *("---:|" for _ in columns), sep="")
+    for name in figures(ROOT):
+        print(f"| {name} |", *(f" {column[name]} |" for column in columns.values()), sep="")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"figures: {error.cmd[4]} is no revision of this repository")
