@@ -80,16 +80,21 @@ def run_half_precision(options: HalfPrecisionOptions) -> int:
 
 
 def load_ways(options: HalfPrecisionOptions) -> Ways:
-    """Ours come first: they refuse a prompt that does not fit, which stock `generate` writes on and on about."""
+    """Ours come first: they refuse a prompt that does not fit, which stock `generate` writes on and on about.
+
+    Fast numerics and 32 bits are torch's: the native step is exact whatever was asked for.
+    """
     exact = replace(options.model, numerics="exact").load()
     exact.check_methods([options.method])
 
     from spectra.target.load import load_network, wrap_model
 
     target = exact.target
-    fast = replace(exact, target=wrap_model(target.model, target.tokenizer, numerics="fast", name=target.name))
+    fast = replace(
+        exact, target=wrap_model(target.model, target.tokenizer, numerics="fast", step="eager", name=target.name)
+    )
     network, tokenizer, name = load_network(options.model.model, device=options.model.device, dtype="fp32")
-    whole = wrap_model(network, tokenizer, numerics="fast", name=name)
+    whole = wrap_model(network, tokenizer, numerics="fast", step="eager", name=name)
     limit = options.max_new_tokens
 
     def ours(model: LoadedModel, method: str, ids: list[int]) -> list[int]:

@@ -92,7 +92,12 @@ def shaped(options: LatencyOptions) -> Any:
     assert options.shape is not None
     model = options.model
     return shaped_target(
-        options.shape, device=model.device, dtype=model.dtype, numerics=model.numerics, step=model.step
+        options.shape,
+        device=model.device,
+        dtype=model.dtype,
+        numerics=model.numerics,
+        step=model.step,
+        weights=model.weights,
     )
 
 
@@ -117,7 +122,7 @@ def cost_table(costs: Mapping[int, StepCost], queries: Sequence[int]) -> str:
 
 def bandwidth_table(target: Any, costs: Mapping[int, StepCost]) -> str:
     """Markdown: what a plain step reads at each context, how fast, and beside that how fast a copy is here."""
-    from spectra.target.bandwidth import copy_bandwidth, token_bytes, weight_bytes
+    from spectra.target.bandwidth import copy_bandwidth, read_seconds, token_bytes, weight_bytes
 
     weights = weight_bytes(target)
     token = token_bytes(target)
@@ -128,7 +133,14 @@ def bandwidth_table(target: Any, costs: Mapping[int, StepCost]) -> str:
         speed = size / cost.seconds(1)
         lines.append(f"| {context} | {size / 1e9:.3f} | {speed / 1e9:.1f} | {speed / copy:.0%} |")
     meaning = "Read: every weight once, keys and values of the context. A copy's bytes count twice, read and written"
-    return "\n".join([*lines, "", f"{meaning}: {copy / 1e9:.1f} GB/s here."])
+    lines += ["", f"{meaning}: {copy / 1e9:.1f} GB/s here."]
+    if (alone := read_seconds(target)) is not None:
+        least = min(cost.seconds(1) for cost in costs.values())
+        lines.append(
+            f"The step's threads read the weights alone in {alone * 1000:.2f} ms; a plain step takes "
+            f"{least / alone:.2f} times as long."
+        )
+    return "\n".join(lines)
 
 
 def run_profile(options: ProfileOptions) -> int:

@@ -8,6 +8,7 @@ from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.preflight import Probe, probe_tokens
 from spectra.target.session import synchronize
 
+READS = 20
 COPIED = 1 << 28  # bytes, more than any cache holds
 TRIES, COPIES = 3, 4
 
@@ -15,6 +16,8 @@ TRIES, COPIES = 3, 4
 def weight_bytes(target: HuggingFaceTarget) -> int:
     """Bytes of weights that a one-token step reads: each once; of an embedding table only a row, if it is not the
     head's too."""
+    if target.native is not None:
+        return target.native.nbytes
     read = {
         id(parameter): parameter.nbytes
         for module in target.model.modules()
@@ -28,6 +31,13 @@ def token_bytes(target: HuggingFaceTarget) -> int:
     """Bytes of keys and values of one token, in all layers, as the cache stores them."""
     with Probe(target, probe_tokens(target, 2), 1) as session:
         return sum(slab.nbytes // session.cache.capacity for slab in session.cache.slabs)
+
+
+def read_seconds(target: HuggingFaceTarget) -> float | None:
+    """Seconds in which the threads of a native step read its weights once and compute nothing; the best of `READS`."""
+    if target.native is None:
+        return None
+    return min(target.native.read_seconds() for _ in range(READS))
 
 
 def copy_bandwidth(device: torch.device, size: int = COPIED) -> float:

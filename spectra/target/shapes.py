@@ -6,6 +6,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from spectra.target.choices import DTYPES, check_choice
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
+from spectra.target.weights import choose_weights, quantise
 
 CONTEXT = 16384
 
@@ -26,7 +27,13 @@ SHAPES: dict[str, dict[str, int]] = {
 
 
 def shaped_target(
-    shape: str, *, device: str | None = None, dtype: str = "auto", numerics: str = "auto", step: str = "auto"
+    shape: str,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    numerics: str = "auto",
+    step: str = "auto",
+    weights: str = "auto",
 ) -> HuggingFaceTarget:
     """A target without a tokenizer; arguments as in `load_target`. Raises SpectraError for an unknown shape."""
     check_choice("shape", shape, tuple(SHAPES))
@@ -41,4 +48,6 @@ def shaped_target(
             model = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)")
+    kind = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step)
+    codes = {} if kind == "bf16" else quantise(model, kind)
+    return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)", codes=codes)

@@ -43,6 +43,9 @@ def test_the_tables(monkeypatch):
     lines = bandwidth_table(target_of(make("llama")), costs).splitlines()
     assert lines[2:4] == ["| 256 | 0.007 | 3.6 | 45% |", "| 1024 | 0.008 | 2.0 | 25% |"]
     assert "8.0 GB/s" in lines[-1]
+    monkeypatch.setattr(bandwidth, "read_seconds", lambda _: 0.001)
+    line = bandwidth_table(target_of(make("llama")), costs).splitlines()[-1]
+    assert "1.00 ms; a plain step takes 2.00 times" in line
 
 
 def test_one_token_is_measured_even_where_it_is_not_asked_for():
