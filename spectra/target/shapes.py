@@ -48,6 +48,6 @@ def shaped_target(
             model = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    kind = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step)
-    codes = {} if kind == "bf16" else quantise(model, kind)
+    held = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step)
+    codes = {} if held == "bf16" else quantise(model, held)
     return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)", codes=codes)
