@@ -41,7 +41,7 @@ def bench(place, tmp_path, capsys):
     return run
 
 
-FP32 = ("--dtype", "fp32")
+FP32 = ("--dtype", "fp32", "--step", "eager")
 COMMANDS = {
     "run": (*FP32, "--methods", "anpd"),
     "exactness": (*FP32, "--methods", "anpd", "--temperatures", "0"),
