@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^\n((?: {4}\S.*\n(?: {4}.*\n)*)+)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-VARIABLE = re.compile(r"^[A-Z_]+=\S*$")
+VARIABLE = re.compile(r"^[A-Z_]+=")
 REDIRECTED = (">", "|")
 SHELL = ("for", "do", "done")
 PLACEHOLDER = re.compile(r"<[a-z ]+>")
@@ -146,7 +146,7 @@ def test_the_blocks_of_python_md(loaded, capsys):
 def test_a_drafter_in_25_lines(loaded, capsys):
     run("docs/drafter.md")
     said = capsys.readouterr().out.splitlines()
-    assert "' green,' ['pairs', 'model']" in said, "docs/drafter.md quotes this line"
+    assert any(line.endswith("['pairs', 'model']") for line in said), "docs/drafter.md tells of such a line"
     (block,) = blocks(ROOT / "docs/drafter.md", "python")
     drafter = block[block.index("PAIRS =") : block.index("target =")]
     assert len([line for line in block.splitlines() if line.strip()]) <= 30 and drafter.count("\n") <= 25
