@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from compiled import needs_native
 from gguf_files import MIXED, tiny_model, write_gguf
 
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target import load, weights
+from spectra.target.preflight import Probe
 from spectra.target.weights import OWN, choose_weights, fill, quantise
 
 
@@ -16,12 +18,12 @@ def choose(wanted, *, quantised=True, device="cpu", dtype="auto", step="auto"):
 
 @pytest.fixture
 def library(monkeypatch):
-    monkeypatch.setattr(weights, "native_problem", lambda: "")
+    monkeypatch.setattr(weights, "native_reason", lambda: None)
 
 
 @pytest.fixture
 def no_library(monkeypatch):
-    monkeypatch.setattr(weights, "native_problem", lambda: "there is no compiler")
+    monkeypatch.setattr(weights, "native_reason", lambda: "there is no compiler")
 
 
 @pytest.mark.usefixtures("library")
@@ -93,20 +95,33 @@ def test_a_gguf_file_is_loaded_with_its_blocks_or_whole_or_rounded_anew(file):
         load.load_network(file, attn_implementation="eager")
 
 
+def test_a_gguf_file_is_decoded_from_its_blocks_with_the_bits_of_the_whole_model(file):
+    needs_native()
+    targets = [load.load_target(file, device="cpu", weights=kind) for kind in ("auto", "bf16")]
+    assert ["bits" in str(target.facts["weights"]) for target in targets] == [True, False]
+    assert targets[0].model.lm_head.weight.device.type == "meta"
+    assert [target.facts["step"] for target in targets] == ["native", "native"]
+    prompt, nodes, chains = [5, 9, 33, 2], [7, 8, 9], [[0], [0, 1], [0, 2]]
+    logits = []
+    for target in targets:
+        with Probe(target, prompt, len(nodes)) as session, torch.inference_mode():
+            logits.append(target.forward(session.cache, nodes, chains, range(3)))
+    assert torch.equal(*logits)
+
+
 @pytest.mark.usefixtures("no_library")
 def test_every_loader_takes_a_gguf_file(file):
     assert load.check_loading(str(file), device="cpu") == 128
     assert load.load_tokenizer(file)[1] == "tiny"
-    target = load.wrap_model(*load.load_network(file, device="cpu", dtype="fp32")[:2], numerics="fast")
+    target = load.wrap_model(*load.load_network(file, device="cpu", dtype="fp32")[:2], numerics="fast", step="eager")
     assert target.context == 128
     assert target.eos == {0}
     with pytest.raises(SpectraError, match=r"^model: cannot read .*absent\.gguf"):
         load.load_target(file.parent / "absent.gguf")
 
 
-@pytest.mark.usefixtures("no_library")
 def test_a_target_without_the_cpu_step_has_the_numbers_of_its_codes():
     model = tiny_model()
     codes = quantise(model, "int8")
-    target = load.wrap_model(model, numerics="fast", codes=codes)
+    target = load.wrap_model(model, numerics="fast", step="eager", codes=codes)
     assert torch.equal(target.model.lm_head.weight, codes["lm_head.weight"].dense().float())
