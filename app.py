@@ -1,14 +1,16 @@
-"""The demo: loads a model and serves the page. `python app.py --model <id or folder>`, or set MODEL; see --help."""
+"""The demo: loads a model and serves the page. `python app.py --model <hub id or folder>`; see --help."""
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
+from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
-from spectra.service.engine import EMBEDDED, Engine
+from spectra.service.engine import Engine
+from spectra.service.loading import EMBEDDED, ModelOptions
 from visual.endpoint import Endpoint
 from visual.page import build_page
 from visual.serve import launch_options, queued
@@ -17,32 +19,45 @@ DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no p
 MAX_VISITORS = 16
 """Waiting for the model, the one being served included."""
 LENT_SECONDS = 120
+HELP = {
+    **MODEL_HELP,
+    "model": "a hub id, a folder, or `embedded`; with several, separated by commas, the page offers a choice "
+    "(default: embedded)",
+    "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
+    "host": "the address to listen on; 127.0.0.1 is this machine only",
+    "port": "the port to listen on",
+    "mcp": "offer the race as an MCP tool too (needs gradio[mcp])",
+}
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--model",
-        default=os.environ.get("MODEL") or None,
-        help="a Hugging Face id, a folder, or `embedded`; with several, separated by commas, the page offers a choice "
-        "(default: embedded)",
-    )
-    parser.add_argument(
-        "--endpoint",
-        metavar="URL",
-        default=os.environ.get("ENDPOINT") or None,
-        help="an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
-    )
-    parser.add_argument(
-        "--host",
-        default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"),
-        help="the address to listen on (default: 127.0.0.1, this machine only)",
-    )
-    parser.add_argument(
-        "--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")), help="default: 7860"
-    )
-    parser.add_argument("--mcp", action="store_true", help="offer the race as an MCP tool too (needs gradio[mcp])")
-    return parser.parse_args(arguments)
+@dataclass(frozen=True, slots=True)
+class AppOptions:
+    """model: how the page's models are loaded; its `model` names them, with commas between them."""
+
+    ENVIRONMENT: ClassVar = "SPECTRA"
+    model: ModelOptions
+    endpoint: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 7860
+    mcp: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mcp and find_spec("mcp") is None:
+            raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
+        if not 0 < self.port < 65536:
+            raise SpectraError("port", f"{self.port} is out of range; give 1 to 65535")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return names(self.model.model or "")
+
+
+def build_parser() -> Parser:
+    """Gradio's own variables for address and port count too: a Space sets them."""
+    parser = Parser(prog="app.py", description=__doc__, formatter_class=DefaultsHelp)
+    gradio = {"host": os.environ.get("GRADIO_SERVER_NAME"), "port": os.environ.get("GRADIO_SERVER_PORT")}
+    add_options(parser, AppOptions, HELP, defaults={name: value for name, value in gradio.items() if value})
+    return parser
 
 
 def lender() -> Callable[[Any], Any] | None:
@@ -55,21 +70,22 @@ def lender() -> Callable[[Any], Any] | None:
     return lend
 
 
-def main() -> None:
-    options = parse()
-    try:
-        if options.mcp and find_spec("mcp") is None:
-            raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
-        endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
-        models = [name.strip() for name in (options.model or "").split(",") if name.strip()]
-        engine = Engine.load(*(models or DEFAULTS), lend=lender())
-        engine.models = models or [engine.chosen]
-    except SpectraError as error:
-        raise SystemExit(f"error: {error}") from None
+def serve(options: AppOptions) -> int:
+    """Load the first model that can be reached and serve the page until it is stopped."""
+    endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
+    engine = Engine.load(*(options.models or DEFAULTS), options=options.model, lend=lender())
+    engine.models = list(options.models or [engine.chosen])
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 2, with one line, for bad input."""
+    chosen = build_parser().parse_args(arguments)
+    return exit_code("app.py", lambda: serve(read_options(AppOptions, chosen)))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

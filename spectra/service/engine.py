@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -14,8 +15,10 @@ from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.method import Method
 from spectra.methods.presets import METHODS, make_method
-from spectra.methods.resources import Resources, load_resources
+from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
+from spectra.service.badges import badges_of
+from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.service.recording import Decoder, Recording
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 Lend = Callable[[Decoder], Decoder]
-EMBEDDED = "embedded"
-"""What a list of models calls the one that needs no hub."""
 MEASURED_TOKENS = 16
 MEASURED_CONTEXT = 256
 
@@ -40,32 +41,34 @@ class Engine:
 
     methods: preset name -> one-line description, of those that run here. cost: T(q), rows of (query tokens, measured
     seconds of one forward pass). plain: the last measurement of plain decoding. problems: a line for each model that
-    could not be loaded. lend: wraps whatever decodes, for a place that lends its GPU by the call.
+    could not be loaded. options: how models are loaded. lend: wraps whatever decodes, for a place that lends its GPU
+    by the call.
     """
 
-    def __init__(self, target: HuggingFaceTarget, resources: Resources, lend: Lend | None = None) -> None:
+    def __init__(self, loaded: LoadedModel, options: ModelOptions | None = None, lend: Lend | None = None) -> None:
         self._lend = lend
+        self._options = options or ModelOptions()
         self._prefix_caches = PrefixCaches()
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
-        self.chosen = target.name
-        self.models: list[str] = [target.name]
+        self.chosen = loaded.target.name
+        self.models: list[str] = [self.chosen]
         self.problems: list[str] = []
-        self._adopt(target, resources)
+        self._adopt(loaded.target, loaded.resources)
 
     @classmethod
     @in_worker_thread
-    def load(cls, *models: str, lend: Lend | None = None) -> Engine:
+    def load(cls, *models: str, options: ModelOptions | None = None, lend: Lend | None = None) -> Engine:
         """Load the first of these models that can be reached and run a few steps, so that no visitor pays for them.
 
-        models: hub ids, folders or "embedded" (the default); `choose` changes between them. Raises SpectraError when
-        none of them can be loaded.
+        models: hub ids, folders or "embedded" (the default); `choose` changes between them. options: how they are
+        loaded. Raises SpectraError when none of them can be loaded.
         """
         problems = []
+        options = options or ModelOptions()
         for model in models or (EMBEDDED,):
             try:
-                target, resources = _load(model, lend)
-                engine = cls(target, resources, lend)
+                engine = cls(_load(model, options, lend), options, lend)
             except SpectraError as error:
                 problems.append(str(error).removeprefix("model: "))
                 continue
@@ -82,8 +85,8 @@ class Engine:
         if model not in self.models:
             raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
         if model != self.chosen:
-            target, resources = _load(model, self._lend)
-            self._adopt(target, resources)
+            loaded = _load(model, self._options, self._lend)
+            self._adopt(loaded.target, loaded.resources)
             self.chosen = model
             self.prepare()
 
@@ -106,7 +109,7 @@ class Engine:
         self.resources = resources
         self.decoder: Decoder = self._lend(decoder) if self._lend else decoder
         self.model = target.name
-        self.badges = _badges(target)
+        self.badges = badges_of(target)
         self.methods = {name: preset.summary for name, preset in METHODS.items() if _runs(name, target, resources)}
         self.cost = target.cost.table
         self.plain = PlainRate(0.0, 0)
@@ -213,20 +216,6 @@ def _runs(method: str, target: HuggingFaceTarget, resources: Resources) -> bool:
     return True
 
 
-def _badges(target: HuggingFaceTarget) -> list[str]:
-    """Where the model runs, and in what numbers."""
-    facts = target.facts
-    threads = facts["threads"]
-    cores = f"{threads} CPU core" if threads == 1 else f"{threads} CPU cores"
-    place = cores if target.device.type == "cpu" else str(facts["processor"])
-    dtype = str(facts["dtype"])
-    width = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, dtype)
-    return [place, f"{width}, {facts['numerics']}"]
-
-
-def _load(model: str, lend: Lend | None) -> tuple[HuggingFaceTarget, Resources]:
-    from spectra.target.load import load_target
-
-    step = "eager" if lend else "auto"  # a lent GPU forgets its CUDA graphs
-    target = load_target(None if model == EMBEDDED else model, step=step)
-    return target, load_resources(target)
+def _load(model: str, options: ModelOptions, lend: Lend | None) -> LoadedModel:
+    step = "eager" if lend else options.step  # a lent GPU forgets its CUDA graphs
+    return replace(options, model=model, step=step).load()

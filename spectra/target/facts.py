@@ -13,6 +13,7 @@ import transformers
 from spectra.io.files import write_text
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import Plan
+from spectra.target.quantized import quantized_by
 
 
 def cache_home() -> Path:
@@ -35,9 +36,11 @@ def environment(target: Any) -> dict[str, object]:
     """Model, device and versions, as a trace or a benchmark row records them."""
     device = target.device
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    weights = quantized_by(target.model)
     return {
         "model": target.name,
         "dtype": str(target.dtype).removeprefix("torch."),
+        **({"weights": weights} if weights else {}),
         "device": str(device),
         "processor": gpu or processor_name(),
         "threads": torch.get_num_threads(),
@@ -45,6 +48,15 @@ def environment(target: Any) -> dict[str, object]:
         "transformers": transformers.__version__,
         "python": platform.python_version(),
     }
+
+
+def attention_name(target: Any) -> str:
+    """What computes the attention of a step."""
+    if target.plan.exact:
+        return "exact"
+    if "flash" in target.plan.step:
+        return "flash-attn" if flash_library().startswith("flash-attn") else "torch flash"
+    return str(target.config._attn_implementation)
 
 
 def step_facts(plan: Plan) -> dict[str, object]:

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, check_choice
+from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -24,6 +24,7 @@ from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.packed.packing import Packing, pays
 from spectra.target.preflight import measure_plan, refresh_cost
+from spectra.target.quantized import loading_arguments, obstacle_to_exact
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -48,6 +49,7 @@ def load_target(
     *,
     device: str | None = None,
     dtype: str = "auto",
+    weights: str = "auto",
     numerics: str = "auto",
     step: str = "auto",
     device_map: Any = None,
@@ -57,17 +59,19 @@ def load_target(
 
     model: a hub id or a folder; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda", "cuda:1", ...;
     default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
-    "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such promise) or
-    "auto" (exact in 16 bits where it can be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and
-    reads the context by a flash kernel; not exact) or "auto" (the fastest that agrees). device_map, options: handed to
-    `from_pretrained` (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument
-    that is wrong.
+    "fp16" or "fp32". weights: "int8" or "q4" quantises them on a GPU, see `spectra.target.quantized`. numerics: "exact"
+    (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where it can
+    be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel;
+    not exact) or "auto" (the fastest that agrees). device_map, options: handed to `from_pretrained`
+    (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
     if step in ("graphs", "flash") and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
-    network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
+    network, tokenizer, name = load_network(
+        model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options
+    )
     return wrap_model(network, tokenizer, numerics=numerics, step=step, name=name)
 
 
@@ -76,12 +80,19 @@ def load_network(
     *,
     device: str | None = None,
     dtype: str = "auto",
+    weights: str = "auto",
     device_map: Any = None,
     **options: Any,
 ) -> tuple[Any, Any, str]:
     """(model, tokenizer, name) as transformers loads them, nothing measured. See `load_target` for the arguments."""
     check_choice("dtype", dtype, DTYPES)
+    check_choice("weights", weights, WEIGHTS)
     place = check_device(device)
+    if weights != "auto":
+        if place.type == "cpu":
+            raise SpectraError("weights", f"{weights} takes a GPU, and the device is {place}; leave it out")
+        options |= loading_arguments(weights)
+        device_map = device_map or {"": str(place)}  # quantised as they arrive, and not moved afterwards
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     with _named_failure(model) as (folder, name, cached):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
@@ -139,6 +150,9 @@ def wrap_model(
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
+    if numerics == "exact" and (why := obstacle_to_exact(model)):
+        raise SpectraError("numerics", f"exact cannot be had: {why}; use auto or fast")
+    numerics = "fast" if obstacle_to_exact(model) else numerics
     attention.register()
     static_attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)

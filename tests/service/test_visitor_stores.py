@@ -13,6 +13,7 @@ from words import tokenizer
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.service.engine import Engine
+from spectra.service.loading import LoadedModel
 from spectra.service.visitor_stores import VisitorStores
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
@@ -141,6 +142,6 @@ def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine
 
 
 def test_a_lent_gpu_builds_nothing(engine):
-    lent = Engine(engine.target, engine.resources, lend=lambda run: run)
+    lent = Engine(LoadedModel(engine.target, engine.resources), lend=lambda run: run)
     with pytest.raises(SpectraError, match="file: the GPU here is lent"):
         lent.build_store("a", Path("a.txt"), 9, lambda *_: None)
