@@ -2,14 +2,16 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
 from spectra.service.engine import Engine
+from spectra.service.lent import Lend, LentEngine
 from spectra.service.loading import EMBEDDED, ModelOptions
 from visual.endpoint import Endpoint
 from visual.page import build_page
@@ -18,7 +20,6 @@ from visual.serve import launch_options, queued
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no package with the embedded one
 MAX_VISITORS = 16
 """Waiting for the model, the one being served included."""
-LENT_SECONDS = 120
 HELP = {
     **MODEL_HELP,
     "model": "a hub id, a folder, or `embedded`; with several, separated by commas, the page offers a choice "
@@ -60,20 +61,21 @@ def build_parser() -> Parser:
     return parser
 
 
-def lender() -> Callable[[Any], Any] | None:
-    """On a Space with lent GPUs, the decorator that gets one for each call; None elsewhere."""
-    try:
-        import spaces
-    except ImportError:
+def lender() -> Lend | None:
+    """On a Space that lends a GPU by the call, what runs a function on one; None elsewhere."""
+    if os.environ.get("SPACES_ZERO_GPU", "").lower() not in ("1", "t", "true"):  # as the package asks
         return None
-    lend: Callable[[Any], Any] = spaces.GPU(duration=LENT_SECONDS)
-    return lend
+    import spaces
+
+    return lambda work, seconds: spaces.GPU(work, duration=seconds)
 
 
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
-    engine = Engine.load(*(options.models or DEFAULTS), options=options.model, lend=lender())
+    models, lend = options.models or DEFAULTS, lender()
+    load = Engine.load if lend is None else partial(LentEngine.load_for, lend)
+    engine = load(*models, options=options.model)
     engine.models = list(options.models or [engine.chosen])
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)

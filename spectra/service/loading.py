@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.budget.step_cost import StepCost
 from spectra.datastore.card import read_card
@@ -89,15 +89,20 @@ class ModelOptions:
         from spectra.target.load import load_target
 
         quiet_transformers()
-        target = load_target(
-            None if self.model == EMBEDDED else self.model,
-            device=self.device,
-            dtype=self.dtype,
-            weights=self.weights,
-            numerics=self.numerics,
-            step=self.step,
+        return self.equipped(load_target(**self.loading(), numerics=self.numerics, step=self.step))
+
+    def loading(self) -> dict[str, Any]:
+        """Arguments for `load_network`."""
+        return {
+            "model": None if self.model == EMBEDDED else self.model,
+            "device": self.device,
+            "dtype": self.dtype,
+            "weights": self.weights,
             **self.placement.arguments(),
-        )
+        }
+
+    def equipped(self, target: HuggingFaceTarget) -> LoadedModel:
+        """The target with its datastores and the draft models that were named. Raises SpectraError."""
         resources = load_resources(target, self.datastores, self.drafts)
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")

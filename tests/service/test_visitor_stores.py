@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from pathlib import Path
 
 import pytest
 from asking import asked
@@ -13,7 +12,6 @@ from words import tokenizer
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.service.engine import Engine
-from spectra.service.loading import LoadedModel
 from spectra.service.visitor_stores import VisitorStores
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
@@ -139,9 +137,3 @@ def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine
     assert [len(engine.stores(visitor)) for visitor in "abc"] == [1, 0, 1] and len(left(temporary)) == 2
     engine._visitor_stores.clear()
     assert left(temporary) == []
-
-
-def test_a_lent_gpu_builds_nothing(engine):
-    lent = Engine(LoadedModel(engine.target, engine.resources), lend=lambda run: run)
-    with pytest.raises(SpectraError, match="file: the GPU here is lent"):
-        lent.build_store("a", Path("a.txt"), 9, lambda *_: None)
