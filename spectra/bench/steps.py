@@ -92,7 +92,12 @@ def shaped(options: LatencyOptions) -> Any:
     assert options.shape is not None
     model = options.model
     return shaped_target(
-        options.shape, device=model.device, dtype=model.dtype, numerics=model.numerics, step=model.step
+        options.shape,
+        device=model.device,
+        dtype=model.dtype,
+        weights=model.weights,
+        numerics=model.numerics,
+        step=model.step,
     )
 
 

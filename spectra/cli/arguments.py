@@ -32,7 +32,7 @@ MODEL_HELP = {
     "max_memory": "with a device map, what a device may hold: 0=20GiB,1=20GiB,cpu=60GiB",
     "offload_folder": "with a device map, where the parts go that fit no device",
     "numerics": "auto, exact or fast",
-    "step": "auto, eager, or on a GPU graphs or flash",
+    "step": "auto, eager, or on a GPU graphs, flash or flash-eager",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 WIDTHS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-STEPS = {"eager": "eager steps", "graphs": "CUDA graphs", "flash": "CUDA graphs", "native": "native step"}
+STEPS = {"graphs": "CUDA graphs", "flash": "CUDA graphs", "native": "native step"}
+"""In words; others launch every kernel by itself."""
 
 
 def badges_of(target: HuggingFaceTarget) -> list[str]:
@@ -19,8 +20,8 @@ def badges_of(target: HuggingFaceTarget) -> list[str]:
     precision = WIDTHS.get(str(facts["dtype"]), str(facts["dtype"]))
     if weights := facts.get("weights"):
         precision += f" with {weights}"
-    step = str(facts.get("step", "eager"))
-    kernels = f"{attention_name(target)} attention, {STEPS.get(step, step)}"
+    steps = STEPS.get(str(facts.get("step", "eager")), "eager steps")
+    kernels = f"{attention_name(target)} attention, {steps}"
     return [_place(target), f"{precision}, {facts['numerics']}", kernels]
 
 

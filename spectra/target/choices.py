@@ -8,7 +8,10 @@ from spectra.target.placement import Placement
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 NUMERICS = ("auto", "exact", "fast")
 WEIGHTS = ("auto", "int8", "q4")
-STEPS = ("auto", "eager", "graphs", "flash")
+STEPS = ("auto", "eager", "graphs", "flash", "flash-eager")
+GPU_STEPS = STEPS[2:]
+FLASH_STEPS = STEPS[3:]
+"""Whose attention reads the context by a flash kernel."""
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "xla")
 """Kinds of device that torch computes on; whether one is there is asked when the model is loaded."""
 

@@ -16,7 +16,7 @@ class Plan:
     """numerics: "exact" or "fast". buckets: row counts that steps are filled up to: exact, counts whose bits
     agree; fast, small counts that are not slower than a larger one (more rows than the last stay as they are).
 
-    step: "eager", "graphs" or "flash", see `spectra.target.cuda_graphs.choice`.
+    step: "eager", "graphs", "flash" or "flash-eager", see `spectra.target.cuda_graphs.choice`.
     trees: the model can score trees, not only chains. wide: attention is one product over all slots, where that was
     faster: exact, with float64 sums, in place of aligned blocks; fast, with float32 sums, in place of the stock one.
     note: one line on why exact numerics could not be had, or "".

@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from spectra.io.files import write_text
+from spectra.target.choices import FLASH_STEPS
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import Plan
 from spectra.target.quantized import quantized_by
@@ -54,7 +55,7 @@ def attention_name(target: Any) -> str:
     """What computes the attention of a step."""
     if target.plan.exact:
         return "exact"
-    if "flash" in target.plan.step:
+    if target.plan.step in FLASH_STEPS:
         return "flash-attn" if flash_library().startswith("flash-attn") else "torch flash"
     return str(target.config._attn_implementation)
 
@@ -64,7 +65,7 @@ def step_facts(plan: Plan) -> dict[str, object]:
     if plan.step == "eager":
         return {}
     facts: dict[str, object] = {"step": plan.step}
-    return facts | {"flash": flash_library()} if plan.step == "flash" else facts
+    return facts | {"flash": flash_library()} if plan.step in FLASH_STEPS else facts
 
 
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice
+from spectra.target.choices import DTYPES, FLASH_STEPS, GPU_STEPS, NUMERICS, STEPS, WEIGHTS, check_choice
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -61,13 +61,13 @@ def load_target(
     default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else fp32), "bf16",
     "fp16" or "fp32". weights: "int8" or "q4" quantises them on a GPU, see `spectra.target.quantized`. numerics: "exact"
     (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where it can
-    be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel;
-    not exact) or "auto" (the fastest that agrees). device_map, options: handed to `from_pretrained`
+    be had). step: "eager", "graphs" (a GPU replays recorded steps), "flash-eager" (reads the context by a flash kernel;
+    not exact), "flash" (both) or "auto" (the fastest that agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
-    if step in ("graphs", "flash") and device_map is None and (place := check_device(device)).type != "cuda":
+    if step in GPU_STEPS and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
     network, tokenizer, name = load_network(
         model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options
@@ -191,7 +191,7 @@ def learned_of(model: Any) -> Learned:
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> Plan:
     """The plan for these settings; the target gets the steps that go with it."""
-    target.plan = measure_plan(target, "fast" if step == "flash" else numerics)
+    target.plan = measure_plan(target, "fast" if step in FLASH_STEPS else numerics)
     if step != "eager":
         choose_step(target, step)
     return target.plan

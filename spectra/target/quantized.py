@@ -73,9 +73,9 @@ def quantized_by(model: Any) -> str:
         weight = getattr(module, "weight", None)
         kind = type(weight).__name__
         if kind in ("Int8Params", "Params4bit"):
-            return f"{'int8' if kind == 'Int8Params' else 'q4'}, bitsandbytes {_version('bitsandbytes')}"
+            return f"{'int8' if kind == 'Int8Params' else 'q4'}, bitsandbytes {version_of('bitsandbytes')}"
         if type(weight).__module__.startswith("torchao."):
-            return f"{'q4' if 'Int4' in kind else 'int8'}, torchao {_version('torchao')}"
+            return f"{'q4' if 'Int4' in kind else 'int8'}, torchao {version_of('torchao')}"
     return ""
 
 
@@ -87,7 +87,8 @@ def obstacle_to_exact(model: Any) -> str:
     return ""
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Of an installed package, else ""."""
     try:
         return version(package)
     except PackageNotFoundError:
