@@ -16,8 +16,10 @@ from spectra.service.loading import EMBEDDED, ModelOptions
 from visual.endpoint import Endpoint
 from visual.page import build_page
 from visual.serve import launch_options, queued
+from visual.space import MODELS
 
-DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no package with the embedded one
+DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
+"""The second for where the embedded one is not installed."""
 MAX_VISITORS = 16
 """Waiting for the model, the one being served included."""
 HELP = {
@@ -73,10 +75,11 @@ def lender() -> Lend | None:
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
-    models, lend = options.models or DEFAULTS, lender()
+    lend = lender()
+    models = options.models or (DEFAULTS if lend is None else MODELS)
     load = Engine.load if lend is None else partial(LentEngine.load_for, lend)
     engine = load(*models, options=options.model)
-    engine.models = list(options.models or [engine.chosen])
+    engine.models = list(options.models or ([engine.chosen] if lend is None else MODELS))
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())

@@ -1,6 +1,7 @@
 """What the parts came to, as Markdown for docs/benchmarks: tables, what is open, failures with their tracebacks."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,8 @@ def write_report(out: Path, parts: Sequence[Part], known: Mapping[str, Outcome],
         own = [part for part in parts if part.about == about]
         lines += [f"## {about}", "", *(_starts(own, known) if own[0].module == GENERATE else _sections(own, known))]
     lines += _failures(parts, known)
-    write_text(out / "README.md", "\n".join(lines).rstrip() + "\n", "out")
+    text = "\n".join(lines).rstrip().replace(str(out), "OUT")
+    write_text(out / "README.md", text + "\n", "out")
 
 
 def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
@@ -78,12 +80,16 @@ def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
         if len(parts) > 1:
             lines += [f"### {part.name.split('-', 1)[-1]}", ""]
         if outcome is None or outcome.state != "done":
-            lines += [f"{_state(outcome).capitalize()}.", ""]
+            lines += [f"{_state(outcome)[0].upper()}{_state(outcome)[1:]}.", ""]
             continue
         file = Path(part.result) if part.result else None
         text = file.read_text(encoding="utf-8") if file and file.is_file() else outcome.printed
-        lines += [_lowered(text.strip()), "", f"`python -m {part.module} {' '.join(part.arguments)}`", ""]
+        lines += [_lowered(text.strip()), "", f"`{_command(part)}`", ""]
     return lines
+
+
+def _command(part: Part) -> str:
+    return f"python -m {part.module} {shlex.join(part.arguments)}"
 
 
 def _lowered(text: str) -> str:
@@ -105,6 +111,6 @@ def _failures(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
     for part in failed:
         outcome = known[part.name]
         printed = outcome.printed.strip().splitlines()[-SHOWN_LINES:]
-        lines += [f"### {part.name}: {outcome.why}", "", f"`python -m {part.module} {' '.join(part.arguments)}`", ""]
+        lines += [f"### {part.name}: {outcome.why}", "", f"`{_command(part)}`", ""]
         lines += ["```text", *printed, "```", ""]
     return lines

@@ -108,3 +108,7 @@ def GPU(task=None, *, duration=60, size=None):  # the real name
                 worker.process.kill()
 
     return handler
+
+
+if os.environ.get("SPACES_ZERO_GPU"):
+    hide_device()
