@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from spectra.cli.arguments import DefaultsHelp, Parser, add_options, read_options
+from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, read_options
 from spectra.errors import SpectraError
 
 
@@ -170,3 +170,16 @@ def test_every_command_takes_every_model_option(monkeypatch):
         options = read_options(ModelOptions, parser.parse_args([*command.split(), "--weights", "int8", "--draft", "d"]))
         assert options.placement.arguments() == {"device_map": "auto", "max_memory": {0: "20GiB", "cpu": "60GiB"}}
         assert options.weights == "int8" and options.drafts == (Path("d"),)
+
+
+def test_the_page_that_lists_model_options_lists_all_of_them():
+    from spectra.service.loading import ModelOptions
+
+    page = Path(__file__).parents[2] / "docs" / "command-line.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:3] for line in lines if line.startswith("| `--") and "`SPECTRA_" in line]
+    told = [(option.strip(" `"), name.strip(" `")) for option, name in rows]
+    parser = Parser(prog="program")
+    add_options(parser, ModelOptions, MODEL_HELP)
+    options = [action.option_strings[-1] for action in parser._actions if action.dest != "help"]
+    assert sorted(told) == sorted((one, f"SPECTRA{one[1:].replace('-', '_').upper()}") for one in options)

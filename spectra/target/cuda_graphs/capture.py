@@ -12,7 +12,8 @@ WARM_UP = 2
 
 
 def launched(function: Replay) -> Replay:
-    """`Capture` where nothing is recorded: the function itself, its kernels launched one by one."""
+    """`Capture` where nothing is recorded: the function itself, its kernels launched one by one. Called once first."""
+    function()
     return function
 
 
