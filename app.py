@@ -1,82 +1,96 @@
-"""The demo: loads a model and serves the page. `python app.py --model <id or folder>`, or set MODEL; see --help."""
+"""The demo: loads a model and serves the page. `python app.py --model <hub id, folder or GGUF file>`; see --help."""
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import ClassVar
 
+from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
-from spectra.service.engine import EMBEDDED, Engine
-from spectra.target.choices import WEIGHTS
+from spectra.service.engine import Engine
+from spectra.service.lent import Lend, LentEngine
+from spectra.service.loading import EMBEDDED, ModelOptions
 from visual.endpoint import Endpoint
 from visual.page import build_page
 from visual.serve import launch_options, queued
+from visual.space import MODELS
 
-DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")  # a Space has no package with the embedded one
+DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
+"""The second for where the embedded one is not installed."""
 MAX_VISITORS = 16
 """Waiting for the model, the one being served included."""
-LENT_SECONDS = 120
+HELP = {
+    **MODEL_HELP,
+    "model": "a hub id, a folder, a GGUF file, or `embedded`; with several, separated by commas, the page offers a "
+    "choice (default: embedded)",
+    "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
+    "host": "the address to listen on; 127.0.0.1 is this machine only",
+    "port": "the port to listen on",
+    "mcp": "offer the race as an MCP tool too (needs gradio[mcp])",
+}
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--model",
-        default=os.environ.get("MODEL") or None,
-        help="a Hugging Face id, a folder, a GGUF file, or `embedded`; with several, separated by commas, the page "
-        "offers a choice (default: embedded)",
-    )
-    parser.add_argument(
-        "--weights",
-        choices=WEIGHTS,
-        default="auto",
-        help="of every model: as its file has them (auto), whole (bf16), or rounded for the CPU step (int8, q4)",
-    )
-    parser.add_argument(
-        "--endpoint",
-        metavar="URL",
-        default=os.environ.get("ENDPOINT") or None,
-        help="an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
-    )
-    parser.add_argument(
-        "--host",
-        default=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"),
-        help="the address to listen on (default: 127.0.0.1, this machine only)",
-    )
-    parser.add_argument(
-        "--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")), help="default: 7860"
-    )
-    parser.add_argument("--mcp", action="store_true", help="offer the race as an MCP tool too (needs gradio[mcp])")
-    return parser.parse_args(arguments)
+@dataclass(frozen=True, slots=True)
+class AppOptions:
+    """model: how the page's models are loaded; its `model` names them, with commas between them."""
 
+    ENVIRONMENT: ClassVar = "SPECTRA"
+    model: ModelOptions
+    endpoint: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 7860
+    mcp: bool = False
 
-def lender() -> Callable[[Any], Any] | None:
-    """On a Space with lent GPUs, the decorator that gets one for each call; None elsewhere."""
-    try:
-        import spaces
-    except ImportError:
-        return None
-    lend: Callable[[Any], Any] = spaces.GPU(duration=LENT_SECONDS)
-    return lend
-
-
-def main() -> None:
-    options = parse()
-    try:
-        if options.mcp and find_spec("mcp") is None:
+    def __post_init__(self) -> None:
+        if self.mcp and find_spec("mcp") is None:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
-        endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
-        models = [name.strip() for name in (options.model or "").split(",") if name.strip()]
-        engine = Engine.load(*(models or DEFAULTS), lend=lender(), weights=options.weights)
-        engine.models = models or [engine.chosen]
-    except SpectraError as error:
-        raise SystemExit(f"error: {error}") from None
+        if not 0 < self.port < 65536:
+            raise SpectraError("port", f"{self.port} is out of range; give 1 to 65535")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return names(self.model.model or "")
+
+
+def build_parser() -> Parser:
+    """Gradio's own variables for address and port count too: a Space sets them."""
+    parser = Parser(prog="app.py", description=__doc__, formatter_class=DefaultsHelp)
+    gradio = {"host": os.environ.get("GRADIO_SERVER_NAME"), "port": os.environ.get("GRADIO_SERVER_PORT")}
+    add_options(parser, AppOptions, HELP, defaults={name: value for name, value in gradio.items() if value})
+    return parser
+
+
+def lender() -> Lend | None:
+    """On a Space that lends a GPU by the call, what runs a function on one; None elsewhere."""
+    if os.environ.get("SPACES_ZERO_GPU", "").lower() not in ("1", "t", "true"):  # as the package asks
+        return None
+    import spaces
+
+    return lambda work, seconds: spaces.GPU(work, duration=seconds)
+
+
+def serve(options: AppOptions) -> int:
+    """Load the first model that can be reached and serve the page until it is stopped."""
+    endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
+    lend = lender()
+    models = options.models or (DEFAULTS if lend is None else MODELS)
+    load = Engine.load if lend is None else partial(LentEngine.load_for, lend)
+    engine = load(*models, options=options.model)
+    engine.models = list(options.models or ([engine.chosen] if lend is None else MODELS))
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 2, with one line, for bad input."""
+    chosen = build_parser().parse_args(arguments)
+    return exit_code("app.py", lambda: serve(read_options(AppOptions, chosen)))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -6,7 +6,7 @@ coloured.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -69,6 +69,10 @@ class Endpoint:
         settings = {"max_tokens": request.max_new_tokens, **sampling}
         trace = Trace(request.method, self.model, request.prompt, (), settings=settings)
         return ServedAnswer(self._client, f"{self.url}/v1/chat/completions", body, trace)
+
+    def in_turn(self, requests: Sequence[AnswerRequest]) -> "Generator[ServedAnswer]":
+        """See `Backend.in_turn`."""
+        yield from map(self.answer, requests)
 
     def start_over(self, visitor: str) -> None:
         """Nothing is kept here."""

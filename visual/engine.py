@@ -1,6 +1,6 @@
 """What the page asks of whatever decodes. The page gets an engine handed in and never loads a model itself."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -52,6 +52,10 @@ class Backend(Protocol):
 
         The settings of a warm answer's trace say how many answers taught it ("warm").
         """
+        ...
+
+    def in_turn(self, requests: Sequence[AnswerRequest]) -> Generator[Answer]:
+        """Start these answers one after the other; each is to be iterated to its end before the next is asked for."""
         ...
 
     def start_over(self, visitor: str) -> None:

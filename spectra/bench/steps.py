@@ -95,9 +95,9 @@ def shaped(options: LatencyOptions) -> Any:
         options.shape,
         device=model.device,
         dtype=model.dtype,
+        weights=model.weights,
         numerics=model.numerics,
         step=model.step,
-        weights=model.weights,
     )
 
 

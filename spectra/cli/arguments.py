@@ -3,6 +3,9 @@
 A command's options are a dataclass: each field is an option of that name, type and default, and the dataclass itself
 refuses what cannot be. A field that is a dataclass brings its own fields. A tuple is given with commas between its
 values; a tuple of paths by an option for each: `datastores` by `--datastore A --datastore B`.
+
+Options of a dataclass that has an `ENVIRONMENT`, "SPECTRA" for example, may be given in the environment too:
+`--some-option` as SPECTRA_SOME_OPTION, several values with commas between them. The command line goes first.
 """
 
 import argparse
@@ -13,19 +16,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from spectra.errors import SpectraError
-from spectra.target.choices import DTYPES, check_choice, check_device_name
+from spectra.target.choices import DTYPES, WEIGHTS, check_choice, check_device_name
+from spectra.target.placement import Placement
 
 Options = TypeVar("Options")
 MODEL_HELP = {
     "model": "a hub id, a folder or a GGUF file (default: the embedded SmolLM2-135M-Instruct)",
     "device": "cpu, cuda, cuda:1, ... (default: a GPU where there is one)",
     "dtype": "auto, bf16, fp16 or fp32",
+    "weights": "auto, bf16, int8 or q4; auto is the blocks that the model's file has where they can be read, else bf16",
+    "device_map": "spread the model over devices: auto, balanced, balanced_low_0, sequential, or a JSON file",
+    "max_memory": "with a device map, what a device may hold: 0=20GiB,1=20GiB,cpu=60GiB",
+    "offload_folder": "with a device map, where the parts go that fit no device",
     "numerics": "auto, exact or fast",
-    "step": "auto, eager, on a CPU native, on a GPU graphs or flash",
-    "weights": "auto, bf16, or for the CPU step int8 or q4; auto is the blocks that the model's file has, else bf16",
+    "step": "auto, eager, on a CPU native, on a GPU graphs, flash or flash-eager",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
@@ -115,15 +122,21 @@ def add_options(
             continue
         kind = _kind(hints[one.name])
         text = argparse.SUPPRESS if one.name in hidden else texts[one.name]
+        option = (one.name.removesuffix("s") if _repeated(kind) else one.name).replace("_", "-")
         default = (defaults or {}).get(one.name, _default(one))
+        if prefix := getattr(options, "ENVIRONMENT", ""):
+            default = environment(f"{prefix}-{option}") or default
         if one.name in positional:
             often: dict[str, Any] = {} if default is MISSING else {"nargs": "?", "default": default}
             often = {"nargs": "+"} if kind.several else often
             parser.add_argument(one.name, metavar=one.name.upper(), type=kind.base, help=text, **often)
             continue
-        repeated = kind.several and kind.base is Path
-        option = one.name.removesuffix("s") if repeated else one.name
-        parser.add_argument(f"--{option.replace('_', '-')}", dest=one.name, help=text, **_settings(kind, default))
+        parser.add_argument(f"--{option}", dest=one.name, help=text, **_settings(kind, default))
+
+
+def environment(option: str) -> str:
+    """What the environment says of it: "spectra-device-map" is SPECTRA_DEVICE_MAP. "" where it says nothing."""
+    return os.environ.get(option.upper().replace("-", "_"), "").strip()
 
 
 def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
@@ -156,12 +169,27 @@ def _default(one: "Field[Any]") -> Any:
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
+def _repeated(kind: _Kind) -> bool:
+    """Whether each value has an option of its own."""
+    return kind.several and kind.base is Path
+
+
+class _Repeated(argparse.Action):
+    """Like "append", but what is given takes the place of the default."""
+
+    def __call__(self, parser: Any, chosen: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        before = getattr(chosen, self.dest)
+        setattr(chosen, self.dest, [*before, value] if isinstance(before, list) else [value])
+
+
 def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
-    """How argparse takes an option of this kind."""
+    """How argparse takes an option of this kind. default: a text from the environment is parsed like a given one."""
     if kind.base is bool:
-        return {"action": "store_true"}
-    if kind.several and kind.base is Path:
-        return {"action": "append", "default": [], "type": Path, "metavar": "PATH"}
+        said = default.lower() in ("1", "true", "yes", "on") if isinstance(default, str) else default
+        return {"action": "store_true", "default": said}
+    if _repeated(kind):
+        paths = tuple(Path(one) for one in names(default)) if isinstance(default, str) else ()
+        return {"action": _Repeated, "default": paths, "type": Path, "metavar": "PATH"}
     settings: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
     if kind.several:
         return settings | {"type": names, "metavar": "A,B,..."}
@@ -179,31 +207,37 @@ class Network:
     model: a hub id, a folder or a GGUF file, None for the embedded one.
     """
 
+    ENVIRONMENT: ClassVar = "SPECTRA"
     model: str | None
     device: str | None
     dtype: str
+    weights: str
+    placement: Placement
 
     def __post_init__(self) -> None:
-        check_device_name(self.device)
+        check_device_name(self.device, self.placement)
         check_choice("dtype", self.dtype, DTYPES)
+        check_choice("weights", self.weights, WEIGHTS)
 
     def load(self) -> tuple[Any, Any, str]:
         """See `load_network`."""
         from spectra.target.load import load_network
 
-        return load_network(self.model, device=self.device, dtype=self.dtype)
+        return load_network(
+            self.model, device=self.device, dtype=self.dtype, weights=self.weights, **self.placement.arguments()
+        )
 
 
 def add_model(parser: argparse.ArgumentParser, what: str = "") -> None:
     """what: goes before the help, where the model needs a word."""
-    parser.add_argument("--model", help=f"{what}{MODEL_HELP['model']}")
+    parser.add_argument("--model", default=environment("spectra-model") or None, help=f"{what}{MODEL_HELP['model']}")
 
 
 def add_network(parser: argparse.ArgumentParser, *, what: str = "", dtype: str = "") -> None:
     """The arguments of `Network`. what, dtype: go before the help of those, where they need a word."""
-    add_model(parser, what)
-    parser.add_argument("--device", help=MODEL_HELP["device"])
-    parser.add_argument("--dtype", default="auto", help=f"{dtype}{MODEL_HELP['dtype']}")
+    texts = MODEL_HELP | {"model": f"{what}{MODEL_HELP['model']}", "dtype": f"{dtype}{MODEL_HELP['dtype']}"}
+    defaults = {"model": None, "device": None, "dtype": "auto", "weights": "auto"}
+    add_options(parser, Network, texts, defaults=defaults)
 
 
 def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:

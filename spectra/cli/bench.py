@@ -8,6 +8,10 @@ from typing import Any
 from spectra.bench.acceptance.measure import AcceptanceOptions, run_acceptance
 from spectra.bench.acceptance.toy import ToyOptions, run_toy
 from spectra.bench.exactness import ExactnessOptions, run_exactness
+from spectra.bench.figure4 import Figure4Options, run_figure4
+from spectra.bench.gpu.capture import CaptureOptions, run_capture
+from spectra.bench.gpu.page import PageOptions, run_page
+from spectra.bench.gpu.run import GpuOptions, run_gpu
 from spectra.bench.half_precision import HalfPrecisionOptions, run_half_precision
 from spectra.bench.replay import RecordOptions, ReplayOptions, run_record, run_replay
 from spectra.bench.report.merge import ReportOptions, run_report
@@ -145,6 +149,26 @@ COMMANDS = {
         run_soak, SoakOptions, "many requests against vLLM with SPECTRA, and what its memory does",
         texts={"seed": "of lengths and temperatures", "out": "a folder for the server's log", "tasks": NAMES},
         defaults={"tasks": TASKS},
+    ),
+    "figure4": Command(
+        run_figure4, Figure4Options, "methods with and without flash attention (the paper's Figure 4)", resumes=True,
+        texts={"steps": f"ways to take a step, {NAMES}"},
+    ),
+    "gpu": Command(
+        run_gpu, GpuOptions, "everything that only a GPU can answer, in order of worth", resumes=True,
+        texts={
+            "data": "a folder with the published task files (default: a few prompts of our own)",
+            "parts": f"only parts that begin so, {NAMES}", "minutes": "of all parts together",
+            "tiny": "small shapes and short answers, to rehearse", "again": "run parts again that failed",
+        },
+    ),
+    "capture": Command(
+        run_capture, CaptureOptions, "what recording a session's steps as CUDA graphs takes",
+        texts={"out": "a file for the table, as Markdown"},
+    ),
+    "page": Command(
+        run_page, PageOptions, "a race through the page, asked for by a client",
+        texts={"out": "a file for the table, as Markdown"},
     ),
     "report": Command(
         run_report, ReportOptions, "tables over the rows of one or more runs",

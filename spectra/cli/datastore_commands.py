@@ -51,6 +51,7 @@ class Reading:
             model=self.network.model,
             device=self.network.device,
             dtype=self.network.dtype,
+            loading={"weights": self.network.weights, **self.network.placement.arguments()},
             licence=licence or "not stated",
             command=command,
             base=base,

@@ -9,11 +9,23 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectra.cli.arguments import Parser, number
+from spectra.cli.arguments import Parser, add_model, environment, names, number
 from spectra.errors import SpectraError
 from spectra.io.resources import package_root
 from spectra.serving.check import METHODS, plan_server
 from spectra.serving.settings import ServingSettings
+
+ELSEWHERE = {
+    "device": "install the build of vLLM for the device",
+    "device-map": "give --tensor-parallel-size or --pipeline-parallel-size",
+    "max-memory": "give --gpu-memory-utilization",
+    "offload-folder": "give --cpu-offload-gb",
+    "weights": "give --quantization",
+    "numerics": "leave it out",
+    "step": "leave it out, or give --enforce-eager",
+    "draft": "leave it out",
+}
+"""Model options of the other commands, and what to give to vLLM."""
 
 
 def build_parser() -> Parser:
@@ -22,7 +34,7 @@ def build_parser() -> Parser:
         description="vLLM's OpenAI-compatible server with SPECTRA's drafters; other flags are those of `vllm serve`.",
         allow_abbrev=False,
     )
-    parser.add_argument("--model", help="a hub id or a folder (default: the embedded SmolLM2-135M-Instruct)")
+    add_model(parser)
     parser.add_argument("--method", default="spectra", help=f"{', '.join(METHODS)} (default: spectra)")
     parser.add_argument("--k", type=number(int), default=8, help="the most guessed tokens a request and step")
     parser.add_argument("--datastore", action="append", default=[], metavar="PATH", help="as elsewhere in SPECTRA")
@@ -38,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 2 for bad input; else the process becomes the server."""
     chosen, foreign = build_parser().parse_known_args(arguments)
     limits = {name: getattr(chosen, f"spectra_{name}") for name in ("requests", "tokens", "context")}
+    stores = chosen.datastore or list(names(environment("spectra-datastore")))
     try:
-        plan = plan_server(chosen.model, chosen.method, chosen.k, chosen.datastore, limits, foreign)
+        check_foreign(foreign)
+        plan = plan_server(chosen.model, chosen.method, chosen.k, stores, limits, foreign)
     except SpectraError as error:
         print(f"spectra.serving: {error}", file=sys.stderr)
         return 2
@@ -48,10 +62,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.print:
         print(shlex.join(command))
         return 0
-    return os.execve(sys.executable, command, environment())
+    return os.execve(sys.executable, command, server_environment())
 
 
-def environment() -> dict[str, str]:
+def check_foreign(flags: Sequence[str]) -> None:
+    """Raise SpectraError for options of other commands that mean nothing here, since vLLM takes the steps."""
+    for flag in flags:
+        name = flag.removeprefix("--").split("=")[0]
+        if flag.startswith("--") and name in ELSEWHERE:
+            raise SpectraError(name.replace("-", "_"), f"vLLM has a way of its own; {ELSEWHERE[name]}")
+
+
+def server_environment() -> dict[str, str]:
     """Ours, with the project on vLLM's path and, where vLLM for CPUs brought it, the OpenMP that it asks for."""
     found = dict(os.environ)
     found["PYTHONPATH"] = os.pathsep.join([str(package_root()), *filter(None, [found.get("PYTHONPATH")])])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -12,12 +13,13 @@ from spectra.datastore.language import Language, query
 from spectra.datastore.store import Store
 from spectra.decode import decode
 from spectra.errors import SpectraError
-from spectra.method import Method
 from spectra.methods.presets import METHODS, make_method
-from spectra.methods.resources import Resources, load_resources
+from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
+from spectra.service.badges import badges_of
+from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
-from spectra.service.recording import Decoder, Recording
+from spectra.service.recording import Recording, RunningAnswer
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.warm_start import WarmStarts
 from spectra.service.worker_thread import in_worker_thread
@@ -28,9 +30,6 @@ from spectra.trace import StepTrace
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
-Lend = Callable[[Decoder], Decoder]
-EMBEDDED = "embedded"
-"""What a list of models calls the one that needs no hub."""
 MEASURED_TOKENS = 16
 MEASURED_CONTEXT = 256
 
@@ -40,35 +39,32 @@ class Engine:
 
     methods: preset name -> one-line description, of those that run here. cost: T(q), rows of (query tokens, measured
     seconds of one forward pass). plain: the last measurement of plain decoding. problems: a line for each model that
-    could not be loaded. lend: wraps what decodes, for a Space that gets a GPU for single calls.
+    could not be loaded. options: how models are loaded.
     """
 
-    def __init__(
-        self, target: HuggingFaceTarget, resources: Resources, lend: Lend | None = None, weights: str = "auto"
-    ) -> None:
-        self._lend = lend
-        self._weights = weights
+    def __init__(self, loaded: LoadedModel, options: ModelOptions | None = None) -> None:
+        self._options = options or ModelOptions()
         self._prefix_caches = PrefixCaches()
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
-        self.chosen = target.name
-        self.models: list[str] = [target.name]
+        self.chosen = loaded.target.name
+        self.models: list[str] = [self.chosen]
         self.problems: list[str] = []
-        self._adopt(target, resources)
+        self._adopt(loaded.target, loaded.resources)
 
     @classmethod
     @in_worker_thread
-    def load(cls, *models: str, lend: Lend | None = None, weights: str = "auto") -> Engine:
+    def load(cls, *models: str, options: ModelOptions | None = None) -> Engine:
         """Load the first of these models that can be reached and run a few steps, so that no visitor pays for them.
 
-        models: hub ids, folders, GGUF files or "embedded" (the default); `choose` changes between them. weights: see
-        `load_target`. Raises SpectraError when none of them can be loaded.
+        models: hub ids, folders or "embedded" (the default); `choose` changes between them. options: how they are
+        loaded. Raises SpectraError when none of them can be loaded.
         """
         problems = []
+        options = options or ModelOptions()
         for model in models or (EMBEDDED,):
             try:
-                target, resources = _load(model, lend, weights)
-                engine = cls(target, resources, lend, weights)
+                engine = cls(replace(options, model=model).load(), options)
             except SpectraError as error:
                 problems.append(str(error).removeprefix("model: "))
                 continue
@@ -82,13 +78,17 @@ class Engine:
     @in_worker_thread
     def choose(self, model: str) -> None:
         """Load another of `models` in place of this one. Raises SpectraError, and keeps this one, if it cannot."""
-        if model not in self.models:
-            raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
+        self.check_offered(model)
         if model != self.chosen:
-            target, resources = _load(model, self._lend, self._weights)
-            self._adopt(target, resources)
+            loaded = replace(self._options, model=model).load()
+            self._adopt(loaded.target, loaded.resources)
             self.chosen = model
             self.prepare()
+
+    def check_offered(self, model: str) -> None:
+        """Raise SpectraError for a model that is none of `models`."""
+        if model not in self.models:
+            raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
 
     def prepare(self) -> None:
         """Run a few steps and measure plain decoding."""
@@ -96,20 +96,13 @@ class Engine:
         self.measure(MEASURED_CONTEXT)
 
     def _adopt(self, target: HuggingFaceTarget, resources: Resources) -> None:
-        def decoder(method: str | Method, prompt: Sequence[int], **options: Any) -> Iterator[StepTrace]:
-            """A lent GPU gets its arguments pickled, so a preset goes there by name."""
-            if isinstance(method, str):
-                method = make_method(method, target, resources, sampling=options.get("sampling"))
-            yield from decode(target, prompt, method, **options)
-
         self._prefix_caches.clear()
         self._visitor_stores.clear()
         self._warm_starts.clear()
         self.target = target
         self.resources = resources
-        self.decoder: Decoder = self._lend(decoder) if self._lend else decoder
         self.model = target.name
-        self.badges = _badges(target)
+        self.badges = badges_of(target)
         self.methods = {name: preset.summary for name, preset in METHODS.items() if _runs(name, target, resources)}
         self.cost = target.cost.table
         self.plain = PlainRate(0.0, 0)
@@ -117,44 +110,50 @@ class Engine:
     def warm_up(self, tokens: int = 8) -> None:
         """A few steps of plain decoding and of SPECTRA."""
         for method in ("autoregressive", "spectra"):
-            list(self.decoder(method, [0] * 8, limits=Limits(tokens)))
+            list(self._decode(method, 8, tokens))
+
+    def _decode(self, method: str, context: int, tokens: int) -> Iterator[StepTrace]:
+        """A few tokens after `context` of the same."""
+        made = make_method(method, self.target, self.resources)
+        return decode(self.target, [0] * context, made, limits=Limits(tokens))
 
     @in_worker_thread
     def measure(self, context: int) -> PlainRate:
         """Measure plain decoding over a few tokens after `context` of them. Raises TargetBusyError while one runs."""
         context = max(8, context)
-        steps = self.decoder("autoregressive", [0] * context, limits=Limits(MEASURED_TOKENS))
+        steps = self._decode("autoregressive", context, MEASURED_TOKENS)
         seconds = median(step.seconds for step in steps)  # one slow step says nothing of the model
         self.plain = PlainRate(1 / seconds, context)
         return self.plain
 
-    def answer(self, request: AnswerRequest) -> Recording:
+    def answer(self, request: AnswerRequest) -> RunningAnswer:
         """Start an answer, the whole conversation through the chat template; iterate it to decode.
 
-        A lent GPU forgets: there neither caches nor what answers taught are kept. Raises SpectraError for bad input.
+        Raises SpectraError for bad input.
         """
         visitor = request.visitor
-        kept = bool(visitor) and not self._lend
-        prefix = self._prefix_of(request) if kept and request.in_conversation else None
-        warm_start = self._warm_starts.of(visitor) if kept and request.warm else None
+        prefix = self._prefix_of(request) if visitor and request.in_conversation else None
+        warm_start = self._warm_starts.of(visitor) if visitor and request.warm else None
         own = self._visitor_stores.of(visitor)
-        method: str | Method = request.method
-        if own is not None or warm_start is not None:
-            resources = self.resources if own is None else self.resources.with_stores([own])
-            method = make_method(request.method, self.target, resources, sampling=request.sampling)
+        resources = self.resources if own is None else self.resources.with_stores([own])
+        method = make_method(request.method, self.target, resources, sampling=request.sampling)
         recording = Recording(
             self.target,
             request.messages,
             request.method,
-            partial(self.decoder, method),
+            partial(decode, self.target, method=method),
             sampling=request.sampling,
             max_new_tokens=request.max_new_tokens,
             raw=not getattr(self.target.tokenizer, "chat_template", None),
             prefix=prefix,
         )
-        if warm_start is not None and isinstance(method, Method):
+        if warm_start is not None:
             recording.trace.settings["warm"] = warm_start.apply(method)
         return recording
+
+    def in_turn(self, requests: Sequence[AnswerRequest]) -> Generator[RunningAnswer]:
+        """Start these answers, each when it is asked for and the one before is over."""
+        yield from map(self.answer, requests)
 
     def _prefix_of(self, request: AnswerRequest) -> Prefix:
         """The cache that an answer starts from."""
@@ -174,10 +173,6 @@ class Engine:
 
     def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
         """Build a visitor's own datastore from an uploaded file, see `VisitorStores.build`; returns its card."""
-        if self._lend:
-            raise SpectraError(
-                "file", "this Space gets a GPU for single calls only; build the store on a machine of your own"
-            )
         with self.target.held():
             return dict(self._visitor_stores.build(visitor, file, keep, self.target, on_progress).card)
 
@@ -216,22 +211,3 @@ def _runs(method: str, target: HuggingFaceTarget, resources: Resources) -> bool:
     except SpectraError:
         return False
     return True
-
-
-def _badges(target: HuggingFaceTarget) -> list[str]:
-    """Where the model runs, and in what numbers."""
-    facts = target.facts
-    threads = facts["threads"]
-    cores = f"{threads} CPU core" if threads == 1 else f"{threads} CPU cores"
-    place = cores if target.device.type == "cpu" else str(facts["processor"])
-    dtype = str(facts["dtype"])
-    width = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, dtype)
-    return [place, f"{width}, {facts['numerics']}"]
-
-
-def _load(model: str, lend: Lend | None, weights: str) -> tuple[HuggingFaceTarget, Resources]:
-    from spectra.target.load import load_target
-
-    step = "eager" if lend else "auto"  # a lent GPU forgets its CUDA graphs
-    target = load_target(None if model == EMBEDDED else model, step=step, weights=weights)
-    return target, load_resources(target)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.budget.step_cost import StepCost
 from spectra.datastore.card import read_card
@@ -20,9 +20,13 @@ from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
 from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice, check_device_name
 from spectra.target.notices import quiet_transformers
+from spectra.target.placement import Placement
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
+
+EMBEDDED = "embedded"
+"""What a list of models calls the one that needs no hub."""
 
 log = logging.getLogger("spectra")
 
@@ -49,18 +53,21 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """model: a hub id, a folder or a GGUF file; None is the embedded one.
+    """model: a hub id, a folder or a GGUF file; None or "embedded" is the embedded one.
 
-    device: None is a GPU where there is one. dtype, numerics, step, weights: see `load_target`. datastores: folders.
-    drafts: folders or hub ids of draft models. Without any of these it is those that come with the project and fit.
+    device: None is a GPU where there is one. dtype, weights, numerics, step: see `load_target`. placement: of a model
+    that fits no single device. datastores: folders. drafts: folders or hub ids of draft models. Without any of these it
+    is those that come with the project and fit.
     """
 
+    ENVIRONMENT: ClassVar = "SPECTRA"
     model: str | None = None
     device: str | None = None
     dtype: str = "auto"
+    weights: str = "auto"
     numerics: str = "auto"
     step: str = "auto"
-    weights: str = "auto"
+    placement: Placement = field(default_factory=Placement)
     datastores: tuple[Path, ...] = ()
     drafts: tuple[Path, ...] = ()
 
@@ -69,8 +76,9 @@ class ModelOptions:
             raise SpectraError(
                 "model", "it is blank; give a hub id or a folder, or leave it out for the embedded model"
             )
-        check_device_name(self.device)
+        check_device_name(self.device, self.placement)
         check_choice("dtype", self.dtype, DTYPES)
+        check_choice("weights", self.weights, WEIGHTS)
         check_choice("numerics", self.numerics, NUMERICS)
         check_choice("step", self.step, STEPS)
         check_choice("weights", self.weights, WEIGHTS)
@@ -82,14 +90,20 @@ class ModelOptions:
         from spectra.target.load import load_target
 
         quiet_transformers()
-        target = load_target(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            numerics=self.numerics,
-            step=self.step,
-            weights=self.weights,
-        )
+        return self.equipped(load_target(**self.loading(), numerics=self.numerics, step=self.step))
+
+    def loading(self) -> dict[str, Any]:
+        """Arguments for `load_network`."""
+        return {
+            "model": None if self.model == EMBEDDED else self.model,
+            "device": self.device,
+            "dtype": self.dtype,
+            "weights": self.weights,
+            **self.placement.arguments(),
+        }
+
+    def equipped(self, target: HuggingFaceTarget) -> LoadedModel:
+        """The target with its datastores and the draft models that were named. Raises SpectraError."""
         resources = load_resources(target, self.datastores, self.drafts)
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")

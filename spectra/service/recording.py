@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from spectra.decode import decode
 from spectra.errors import SpectraError
@@ -18,6 +18,16 @@ Step = tuple[StepTrace, list[tuple[int, str]]]
 
 Decoder = Callable[..., Iterator[StepTrace]]
 """Called with token ids and `sampling`, `limits`, perhaps `prefix`, as `decode` takes them; decodes by one method."""
+
+
+class RunningAnswer(Protocol):
+    """An answer being decoded, wherever. Iterate it for its steps; `trace` grows with it. `close` stops early."""
+
+    trace: Trace
+
+    def __iter__(self) -> Iterator[Step]: ...
+
+    def close(self) -> None: ...
 
 
 class Recording:

@@ -5,6 +5,7 @@ than cores they stop waiting for each other actively, and every step takes half 
 in a thread for each answer, as the demo does, therefore lets no thread that stays touch the model.
 """
 
+import contextvars
 import functools
 import threading
 from collections.abc import Callable
@@ -15,16 +16,17 @@ R = TypeVar("R")
 
 
 class WorkerThread(threading.Thread):
-    """Calls `work` and keeps its error, to be raised where it is waited for."""
+    """Calls `work` in its maker's context and keeps its error, to be raised where it is waited for."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
         self._work = work
+        self._values = contextvars.copy_context()
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            self._work()
+            self._values.run(self._work)
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             self.error = error
 

@@ -12,8 +12,10 @@ import transformers
 
 from spectra.io.files import write_text
 from spectra.io.version import VERSION
+from spectra.target.choices import FLASH_STEPS
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.quantized import quantized_by
 
 
 def cache_home() -> Path:
@@ -36,9 +38,11 @@ def environment(target: Any) -> dict[str, object]:
     """Model, device and versions, as a trace or a benchmark row records them."""
     device = target.device
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    weights = quantized_by(target.model)
     return {
         "model": target.name,
         "dtype": str(target.dtype).removeprefix("torch."),
+        **({"weights": weights} if weights else {}),
         "device": str(device),
         "processor": gpu or processor_name(),
         "threads": torch.get_num_threads(),
@@ -46,6 +50,15 @@ def environment(target: Any) -> dict[str, object]:
         "transformers": transformers.__version__,
         "python": platform.python_version(),
     }
+
+
+def attention_name(target: Any) -> str:
+    """What computes the attention of a step."""
+    if target.plan.exact:
+        return "exact"
+    if target.plan.step in FLASH_STEPS:
+        return "flash-attn" if flash_library().startswith("flash-attn") else "torch flash"
+    return str(target.config._attn_implementation)
 
 
 def step_facts(target: Any) -> dict[str, object]:
@@ -56,7 +69,7 @@ def step_facts(target: Any) -> dict[str, object]:
         facts["chunk"] = plan.chunk
     if target.native is not None:
         facts |= target.native.facts
-    return facts | {"flash": flash_library()} if plan.step == "flash" else facts
+    return facts | {"flash": flash_library()} if plan.step in FLASH_STEPS else facts
 
 
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:

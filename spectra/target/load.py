@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice
+from spectra.target.choices import DTYPES, FLASH_STEPS, GPU_STEPS, NUMERICS, STEPS, WEIGHTS, check_choice
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -28,6 +28,7 @@ from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_plan, refresh_cost
+from spectra.target.quantized import loading_arguments, obstacle_to_exact
 from spectra.target.weights import OWN, choose_weights, fill, quantise
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -62,9 +63,9 @@ def load_target(
     *,
     device: str | None = None,
     dtype: str = "auto",
+    weights: str = "auto",
     numerics: str = "auto",
     step: str = "auto",
-    weights: str = "auto",
     device_map: Any = None,
     **options: Any,
 ) -> HuggingFaceTarget:
@@ -72,17 +73,18 @@ def load_target(
 
     model: a hub id, a folder or a GGUF file; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda",
     "cuda:1", ...; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else
-    fp32), "bf16", "fp16" or "fp32". numerics: "exact" (speculative output is token-identical to plain), "fast" (no such
-    promise) or "auto" (exact in 16 bits where possible). step: "native" (the project's own library, on a CPU),
-    "eager" (torch), "graphs" (a GPU replays recorded steps), "flash" (and reads the context by a flash kernel; not
-    exact) or "auto" (the fastest that agrees). weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4"
-    (rounded to nearest, for the native step) or "auto" (the blocks of a GGUF file or the embedded model as they are
-    where the native step is available, else bf16). device_map, options: handed to `from_pretrained`
+    fp32), "bf16", "fp16", "fp32". weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (quantised: rounded
+    to nearest for the native step on a CPU, see `spectra.target.quantized` for a GPU) or "auto" (the blocks of a GGUF
+    file or the embedded model as they are where the native step is available, else bf16). numerics: "exact"
+    (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where
+    possible). step: "native" (the project's own library, on a CPU), "eager" (torch), "graphs" (a GPU replays recorded
+    steps), "flash-eager" (reads the context by a flash kernel; not exact), "flash" (both) or "auto" (the fastest that
+    agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
-    if step in ("graphs", "flash") and device_map is None and (place := check_device(device)).type != "cuda":
+    if step in GPU_STEPS and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
     loaded = load_coded_network(
         model, device=device, dtype=dtype, weights=weights, step=step, device_map=device_map, **options
@@ -102,10 +104,13 @@ def load_coded_network(
     device_map: Any = None,
     **options: Any,
 ) -> LoadedNetwork:
-    """`load_network` and the codes that the CPU step reads in the place of parameters. See `load_target`."""
+    """`load_network` and the codes that the native step reads in the place of parameters. See `load_target`."""
     check_choice("dtype", dtype, DTYPES)
     check_choice("weights", weights, WEIGHTS)
     place = check_device(device) if device_map is None else torch.device("meta")
+    if weights in ("int8", "q4") and place.type != "cpu":
+        loaded = load_network(model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options)
+        return LoadedNetwork(*loaded, {})
     file = model if model is not None and is_gguf(model) else None
     packed = model is None or file is not None
     kind = choose_weights(weights, quantised=packed, device=place, dtype=dtype, step=step)
@@ -127,12 +132,19 @@ def load_network(
     *,
     device: str | None = None,
     dtype: str = "auto",
+    weights: str = "auto",
     device_map: Any = None,
     **options: Any,
 ) -> tuple[Any, Any, str]:
     """(model, tokenizer, name) as transformers loads them, nothing measured. See `load_target` for the arguments."""
     check_choice("dtype", dtype, DTYPES)
+    check_choice("weights", weights, WEIGHTS)
     place = check_device(device)
+    if weights in ("int8", "q4"):
+        if place.type == "cpu":
+            raise SpectraError("weights", f"{weights} takes a GPU here, and the device is {place}; leave it out")
+        options |= loading_arguments(weights)
+        device_map = device_map or {"": str(place)}  # quantised as they arrive, and not moved afterwards
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     if model is not None and is_gguf(model):
         if device_map is not None or options:
@@ -209,6 +221,9 @@ def wrap_model(
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
+    if numerics == "exact" and (why := obstacle_to_exact(model)):
+        raise SpectraError("numerics", f"exact cannot be had: {why}; use auto or fast")
+    numerics = "fast" if obstacle_to_exact(model) else numerics
     attention.register()
     static_attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
@@ -247,7 +262,7 @@ def learned_of(model: Any) -> Learned:
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> ExecutionPlan:
     """The plan for these settings; the target gets the steps that go with it."""
-    target.plan = measure_plan(target, "fast" if step == "flash" else numerics)
+    target.plan = measure_plan(target, "fast" if step in FLASH_STEPS else numerics)
     if step not in ("eager", "native"):
         choose_step(target, step)
     return target.plan

@@ -6,11 +6,17 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from spectra.target.choices import DTYPES, check_choice
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
+from spectra.target.quantized import quantize
 from spectra.target.weights import choose_weights, quantise
 
 CONTEXT = 16384
 
+
 SHAPES: dict[str, dict[str, int]] = {
+    "llama-tiny": {
+        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 512,
+    },
     "llama-135m": {
         "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
         "num_key_value_heads": 3, "vocab_size": 49152,
@@ -23,6 +29,14 @@ SHAPES: dict[str, dict[str, int]] = {
         "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
         "num_key_value_heads": 32, "vocab_size": 32000,
     },
+    "llama-8b": {
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 128256,
+    },
+    "llama-70b-tenth": {  # 8 of 80 layers
+        "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 8, "num_attention_heads": 64,
+        "num_key_value_heads": 8, "vocab_size": 32000,
+    },
 }  # fmt: skip
 
 
@@ -31,9 +45,9 @@ def shaped_target(
     *,
     device: str | None = None,
     dtype: str = "auto",
+    weights: str = "auto",
     numerics: str = "auto",
     step: str = "auto",
-    weights: str = "auto",
 ) -> HuggingFaceTarget:
     """A target without a tokenizer; arguments as in `load_target`. Raises SpectraError for an unknown shape."""
     check_choice("shape", shape, tuple(SHAPES))
@@ -48,6 +62,9 @@ def shaped_target(
             model = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
+    if place.type != "cpu":
+        quantize(model, weights)
+        return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)")
     held = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step)
     codes = {} if held == "bf16" else quantise(model, held)
     return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)", codes=codes)

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from spectra.cli.arguments import DefaultsHelp, Parser, add_options, read_options
+from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, read_options
 from spectra.errors import SpectraError
 
 
@@ -121,3 +122,64 @@ def test_what_cannot_be_is_refused_by_name(parser, more, said):
 def test_numbers_that_were_given_are_numbers_of_their_kind(parser):
     with pytest.raises(SpectraError, match=r"^sizes: '1.5' is not a number; give a whole number"):
         read(parser, "hello --folder x --sizes 1,1.5")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    ENVIRONMENT: ClassVar = "TOLD"
+    text: str = "a"
+    max_tokens: int = 9
+    names: tuple[str, ...] = ()
+    stores: tuple[Path, ...] = ()
+    loud: bool = False
+
+
+@pytest.fixture
+def told(monkeypatch):
+    for name, value in {
+        "TEXT": "b", "MAX_TOKENS": "3", "NAMES": "c,d", "STORE": "x,y", "LOUD": "1", "STORES": "z", "FILE": "",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"TOLD_{name}", value)
+    parser = Parser(prog="program")
+    add_options(parser, Told, HELP)
+    return lambda line="": read_options(Told, parser.parse_args(line.split()))
+
+
+def test_the_environment_gives_what_the_command_line_does_not(told):
+    assert told() == Told("b", 3, ("c", "d"), (Path("x"), Path("y")), loud=True)
+    assert told("--text e --store z --store y --names f") == Told("e", 3, ("f",), (Path("z"), Path("y")), loud=True)
+
+
+def test_what_the_environment_gives_is_checked_alike(told, monkeypatch, capsys):
+    monkeypatch.setenv("TOLD_MAX_TOKENS", "many")
+    parser = Parser(prog="program")
+    add_options(parser, Told, HELP)
+    with pytest.raises(SystemExit):
+        parser.parse_args([])
+    assert "--max-tokens: 'many' is not a number" in capsys.readouterr().err
+
+
+def test_every_command_takes_every_model_option(monkeypatch):
+    from spectra.cli.bench import build_parser as bench
+    from spectra.cli.main import build_parser as main
+    from spectra.service.loading import ModelOptions
+
+    monkeypatch.setenv("SPECTRA_DEVICE_MAP", "auto")
+    monkeypatch.setenv("SPECTRA_MAX_MEMORY", "0=20GiB,cpu=60GiB")
+    for parser, command in ((main(), "generate hello"), (bench(), "latency")):
+        options = read_options(ModelOptions, parser.parse_args([*command.split(), "--weights", "int8", "--draft", "d"]))
+        assert options.placement.arguments() == {"device_map": "auto", "max_memory": {0: "20GiB", "cpu": "60GiB"}}
+        assert options.weights == "int8" and options.drafts == (Path("d"),)
+
+
+def test_the_page_that_lists_model_options_lists_all_of_them():
+    from spectra.service.loading import ModelOptions
+
+    page = Path(__file__).parents[2] / "docs" / "command-line.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:3] for line in lines if line.startswith("| `--") and "`SPECTRA_" in line]
+    told = [(option.strip(" `"), name.strip(" `")) for option, name in rows]
+    parser = Parser(prog="program")
+    add_options(parser, ModelOptions, MODEL_HELP)
+    options = [action.option_strings[-1] for action in parser._actions if action.dest != "help"]
+    assert sorted(told) == sorted((one, f"SPECTRA{one[1:].replace('-', '_').upper()}") for one in options)

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import threading
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +62,7 @@ def program(arguments):
     if arguments[0] != "-m":
         assert (ROOT / arguments[0]).is_file()
         if arguments[0] == "app.py":
-            assert isinstance(app.parse(arguments[1:]), Namespace)
+            app.build_parser().parse_args(arguments[1:])
         return
     name, arguments = arguments[1], arguments[2:]
     if name == "pytest":
@@ -78,12 +77,14 @@ def program(arguments):
 def test_commands_can_be_typed(words):
     words = words[: next((at for at, word in enumerate(words) if word in REDIRECTED), len(words))]
     match words:
-        case ["python", *arguments]:
+        case ["python" | "python3", *arguments]:
             program(arguments)
         case ["accelerate", "launch", *arguments]:
             program(arguments)
         case ["make", target]:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        case ["sh", script, *_]:
+            assert script == "out/carry/setup.sh"  # what `make carry` writes
         case ["pip", "install", *arguments]:
             files = [name for flag, name in pairwise(arguments) if flag == "-r"]
             assert all((ROOT / name).is_file() for name in files)

@@ -71,24 +71,6 @@ def test_the_first_model_that_can_be_reached_is_used_and_another_can_be_chosen(f
         Engine.load(MISSING)
 
 
-def test_whatever_decodes_goes_through_the_lender(folder):
-    lent = []
-
-    def lend(run):
-        def call(*arguments, **options):
-            lent.append(arguments[0])
-            yield from run(*arguments, **options)
-
-        return call
-
-    engine = Engine.load(folder, lend=lend)
-    lent.clear()
-    answer = engine.answer(asked(PROMPT, "spectra", max_new_tokens=4))
-    write(answer)
-    answer.close()
-    assert lent == ["spectra"]
-
-
 def test_presets_that_lack_a_datastore_are_not_offered(engine):
     assert {"autoregressive", "spectra", "spectra-paper-core"} <= set(engine.methods)
     assert not {"spectra-retrieval", "rest"} & set(engine.methods)

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from pathlib import Path
 
 import pytest
 from asking import asked
@@ -136,9 +135,3 @@ def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine
     assert [len(engine.stores(visitor)) for visitor in "abc"] == [1, 0, 1] and len(left(temporary)) == 2
     engine._visitor_stores.clear()
     assert left(temporary) == []
-
-
-def test_a_lent_gpu_builds_nothing(engine):
-    lent = Engine(engine.target, engine.resources, lend=lambda run: run)
-    with pytest.raises(SpectraError, match="file: this Space gets a GPU for single calls"):
-        lent.build_store("a", Path("a.txt"), 9, lambda *_: None)

@@ -16,7 +16,7 @@ from spectra.bench.served.client import Server
 from spectra.bench.served.load import each, load, markdown
 from spectra.bench.tasks import Prompt
 from spectra.cli.bench import main as bench
-from spectra.cli.serving import environment, main
+from spectra.cli.serving import main, server_environment
 from spectra.serving.settings import ServingSettings
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def test_importing_the_proposer_loads_neither_vllm_nor_torch():
 
 
 def test_vllm_finds_the_project():
-    assert environment()["PYTHONPATH"].split(":")[0] == str(ROOT)
+    assert server_environment()["PYTHONPATH"].split(":")[0] == str(ROOT)
 
 
 def serve(answer):
@@ -254,3 +254,11 @@ def test_a_server_that_does_not_start_says_why(tmp_path, capsys):
     more = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "mt-bench", "--python", sys.executable]
     assert apart(bench, ["serve", *more, "--flags", "--method eagle"]) == 2
     assert "it ended at once" in (told := capsys.readouterr().err) and "'eagle' is unknown" in told
+
+
+@pytest.mark.parametrize("flag", ["--device-map", "--weights=int8", "--numerics", "--draft"])
+def test_model_options_of_other_commands_name_what_vllm_calls_them(flag, capsys):
+    assert main([flag, "auto"]) == 2
+    told = capsys.readouterr().err
+    name = flag.removeprefix("--").split("=")[0].replace("-", "_")
+    assert told.startswith(f"spectra.serving: {name}: vLLM has a way of its own; ") and told.count("\n") == 1

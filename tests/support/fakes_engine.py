@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -227,6 +227,9 @@ class FakeEngine:
         if request.in_conversation:
             self._keep(request, answer.trace)
         return answer
+
+    def in_turn(self, requests: Sequence[AnswerRequest]) -> Generator[FakeAnswer]:
+        yield from map(self.answer, requests)
 
     def _answer(self, request: AnswerRequest) -> FakeAnswer:
         self.visitors.append(request.visitor)

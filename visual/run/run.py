@@ -4,18 +4,20 @@ A producer thread decodes; the page's generator reads what is done some seven ti
 measurement, and the thread ends after the step in hand once `stop` is set.
 """
 
+import contextvars
 import queue
 import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace
-from visual.engine import PLAIN, Backend, Pieces
+from visual.engine import PLAIN, Answer, Backend, Pieces
 from visual.run.admission import AdmissionQueue
 from visual.run.request import link_of
 from visual.wire.events import Event, brief_event, delta, step_event
@@ -176,10 +178,12 @@ def explain(error: BaseException) -> dict[str, str]:
 
 def decode_lanes(backend: Backend, run: Run) -> None:
     """Fill the run's inbox; `None` or an error comes last."""
+    requests = [replace(run.request, method=method) for method in run.lanes.values()]
     try:
-        for lane, method in run.lanes.items():
-            if not run.stop.is_set():
-                _decode(backend, run, lane, method)
+        with closing(backend.in_turn(requests)) as answers:
+            for lane in run.lanes:
+                if not run.stop.is_set():
+                    _decode(run, lane, next(answers))
         run.inbox.put(None)
     except (SpectraError, TargetBusyError) as error:
         run.inbox.put(error)
@@ -188,8 +192,7 @@ def decode_lanes(backend: Backend, run: Run) -> None:
         raise
 
 
-def _decode(backend: Backend, run: Run, lane: str, method: str) -> None:
-    answer = backend.answer(replace(run.request, method=method))
+def _decode(run: Run, lane: str, answer: Answer) -> None:
     run.traces[lane] = answer.trace
     try:
         for step, pieces in answer:
@@ -231,7 +234,8 @@ def stream(
             yield {"kind": "left"}
             return
         run.state = "running"
-        run.thread = threading.Thread(target=work, daemon=True)
+        context = contextvars.copy_context()  # a lent GPU is asked for in the name of who asked
+        run.thread = threading.Thread(target=context.run, args=(work,), daemon=True)
         run.thread.start()
         yield run.begin()
         begun = time.monotonic()

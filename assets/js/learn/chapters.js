@@ -276,7 +276,7 @@ function precision({ badges }) {
         another order for eight tokens than for one, so the same model can score two close candidates the other way
         round, and the text takes another turn. Many systems accept that.`,
       prose`Here a pass over a tree is computed so that each token gets exactly the bits that it gets alone (“exact”);
-        the two lanes can then be compared token for token. This page runs in ${badges[badges.length - 1]}.`,
+        the two lanes can then be compared token for token. This page runs in ${badges[1]}.`,
     ],
     pointer: { name: "Show where it says so", selector: ".top .badges" },
   };

@@ -15,7 +15,7 @@ from spectra.io.files import write_text
 
 SETTING = (
     "model", "dtype", "numerics", "step", "processor", "threads", "temperature", "top_p", "max_new_tokens", "nodes",
-    "seed", "datastores", "cost", "drafts", "assistant",
+    "seed", "datastores", "cost", "drafts", "assistant", "weights",
 )  # fmt: skip
 """Rows that agree in these belong in one table."""
 DRAFTS = SETTING.index("drafts")

@@ -6,7 +6,7 @@ Processes of one launch share the scoring; the first does the rest.
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,9 @@ DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "ex
 class Order:
     """What is to be built. base: a store whose texts are merged in. command: for the card.
 
-    model, device, dtype: as for `load_target`. force: a store of this name and unfinished other work may go. loaded:
-    (model, tokenizer, name) that are in memory, instead of `model`. progress: makes the bars, called like `bar`.
+    model, device, dtype: as for `load_target`; loading: more of its arguments. force: a store of this name and
+    unfinished other work may go. loaded: (model, tokenizer, name) that are in memory, instead of `model`. progress:
+    makes the bars, called like `bar`.
     """
 
     corpus: Corpus
@@ -52,6 +53,7 @@ class Order:
     force: bool = False
     loaded: tuple[Any, Any, str] | None = None
     progress: Callable[..., Progress] = bar
+    loading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build(order: Order) -> dict[str, Any]:
@@ -136,7 +138,8 @@ def score_share(order: Order, workdir: Workdir, language: Language, processes: D
     if not np.isnan(workdir.read_scores(rows)[wanted]).any():
         return
     if order.loaded is None:
-        model, _, _ = load_network(order.model, device=order.device or processes.device, dtype=order.dtype)
+        device = order.device or (None if "device_map" in order.loading else processes.device)
+        model, _, _ = load_network(order.model, device=device, dtype=order.dtype, **order.loading)
     else:
         model, _, _ = order.loaded
     model.eval()

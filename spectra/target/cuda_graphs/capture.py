@@ -11,6 +11,12 @@ Capture = Callable[[Replay], Replay]
 WARM_UP = 2
 
 
+def launched(function: Replay) -> Replay:
+    """`Capture` where nothing is recorded: the function itself, its kernels launched one by one. Called once first."""
+    function()
+    return function
+
+
 class CudaCapture:
     """`Capture` by a CUDA graph. All graphs of one share a memory pool: a result is good until the next replay.
 

@@ -1,4 +1,4 @@
-"""Which way steps go on this device: eager, recorded ("graphs"), or recorded with a flash kernel ("flash").
+"""Which way steps go on this device: eager, recorded ("graphs"), by a flash kernel ("flash-eager"), or both ("flash").
 
 Tried on the model itself, against its ordinary steps. "auto" takes the fastest that agrees.
 """
@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from spectra.errors import SpectraError
-from spectra.target.cuda_graphs.capture import Capture, CudaCapture
+from spectra.target.choices import FLASH_STEPS, GPU_STEPS
+from spectra.target.cuda_graphs.capture import Capture, CudaCapture, launched
 from spectra.target.cuda_graphs.steps import SPANS, StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.hooks import any_hooked
@@ -30,9 +31,9 @@ Make = Callable[[HuggingFaceTarget], StaticSteps]
 def wanted_step(target: HuggingFaceTarget, step: str, numerics: str) -> str:
     """`step`, or "eager" for an "auto" where no other is possible. Raises SpectraError for one named in vain."""
     why = obstacle(target)
-    if step in ("graphs", "flash") and why:
+    if step in GPU_STEPS and why:
         raise SpectraError("step", f"{step} is not possible: {why}; use auto or eager")
-    if step == "flash" and numerics == "exact":
+    if step in FLASH_STEPS and numerics == "exact":
         raise SpectraError("step", "flash attention is not exact; use graphs, or numerics fast")
     return "eager" if why else step
 
@@ -47,24 +48,25 @@ def obstacle(target: HuggingFaceTarget) -> str:
 
 
 def recorded_steps(plan: ExecutionPlan, capture: Capture) -> StaticSteps:
-    """What records steps under a plan whose step is "graphs" or "flash"."""
-    attend = "flash" if plan.step == "flash" else "aligned" if plan.exact else "masked"
+    """What takes steps under a plan whose step is one of GPU_STEPS."""
+    attend = "flash" if plan.step in FLASH_STEPS else "aligned" if plan.exact else "masked"
     return StaticSteps(attend, capture)
 
 
 def cuda_steps(target: HuggingFaceTarget) -> StaticSteps:
-    return recorded_steps(target.plan, CudaCapture(target.device))
+    return recorded_steps(target.plan, launched if target.plan.step == "flash-eager" else CudaCapture(target.device))
 
 
 def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -> None:
-    """Give the target, which has a plan for eager steps, the plan and the steps for "auto", "graphs" or "flash".
+    """Give the target, which has a plan for eager steps, the plan and the steps for "auto" or one of GPU_STEPS.
 
-    Raises SpectraError, naming the reason, for "graphs" or "flash" that is not possible.
+    Raises SpectraError, naming the reason, for a step that is not possible. "auto" launches a flash kernel by itself
+    only where nothing can be recorded.
     """
     eager = best = target.plan
     steps, reasons = None, []
-    for kind in ("graphs", "flash") if step == "auto" else (step,):
-        if kind == "flash" and eager.exact:
+    for kind in GPU_STEPS if step == "auto" else (step,):
+        if (kind in FLASH_STEPS and eager.exact) or (step == "auto" and kind == "flash-eager" and steps is not None):
             continue
         target.plan = recorded_plan(eager, kind)
         target.steps = make(target)
@@ -115,7 +117,7 @@ def disagreement(target: HuggingFaceTarget, prompt: list[int]) -> str:
         got, wrong = (run(target, session, nodes, each) for each in (chains, flat))
         if steps.broken or session.cache is not steps.cache:
             return steps.broken or "the model's memory is in use"
-        if target.plan.step == "flash" and not steps.flashed:
+        if target.plan.step in FLASH_STEPS and not steps.flashed:
             return "no flash kernel takes this model's attention on this device"
         target.steps = None
         try:

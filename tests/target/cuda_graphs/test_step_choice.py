@@ -16,7 +16,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.cli.main import main
 from spectra.errors import SpectraError
 from spectra.target.cuda_graphs import choice, static_attention
-from spectra.target.cuda_graphs.capture import CudaCapture
+from spectra.target.cuda_graphs.capture import CudaCapture, launched
 from spectra.target.cuda_graphs.choice import choose_step, obstacle, recorded_plan, recorded_steps
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
@@ -43,8 +43,9 @@ def timed(monkeypatch):
 
 
 def tried(target, kernels=PlainFlash, capture=record):
-    attend = {"flash": "flash", "graphs": "aligned" if target.plan.exact else "masked"}[target.plan.step]
-    return StaticSteps(attend, capture, kernels)
+    recorded = "aligned" if target.plan.exact else "masked"
+    attend = {"flash": "flash", "flash-eager": "flash", "graphs": recorded}[target.plan.step]
+    return StaticSteps(attend, launched if target.plan.step == "flash-eager" else capture, kernels)
 
 
 def eager(seconds=3.0, **plan):
@@ -110,8 +111,7 @@ def test_what_disagrees_is_refused(step, options, words, timed):
     assert error.value.field == "step"
     assert (target.plan, target.steps) == (eager(), None)
     choose_step(target, "auto", partial(tried, **options))
-    assert target.plan.step == ("graphs" if step == "flash" else "eager")
-    assert words in target.plan.note or target.plan.step == "graphs"
+    assert target.plan.step == ("graphs" if step == "flash" else "flash-eager")
 
 
 def exact_target():
@@ -244,3 +244,30 @@ def test_a_cuda_graph_is_warmed_up_and_recorded_on_one_stream(monkeypatch):
     assert done == [*runs, "run"]
     assert replay() is result
     assert done[-1] == "replay"
+
+
+def unrecordable(function):
+    raise RuntimeError("operation not permitted when stream is capturing")
+
+
+def test_a_flash_kernel_is_launched_by_itself_where_nothing_can_be_recorded(timed):
+    for capture, expected in ((record, "flash"), (unrecordable, "flash-eager")):
+        target = target_of(model_of("llama"), eager())
+        choose_step(target, "auto", partial(tried, capture=capture))
+        assert target.plan.step == expected
+        session = target.start(PROMPT, 1, 8, Sampling())
+        session.close()
+        assert target.steps.flashed
+
+
+def test_a_flash_kernel_by_itself_is_asked_for_by_name_and_decodes_the_same_tokens(timed):
+    target = target_of(model_of("llama"), eager())
+    truth = [token for step in decode_by(target, PROMPT, "autoregressive", limits=Limits(16)) for token in step.tokens]
+    choose_step(target, "flash-eager", tried)
+    assert target.plan.step == "flash-eager"
+    for method in ("autoregressive", "spectra-paper-core"):
+        steps = decode_by(target, PROMPT, method, limits=Limits(16))
+        assert [token for step in steps for token in step.tokens] == truth
+    assert target.steps.flashed and not target.steps.broken
+    with pytest.raises(SpectraError, match=r"flash attention is not exact|takes a CUDA GPU"):
+        choice.wanted_step(target, "flash-eager", "exact")

@@ -1,0 +1,139 @@
+"""What a day with a GPU answers, in order of worth: each part is a command of this project and a limit of minutes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROMPT = "Write a Python class for a bank account with methods to deposit, withdraw and show the balance."
+STARTS = (
+    ("eager", "fast", "auto"),
+    ("graphs", "fast", "auto"),
+    ("eager", "exact", "auto"),
+    ("graphs", "exact", "auto"),
+    ("flash", "fast", "auto"),
+    ("flash-eager", "fast", "auto"),
+    ("auto", "auto", "auto"),
+    ("eager", "exact", "int8"),
+    ("eager", "exact", "q4"),
+)
+"""(step, numerics, weights)"""
+LATENCIES = (
+    ("llama-8b", "auto", "graphs", "fast"),
+    ("llama-8b", "auto", "graphs", "exact"),
+    ("llama-8b", "auto", "eager", "fast"),
+    ("llama-8b", "auto", "flash", "fast"),
+    ("llama-7b", "auto", "graphs", "fast"),
+    ("llama-7b", "auto", "graphs", "exact"),
+    ("llama-70b-tenth", "int8", "eager", "fast"),
+    ("llama-70b-tenth", "int8", "graphs", "fast"),
+    ("llama-8b", "auto", "eager", "exact"),
+    ("llama-8b", "auto", "flash-eager", "fast"),
+    ("llama-7b", "auto", "eager", "fast"),
+    ("llama-7b", "auto", "flash", "fast"),
+    ("llama-70b-tenth", "int8", "eager", "exact"),
+)
+"""(shape, weights, step, numerics)"""
+BENCH, GENERATE = "spectra.bench", "spectra"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """module, arguments: what `python -m` runs, in `folder`. minutes: after which it is ended. gpu: it takes one.
+
+    about: a heading; parts with the same one stand together in the report. result: the file that has its table or
+    figures, else what it prints. needs: a package without which it is left open.
+    """
+
+    name: str
+    about: str
+    minutes: float
+    module: str
+    arguments: tuple[str, ...]
+    result: str
+    gpu: bool = False
+    needs: str = ""
+
+
+def parts_of(model: Sequence[str], data: Path, out: Path, *, tiny: bool = False) -> list[Part]:
+    """Every part. model: options that name and place it. tiny: short answers and small shapes, to rehearse."""
+    return [
+        *_starts(model, out, tiny=tiny),
+        _exactness(model, data, out, tiny=tiny),
+        _capture(model, out),
+        *_latencies(out, tiny=tiny),
+        _speed(model, data, out, tiny=tiny),
+        _figure4(model, data, out, tiny=tiny),
+        _page(model, out, tiny=tiny),
+    ]
+
+
+def _starts(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
+    for step, numerics, weights in STARTS:
+        name = "-".join(["start", step, numerics, *([weights] if weights != "auto" else [])])
+        settings = ("--step", step, "--numerics", numerics, "--weights", weights)
+        result = str(out / f"{name}.json")
+        arguments = (
+            "generate", PROMPT, *model, *settings,
+            "--max-new-tokens", "12" if tiny else "128", "--baseline", "--json", result,
+        )  # fmt: skip
+        gpu = step not in ("auto", "eager") or weights != "auto"
+        yield Part(name, "Does it start", 2.0, GENERATE, arguments, result, gpu=gpu)
+
+
+def _exactness(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
+    folder = out / "exactness"
+    arguments = (
+        "exactness", *model, "--data", str(data), "--numerics", "exact", "--out", str(folder),
+        "--methods", "spectra-core,lookahead", "--limit", "2" if tiny else "8",
+        "--max-new-tokens", "12" if tiny else "192",
+    )  # fmt: skip
+    return Part("exactness", "Identical to plain decoding", 4.0, BENCH, arguments, "")
+
+
+def _capture(model: Sequence[str], out: Path) -> Part:
+    file = str(out / "capture.md")
+    return Part("capture", "Recording CUDA graphs", 2.0, BENCH, ("capture", *model, "--out", file), file, gpu=True)
+
+
+def _latencies(out: Path, *, tiny: bool) -> Iterator[Part]:
+    seen = set()
+    for shape, weights, step, numerics in LATENCIES:
+        shape = "llama-tiny" if tiny else shape
+        name = "-".join(["latency", shape, *([weights] if weights != "auto" else []), step, numerics])
+        if name in seen:
+            continue
+        seen.add(name)
+        file = str(out / f"{name}.md")
+        arguments = (
+            "latency", "--shape", shape, "--weights", weights, "--step", step, "--numerics", numerics, "--out", file,
+            "--contexts", "8,16" if tiny else "256,1024,4096", "--queries", "1,2,4" if tiny else "1,2,4,8,16,32,64,128",
+        )  # fmt: skip
+        gpu = step != "eager" or weights != "auto"
+        yield Part(name, "T(q), the time of a forward pass", 2.5, BENCH, arguments, file, gpu=gpu)
+
+
+def _speed(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
+    folder = out / "speed"
+    methods = "spectra-core" if tiny else "spectra,spectra-core,lookahead,anpd,hf-generate,hf-prompt-lookup"
+    arguments = (
+        "run", *model, "--data", str(data), "--out", str(folder), "--methods", methods,
+        "--limit", "1" if tiny else "8", "--max-new-tokens", "8" if tiny else "256",
+    )  # fmt: skip
+    return Part("speed", "Speed", 6.0, BENCH, arguments, str(folder / "report.md"))
+
+
+def _figure4(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
+    folder = out / "figure4"
+    arguments = (
+        "figure4", *model, "--data", str(data), "--out", str(folder),
+        "--limit", "1" if tiny else "4", "--max-new-tokens", "8" if tiny else "192",
+    )  # fmt: skip
+    return Part(
+        "figure4", "With and without flash attention (Figure 4)", 6.0, BENCH, arguments, str(folder / "figure4.md")
+    )
+
+
+def _page(model: Sequence[str], out: Path, *, tiny: bool) -> Part:
+    file = str(out / "page.md")
+    arguments = ("page", *model, "--max-new-tokens", "8" if tiny else "256", "--out", file)
+    return Part("page", "A race through the page", 3.0, BENCH, arguments, file, needs="gradio")

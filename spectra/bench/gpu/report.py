@@ -1,0 +1,116 @@
+"""What the parts came to, as Markdown for docs/benchmarks: tables, what is open, failures with their tracebacks."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectra.bench.gpu.parts import GENERATE, Part
+from spectra.io.files import write_text
+
+STATES = ("done", "failed", "stopped", "open")
+SHOWN_LINES = 25
+"""Of a failed part's log, the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """state: one of STATES. why: for all but "done". printed: the end of what the part printed."""
+
+    state: str
+    seconds: float
+    why: str
+    printed: str
+
+
+def read_outcomes(out: Path) -> dict[str, Outcome]:
+    """By part; damaged ones are left out, so that they are run again."""
+    found = {}
+    for path in sorted(out.glob("*.outcome.json")):
+        try:
+            found[path.name.removesuffix(".outcome.json")] = Outcome(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
+            continue
+    return found
+
+
+def write_report(out: Path, parts: Sequence[Part], known: Mapping[str, Outcome], machine: Mapping[str, object]) -> None:
+    """OUT/README.md."""
+    head = ", ".join(f"{name} {value}" for name, value in machine.items())
+    counts = {state: sum(outcome.state == state for outcome in known.values()) for state in STATES}
+    waiting = sum(part.name not in known for part in parts)
+    states = ", ".join(f"{count} {state}" for state, count in {**counts, "not tried": waiting}.items() if count)
+    lines = ["# On a GPU", "", f"Measured on: {head}.", "", f"Parts: {states}.", ""]
+    for about in dict.fromkeys(part.about for part in parts):
+        own = [part for part in parts if part.about == about]
+        lines += [f"## {about}", "", *(_starts(own, known) if own[0].module == GENERATE else _sections(own, known))]
+    lines += _failures(parts, known)
+    text = "\n".join(lines).rstrip().replace(str(out), "OUT")
+    write_text(out / "README.md", text + "\n", "out")
+
+
+def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
+    """One table over the parts that answer a prompt."""
+    lines = [
+        "| | tokens/s, plain | tokens/s, SPECTRA | tau | speedup | identical | step, numerics |",
+        "|---|---:|---:|---:|---:|---|---|",
+    ]
+    for part in parts:
+        outcome = known.get(part.name)
+        name = part.name.removeprefix("start-")
+        if outcome is None or outcome.state != "done":
+            lines.append(f"| {name} | | | | | {_state(outcome)} | |")
+            continue
+        data = json.loads(Path(part.result).read_text(encoding="utf-8"))
+        facts = data["environment"]
+        cells = (
+            f"{data['baseline']['micro']:.1f}", f"{data['answer']['micro']:.1f}", f"{data['answer']['tau']:.2f}",
+            f"{data['speedup']:.2f}", "yes" if data["identical"] else "no",
+            f"{facts.get('step', 'eager')}, {facts['numerics']}",
+        )  # fmt: skip
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
+    lines = []
+    for part in parts:
+        outcome = known.get(part.name)
+        if len(parts) > 1:
+            lines += [f"### {part.name.split('-', 1)[-1]}", ""]
+        if outcome is None or outcome.state != "done":
+            lines += [f"{_state(outcome)[0].upper()}{_state(outcome)[1:]}.", ""]
+            continue
+        file = Path(part.result) if part.result else None
+        text = file.read_text(encoding="utf-8") if file and file.is_file() else outcome.printed
+        lines += [_lowered(text.strip()), "", f"`{_command(part)}`", ""]
+    return lines
+
+
+def _command(part: Part) -> str:
+    return f"python -m {part.module} {shlex.join(part.arguments)}"
+
+
+def _lowered(text: str) -> str:
+    """Headings two levels deeper, to stand inside the report."""
+    return "\n".join(f"###{line}" if line.startswith("#") else line for line in text.splitlines())
+
+
+def _state(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "open: not tried yet"
+    return f"{outcome.state}: {outcome.why}"
+
+
+def _failures(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
+    failed = [part for part in parts if part.name in known and known[part.name].state in ("failed", "stopped")]
+    if not failed:
+        return []
+    lines = ["## Failures", ""]
+    for part in failed:
+        outcome = known[part.name]
+        printed = outcome.printed.strip().splitlines()[-SHOWN_LINES:]
+        lines += [f"### {part.name}: {outcome.why}", "", f"`{_command(part)}`", ""]
+        lines += ["```text", *printed, "```", ""]
+    return lines

@@ -1,0 +1,197 @@
+"""`python -m spectra.bench gpu`: everything that only a GPU can answer, in one command that fits a short loan.
+
+Parts run in order of worth, each in its own process with its own limit of time, so that a failure costs only itself.
+What a part came to is written before the next begins; the same command goes on where it was stopped, parts that were
+never tried first. The report is written anew after every part.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from spectra.bench.gpu.parts import Part, parts_of
+from spectra.bench.gpu.prompts import write_prompts
+from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
+from spectra.bench.run.rows import make_folder
+from spectra.errors import SpectraError
+from spectra.io.files import write_text
+from spectra.io.resources import package_root
+from spectra.service.loading import ModelOptions
+from spectra.settings import check_number
+
+LEAST_SECONDS = 20
+"""Left at which no part is begun any more."""
+KEPT_CHARACTERS = 6000
+"""Of what a part printed, its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOptions:
+    """minutes: of all parts together. data: a folder with published task files; without it prompts of our own.
+
+    tiny: short answers and small shapes. parts: only those whose names begin so. again: failed ones too.
+    """
+
+    model: ModelOptions
+    out: Path
+    minutes: float = 25.0
+    data: Path | None = None
+    parts: tuple[str, ...] = ()
+    tiny: bool = False
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("minutes", self.minutes, 0, 100_000, open_low=True)
+        if self.data is not None and not self.data.is_dir():
+            raise SpectraError("data", f"{self.data} is no folder; give one with published task files, or leave it out")
+        if (self.model.numerics, self.model.step, self.model.weights) != ("auto", "auto", "auto"):
+            raise SpectraError("step", "this command goes through numerics, steps and weights itself; leave them out")
+
+    @property
+    def model_arguments(self) -> tuple[str, ...]:
+        """As the commands of the parts take them."""
+        model = self.model
+        given: dict[str, Any] = {
+            "--model": model.model,
+            "--device": model.device,
+            "--dtype": None if model.dtype == "auto" else model.dtype,
+            "--device-map": model.placement.device_map,
+            "--max-memory": ",".join(model.placement.max_memory) or None,
+            "--offload-folder": model.placement.offload_folder,
+        }
+        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        stores = [word for store in model.datastores for word in ("--datastore", str(store))]
+        return (*options, *stores, *(word for draft in model.drafts for word in ("--draft", str(draft))))
+
+
+def run_gpu(options: GpuOptions) -> int:
+    """The subcommand `gpu`. Returns 1 where a part failed."""
+    make_folder(options.out)
+    out = options.out.resolve()
+    data = options.data.resolve() if options.data else write_prompts(out / "prompts")
+    listed = parts_of(options.model_arguments, data, out, tiny=options.tiny)
+    chosen = [part for part in listed if not options.parts or part.name.startswith(options.parts)]
+    if not chosen:
+        raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
+    over = time.monotonic() + 60 * options.minutes
+    there = has_gpu(options.model.device)
+    known = read_outcomes(out)
+    write_report(out, listed, known, machine())
+    for part in in_order(chosen, known, again=options.again):
+        seconds = min(60 * part.minutes, over - time.monotonic())
+        why = obstacle(part, gpu=there)
+        if why:
+            known[part.name] = Outcome("open", 0.0, why, "")
+        elif seconds < LEAST_SECONDS:
+            continue
+        else:
+            print(f"{part.name} ...", end=" ", file=sys.stderr, flush=True)
+            known[part.name] = run_part(part, out, seconds)
+            print(f"{known[part.name].state}, {known[part.name].seconds:.0f} s", file=sys.stderr, flush=True)
+        write_text(out / f"{part.name}.outcome.json", json.dumps(asdict(known[part.name]), indent=1) + "\n", "out")
+        write_report(out, listed, known, machine())
+    print(out / "README.md")
+    return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
+
+
+def in_order(parts: Sequence[Part], known: dict[str, Outcome], *, again: bool) -> list[Part]:
+    """What is to be run: parts never tried, then those that were open; with `again` those that failed too."""
+    states = {"": 0, "open": 1, "stopped": 2, "failed": 2}
+    state_of = {part.name: known[part.name].state if part.name in known else "" for part in parts}
+    wanted = [part for part in parts if states.get(state_of[part.name], 3) <= (2 if again else 1)]
+    return sorted(wanted, key=lambda part: states[state_of[part.name]])
+
+
+def obstacle(part: Part, *, gpu: bool) -> str:
+    """Why it cannot be run here, or ""."""
+    if part.gpu and not gpu:
+        return "it takes a CUDA GPU, and there is none"
+    if part.needs and find_spec(part.needs) is None:
+        return f"it takes the package {part.needs}, which is not installed"
+    return ""
+
+
+def run_part(part: Part, out: Path, seconds: float) -> Outcome:
+    """Run it to its end or its limit, alone; what it printed is kept in NAME.log."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, _paths())), "PYTHONUNBUFFERED": "1"}
+    log = out / f"{part.name}.log"
+    began = time.monotonic()
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", part.module, *part.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(seconds)
+        except BaseException as error:
+            end_group(process)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            code = None
+    took = time.monotonic() - began
+    printed = log.read_text(encoding="utf-8", errors="replace")[-KEPT_CHARACTERS:]
+    if code is None:
+        return Outcome("stopped", took, f"it took longer than {seconds:.0f} s", printed)
+    return Outcome("done", took, "", printed) if code == 0 else Outcome("failed", took, f"exit code {code}", printed)
+
+
+def end_group(process: "subprocess.Popen[bytes]") -> None:
+    """The process and those it started."""
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(10)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return
+
+
+def has_gpu(device: str | None) -> bool:
+    """Whether the models of this run are on a CUDA GPU."""
+    import torch
+
+    return torch.cuda.is_available() and (device is None or device.startswith("cuda"))
+
+
+def machine() -> dict[str, object]:
+    """Hardware and versions, as the report's head has them."""
+    import platform
+
+    import torch
+    import transformers
+
+    from spectra.target.facts import processor_name
+    from spectra.target.quantized import version_of
+
+    facts: dict[str, object] = {"processor": processor_name(), "cores": os.cpu_count()}
+    if torch.cuda.is_available():
+        gpu = torch.cuda.get_device_properties(0)
+        facts |= {
+            "GPU": gpu.name,
+            "GPUs": torch.cuda.device_count(),
+            "GPU memory": f"{gpu.total_memory / 2**30:.0f} GiB",
+            "compute capability": f"{gpu.major}.{gpu.minor}",
+            "CUDA": torch.version.cuda,
+        }
+    packages = {name: version_of(name) for name in ("flash-attn", "torchao", "bitsandbytes", "triton")}
+    own = {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
+    return facts | own | {name: version for name, version in packages.items() if version}
+
+
+def _paths() -> list[str]:
+    return [str(package_root()), os.environ.get("PYTHONPATH", "")]

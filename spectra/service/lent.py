@@ -1,0 +1,322 @@
+"""The engine of a place that lends its GPU by the call, as ZeroGPU Spaces do. No gradio, no page.
+
+What such a call is: a fork of this process, made at its first call and perhaps used again, in which alone there is a
+GPU; arguments and results are pickled; nothing that is learned there comes back but results; it ends after the seconds
+that were asked for, and a call that asks for fewer waits less. So all answers of a run share one call, the model is
+measured inside of one and what was measured is kept on disk by the GPU's name, the seconds go by the tokens asked for,
+and an error comes back as a value, since only its class would get through otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from spectra.errors import SpectraError
+from spectra.metrics import PlainRate
+from spectra.service.engine import Engine
+from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
+from spectra.service.recording import RunningAnswer, Step
+from spectra.settings import AnswerRequest
+from spectra.trace import StepTrace, Trace
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+
+MAX_SECONDS = 120
+"""What ZeroGPU lends to a visitor without an account at most."""
+SPARE_SECONDS = 5
+"""Asked for beside what the tokens take."""
+UNKNOWN_START, UNKNOWN_STEP = 60.0, 0.05
+"""Seconds to measure a model and seconds of a step, before the first call has told."""
+STEP_SHARE = 1.5
+"""A step of a method against one of plain decoding, when seconds are asked for: each token may need one."""
+CAPTURED_PASSES = 8
+"""Forward passes that recording the steps of one query count takes, for two spans of the cache."""
+
+log = logging.getLogger("spectra")
+
+Work = Callable[..., Iterator["Message"]]
+Lend = Callable[[Work, Callable[..., int]], Work]
+"""Takes what is to run on the GPU, and the seconds a call with the same arguments may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a call tells of the loaded model, first of all. start: seconds until it could answer."""
+
+    model: str
+    badges: list[str]
+    cost: tuple[tuple[int, float], ...]
+    plain: PlainRate
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An answer starts. trace: of no steps."""
+
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A step, the text it completed, and the text of tokens in its tree that were not told before."""
+
+    step: StepTrace
+    pieces: list[tuple[int, str]]
+    words: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An answer is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A `SpectraError` of the call: where it belongs and what it says."""
+
+    field: str
+    text: str
+
+
+Message = Known | Begun | Decoded | Ended | Failed
+
+
+class LentEngine(Engine):
+    """See `Engine`; `load_for` makes one. It is made in the main thread, before anything used CUDA: a model that is
+    moved to the GPU there is handed to the calls by the place that lends.
+
+    Neither caches nor what answers taught are kept, and no store is built: that takes a call of unknown length.
+    """
+
+    def __init__(self, loaded: LoadedModel, options: ModelOptions, lend: Lend) -> None:
+        self._known: dict[str, Known] = {}
+        self._networks: dict[str, HuggingFaceTarget] = {}
+        self._inside: dict[tuple[str, str], Engine] = {}  # filled in a fork
+        super().__init__(loaded, options)
+        self._lent = lend(self._work, self.seconds)
+
+    @classmethod
+    def load_for(cls, lend: Lend, *models: str, options: ModelOptions | None = None) -> LentEngine:
+        """Load the first of these models that can be reached; nothing is measured. See `Engine.load`."""
+        problems = []
+        options = options or ModelOptions()
+        for model in models or (EMBEDDED,):
+            try:
+                loaded = unmeasured(replace(options, model=model))
+            except SpectraError as error:
+                problems.append(str(error).removeprefix("model: "))
+                continue
+            engine = cls(loaded, options, lend)
+            engine.models, engine.problems, engine.chosen = list(models), problems, model
+            engine._networks[model] = loaded.target
+            return engine
+        raise SpectraError("model", "; ".join(problems))
+
+    def choose(self, model: str) -> None:
+        """Use another of `models` from the next call on, which moves it to the GPU. See `Engine.choose`."""
+        self.check_offered(model)
+        if model != self.chosen:
+            if model not in self._networks:
+                loaded = unmeasured(replace(self._options, model=model, device="cpu"))
+                self._networks = {self.chosen: self.target, model: loaded.target}
+                self._adopt(loaded.target, loaded.resources)
+            else:
+                target = self._networks[model]
+                self._adopt(target, self._options.equipped(target).resources)
+            self.chosen = model
+            if model in self._known:
+                self._learn(self._known[model])
+
+    def _adopt(self, target: HuggingFaceTarget, resources: Any) -> None:
+        super()._adopt(target, resources)
+        self.badges = ["a GPU lent by the call", self.badges[1].split(",")[0]]
+
+    def seconds(self, model: str, requests: Sequence[AnswerRequest], context: int | None = None) -> int:
+        """How long a call with these arguments may take."""
+        known = self._known.get(model)
+        start = known.start if known else UNKNOWN_START
+        step = 1 / known.plain.tokens_per_second if known and known.plain.tokens_per_second else UNKNOWN_STEP
+        tokens = sum(request.max_new_tokens for request in requests)
+        return min(MAX_SECONDS, math.ceil(SPARE_SECONDS + start + STEP_SHARE * step * tokens))
+
+    def answer(self, request: AnswerRequest) -> RunningAnswer:
+        """Start an answer in a call of its own."""
+        return LentAnswer(Call(self._lent(self.chosen, (request,)), self._learn))
+
+    def in_turn(self, requests: Sequence[AnswerRequest]) -> Generator[RunningAnswer]:
+        """Start these answers, one after the other, in one call; each is to be iterated to its end before the next.
+
+        Raises SpectraError where no GPU is lent, and for what `Engine.answer` refuses.
+        """
+        call = Call(self._lent(self.chosen, tuple(requests)), self._learn)
+        try:
+            for _ in requests:
+                yield LentAnswer(call)
+        finally:
+            call.close()
+
+    def measure(self, context: int) -> PlainRate:
+        """See `Engine.measure`."""
+        call = Call(self._lent(self.chosen, (), context), self._learn)
+        if call.next() is not None:
+            call.close()
+        return self.plain
+
+    def prepare(self) -> None:
+        """Nothing can be run before the first call."""
+
+    def build_store(self, *_: Any) -> dict[str, Any]:
+        raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
+
+    def _learn(self, known: Known) -> None:
+        self._known[known.model] = known
+        if known.model == self.chosen:
+            self.badges, self.cost, self.plain = known.badges, known.cost, known.plain
+
+    def _work(self, model: str, requests: Sequence[AnswerRequest], context: int | None = None) -> Iterator[Message]:
+        """What runs on the GPU."""
+        began = time.monotonic()
+        over = began + self.seconds(model, requests, context) - 1
+        try:
+            engine = self._engine(model, sum(request.max_new_tokens for request in requests))
+            if context is not None:
+                engine.measure(context)
+            started = time.monotonic() - began
+            yield Known(model, engine.badges, engine.cost, engine.plain, started)
+            for request in requests:
+                for message in answered(engine, request):
+                    yield message
+                    if time.monotonic() > over:
+                        raise SpectraError("max_new_tokens", "the GPU's time is over; ask for fewer tokens")
+        except SpectraError as error:
+            yield Failed(error.field, str(error).removeprefix(f"{error.field}: "))
+        except Exception as error:
+            log.exception("a lent call failed")
+            yield Failed("", f"the run ended early ({type(error).__name__}); the server's log has the details")
+
+    def _engine(self, model: str, tokens: int) -> Engine:
+        """The ordinary engine of this fork: by CUDA graphs where recording them pays for so many tokens."""
+        eager = self._inside_engine(model, "eager")
+        if self._options.step == "eager" or eager.target.device.type != "cuda":
+            return eager
+        recorded = self._inside_engine(model, self._options.step)
+        if recorded.target.plan.step == "eager" or pays(eager.cost, recorded.cost, tokens):
+            return recorded
+        return eager
+
+    def _inside_engine(self, model: str, step: str) -> Engine:
+        if (model, step) not in self._inside:
+            for key in [key for key in self._inside if key[0] != model]:
+                del self._inside[key]  # the memory is the next model's
+            here = self._networks.get(model)
+            options = replace(self._options, model=model, step=step)
+            loaded = options.load() if here is None else measured(here, options)
+            engine = Engine(loaded, options)
+            engine.prepare()
+            self._inside[model, step] = engine
+        return self._inside[model, step]
+
+
+class Call:
+    """The messages of one call, of which several answers are made. learn: told what the call knows of the model."""
+
+    def __init__(self, messages: Iterator[Message], learn: Callable[[Known], None]) -> None:
+        self._messages = messages
+        self._learn = learn
+
+    def next(self) -> Begun | Decoded | Ended | None:
+        """None at the end. Raises SpectraError for what failed inside, and where no GPU is lent."""
+        while True:
+            try:
+                message = next(self._messages, None)
+            except Exception as error:  # a place that lends has errors of its own
+                text = " ".join(str(getattr(error, "message", "") or error).split()) or type(error).__name__
+                raise SpectraError("go", f"no GPU is lent now ({text}); the Replay tab has recorded races") from error
+            if isinstance(message, Failed):
+                raise SpectraError(message.field, message.text)
+            if not isinstance(message, Known):
+                return message
+            self._learn(message)
+
+    def close(self) -> None:
+        """Give the GPU back. Safe to call twice."""
+        self._messages.close()  # type: ignore[attr-defined]
+
+
+@dataclass
+class LentAnswer:
+    """See `Recording`. trace: grows while this is iterated."""
+
+    call: Call
+    trace: Trace = field(init=False)
+
+    def __post_init__(self) -> None:
+        begun = self.call.next()
+        if not isinstance(begun, Begun):
+            raise SpectraError("go", "the GPU was taken away before the answer began; try again")
+        self.trace = begun.trace
+
+    def __iter__(self) -> Iterator[Step]:
+        while isinstance(message := self.call.next(), Decoded):
+            self.trace.steps.append(message.step)
+            self.trace.pieces += message.pieces
+            self.trace.vocabulary |= message.words
+            yield message.step, message.pieces
+        if message is None:
+            raise SpectraError("go", "the GPU was taken away before the answer ended; try again")
+
+    def close(self) -> None:
+        """Stop early: only where the answer is not complete is the call given up, and with it what would follow."""
+        if not self.trace.finish:
+            self.call.close()
+
+
+def answered(engine: Engine, request: AnswerRequest) -> Iterator[Message]:
+    """One answer as messages, by the ordinary engine."""
+    answer = engine.answer(replace(request, visitor="", in_conversation=False, copied_tokens=None, warm=False))
+    try:
+        yield Begun(replace(answer.trace))
+        told: set[int] = set()
+        for step, pieces in answer:
+            fresh = {token: text for token, text in answer.trace.vocabulary.items() if token not in told}
+            told |= fresh.keys()
+            yield Decoded(step, pieces, fresh)
+        yield Ended()
+    finally:
+        answer.close()
+
+
+def pays(eager: Sequence[tuple[int, float]], recorded: Sequence[tuple[int, float]], tokens: int) -> bool:
+    """Whether recorded steps save more over an answer of so many tokens than recording them takes.
+
+    eager, recorded: T(q), see `Engine.cost`. A step of each row count in the table is recorded.
+    """
+    saved = (eager[0][1] - recorded[0][1]) * tokens
+    return saved > CAPTURED_PASSES * sum(seconds for _, seconds in eager)
+
+
+def unmeasured(options: ModelOptions) -> LoadedModel:
+    """The model with its stores, as `load_network` has it. Raises SpectraError."""
+    from spectra.target.huggingface import HuggingFaceTarget
+    from spectra.target.load import load_network
+
+    network, tokenizer, name = load_network(**options.loading())
+    return options.equipped(HuggingFaceTarget(network, tokenizer, name=name))
+
+
+def measured(target: HuggingFaceTarget, options: ModelOptions) -> LoadedModel:
+    """The same model, moved to the GPU where it is not there yet, and measured or recalled."""
+    from spectra.target.load import check_device, wrap_model
+
+    if not options.placement and options.weights == "auto":
+        target.model.to(check_device(options.device))
+    step = options.step if target.device.type == "cuda" else "auto"
+    wrapped = wrap_model(target.model, target.tokenizer, numerics=options.numerics, step=step, name=target.name)
+    return options.equipped(wrapped)

@@ -1,0 +1,80 @@
+"""A model spread over devices, as `from_pretrained` takes it (accelerate's big model inference). No torch."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from spectra.errors import SpectraError
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""What accelerate computes a map for."""
+SIZE = r"\d+(\.\d+)?[KMG]i?B"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the parts of a model go that does not fit, or should not be, on one device.
+
+    device_map: one of DEVICE_MAPS, or a JSON file of module name -> device ("cuda:0", 0, "cpu", "disk").
+    max_memory: DEVICE=SIZE each, "0=20GiB" or "cpu=60GiB" for example. offload_folder: for what goes to disk.
+    """
+
+    ENVIRONMENT: ClassVar = "SPECTRA"
+    device_map: str | None = None
+    max_memory: tuple[str, ...] = ()
+    offload_folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.memory, self.map  # refuses what they cannot be
+        if self.device_map is None and (self.max_memory or self.offload_folder):
+            field = "max_memory" if self.max_memory else "offload_folder"
+            raise SpectraError(field, "it goes with a device map; give --device-map auto too")
+        if self.offload_folder is None and "disk" in _values(self.map):
+            raise SpectraError("offload_folder", "the device map puts a part on disk; say in which folder")
+        if self.offload_folder is not None and self.offload_folder.exists() and not self.offload_folder.is_dir():
+            raise SpectraError("offload_folder", f"{self.offload_folder} is not a folder; give one")
+
+    def __bool__(self) -> bool:
+        return self.device_map is not None
+
+    @property
+    def map(self) -> str | dict[str, int | str] | None:
+        """As transformers takes it. Raises SpectraError for a file that holds none."""
+        if self.device_map is None or self.device_map in DEVICE_MAPS:
+            return self.device_map
+        file = Path(self.device_map)
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SpectraError(
+                "device_map",
+                f"{self.device_map!r} is neither {', '.join(DEVICE_MAPS)} nor a readable file; give one of these",
+            ) from error
+        except ValueError as error:
+            raise SpectraError("device_map", f"{file} is not JSON; give an object of module name to device") from error
+        good = isinstance(found, dict) and all(type(place) in (int, str) for place in found.values())
+        if not good or not found:
+            raise SpectraError("device_map", f"{file} is no object of module name to device; give one")
+        return {str(name): place for name, place in found.items()}
+
+    @property
+    def memory(self) -> dict[int | str, str] | None:
+        """Bytes by device, None where nothing is said. Raises SpectraError naming the part that is wrong."""
+        parsed: dict[int | str, str] = {}
+        for one in self.max_memory:
+            device, equals, size = (part.strip() for part in one.partition("="))
+            if not equals or not re.fullmatch(r"\d+|cpu|mps", device) or not re.fullmatch(SIZE, size):
+                raise SpectraError("max_memory", f"{one!r} is not DEVICE=SIZE; write for example 0=20GiB,cpu=60GiB")
+            parsed[int(device) if device.isdigit() else device] = size
+        return parsed or None
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments for `from_pretrained`; none for a model on one device."""
+        given = {"device_map": self.map, "max_memory": self.memory, "offload_folder": self.offload_folder}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _values(device_map: str | dict[str, int | str] | None) -> tuple[int | str, ...]:
+    return tuple(device_map.values()) if isinstance(device_map, dict) else ()

@@ -1,0 +1,95 @@
+"""8 and 4 bits where torch computes the steps: weights of torchao or bitsandbytes, by transformers' own configs.
+
+`weights` "int8": 8 bits, a scale an output. "q4": 4 bits, a scale for 128 inputs (torchao) or NF4 (bitsandbytes).
+torchao is taken where it is installed, else bitsandbytes.
+
+Whether a row's numbers depend on the rows beside it decides about exact numerics. Weights that are turned back into
+16 bits and multiplied, or multiplied by a kernel for a fixed number of rows, do as well as 16-bit ones: torchao's and
+NF4. LLM.int8() (bitsandbytes, 8 bits) does not: it computes the columns in 16 bits that hold a large number in any row
+of the step (Dettmers et al. 2022, section 3.2), so a tree changes its own context's numbers.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from spectra.errors import SpectraError
+
+LIBRARIES = ("torchao", "bitsandbytes")
+GROUP = 128
+"""Inputs that share a scale in torchao's 4 bits: its kernel for GPUs takes 32, 64, 128 or 256."""
+
+
+def library() -> str:
+    """The package that quantises. Raises SpectraError where there is none."""
+    found = next((name for name in LIBRARIES if find_spec(name)), None)
+    if found is None:
+        raise SpectraError("weights", "quantising takes torchao or bitsandbytes; pip install -r requirements-gpu.txt")
+    return found
+
+
+def loading_arguments(weights: str) -> dict[str, Any]:
+    """What `from_pretrained` takes to quantise while it loads; nothing for "auto" and "bf16". Raises SpectraError."""
+    if weights not in ("int8", "q4"):
+        return {}
+    import transformers
+
+    if library() == "torchao":
+        return {"quantization_config": transformers.TorchAoConfig(torchao_config(weights))}
+    if weights == "int8":
+        return {"quantization_config": transformers.BitsAndBytesConfig(load_in_8bit=True)}
+    half = torch.bfloat16
+    four = transformers.BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=half, bnb_4bit_use_double_quant=True
+    )
+    return {"quantization_config": four}
+
+
+def torchao_config(weights: str) -> Any:
+    """Weights alone are quantised; activations stay as they are."""
+    from torchao.quantization import Int4WeightOnlyConfig, Int8WeightOnlyConfig
+
+    if weights == "int8":
+        return Int8WeightOnlyConfig()
+    return Int4WeightOnlyConfig(group_size=GROUP, int4_packing_format="tile_packed_to_4d")
+
+
+def quantize(model: torch.nn.Module, weights: str) -> None:
+    """The same for a model in memory, in place; by torchao alone. Raises SpectraError."""
+    if weights not in ("int8", "q4"):
+        return
+    if library() != "torchao":
+        raise SpectraError("weights", "a model in memory is quantised by torchao; pip install torchao")
+    from torchao.quantization import quantize_
+
+    quantize_(model, torchao_config(weights))
+
+
+def quantized_by(model: Any) -> str:
+    """ "int8, torchao 0.18.0" for example, from the model itself; "" for weights that are not quantised."""
+    for module in model.modules():
+        weight = getattr(module, "weight", None)
+        kind = type(weight).__name__
+        if kind in ("Int8Params", "Params4bit"):
+            return f"{'int8' if kind == 'Int8Params' else 'q4'}, bitsandbytes {version_of('bitsandbytes')}"
+        if type(weight).__module__.startswith("torchao."):
+            return f"{'q4' if 'Int4' in kind else 'int8'}, torchao {version_of('torchao')}"
+    return ""
+
+
+def obstacle_to_exact(model: Any) -> str:
+    """Why exact numerics cannot be had with these weights, or ""."""
+    for module in model.modules():
+        if type(getattr(module, "weight", None)).__name__ == "Int8Params":
+            return "LLM.int8() treats a row by what the rows beside it hold; install torchao for exact 8 bits"
+    return ""
+
+
+def version_of(package: str) -> str:
+    """Of an installed package, else ""."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

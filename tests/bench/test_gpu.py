@@ -1,0 +1,172 @@
+"""The parts of a day with a GPU: each alone, in order, resumed, and reported with what failed and what is open."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from spectra.bench.figure4 import figure4
+from spectra.bench.gpu import run as runner
+from spectra.bench.gpu.parts import Part, parts_of
+from spectra.bench.gpu.prompts import PROMPTS, write_prompts
+from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
+from spectra.bench.gpu.run import GpuOptions, in_order, run_gpu, run_part
+from spectra.bench.tasks import PromptOptions
+from spectra.cli.bench import build_parser
+from spectra.errors import SpectraError
+from spectra.service.loading import ModelOptions
+
+SCRIPT = """import sys, time
+what = sys.argv[1]
+print("began", what)
+if what == "fails": raise RuntimeError("the kernel is not there")
+if what == "hangs": time.sleep(60)
+if len(sys.argv) > 2: open(sys.argv[2], "w").write("# Table\\n\\n| a |")
+"""
+
+
+@pytest.fixture
+def scripted(tmp_path, monkeypatch):
+    """Parts that a script of a line each stands for: name -> part."""
+    (tmp_path / "scripted_part.py").write_text(SCRIPT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    result = str(tmp_path / "out" / "works.md")
+    minutes = {"works": 1.0, "fails": 1.0, "hangs": 1.0 / 60, "gpu": 1.0}
+    parts = {
+        name: Part(name, f"About {name}", limit, "scripted_part", (name, *([result] if name == "works" else [])),
+                   result if name == "works" else "", gpu=name == "gpu")
+        for name, limit in minutes.items()
+    }  # fmt: skip
+    monkeypatch.setattr(runner, "parts_of", lambda *_, **__: list(parts.values()))
+    monkeypatch.setattr(runner, "LEAST_SECONDS", 0.5)
+    monkeypatch.setattr(runner, "has_gpu", lambda device: False)
+    return parts
+
+
+def states(out):
+    return {name: outcome.state for name, outcome in read_outcomes(out).items()}
+
+
+def test_a_failure_costs_only_itself_and_the_report_has_its_traceback(scripted, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run_gpu(GpuOptions(ModelOptions(), out)) == 1
+    assert states(out) == {"works": "done", "fails": "failed", "hangs": "stopped", "gpu": "open"}
+    text = (out / "README.md").read_text()
+    assert "RuntimeError: the kernel is not there" in text and "Traceback" in text
+    assert (
+        "####Table" not in text and "\n#### Table" in text and "Open: it takes a CUDA GPU, and there is none." in text
+    )
+    assert "torch" in text and str(out) not in text
+    assert "Parts: 1 done, 1 failed, 1 stopped, 1 open." in text
+
+
+def test_the_same_command_goes_on_and_failed_parts_wait_to_be_asked_for(scripted, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    options = GpuOptions(ModelOptions(), out, parts=("works", "fails"))
+    run_gpu(options)
+    ran = []
+    monkeypatch.setattr(runner, "run_part", lambda part, *_: ran.append(part.name) or Outcome("done", 1.0, "", ""))
+    monkeypatch.setattr(runner, "has_gpu", lambda device: True)
+    run_gpu(GpuOptions(ModelOptions(), out))
+    assert ran == ["hangs", "gpu"]
+    run_gpu(GpuOptions(ModelOptions(), out, again=True))
+    assert ran == ["hangs", "gpu", "fails"]
+    (out / "works.outcome.json").write_text("{")
+    run_gpu(GpuOptions(ModelOptions(), out))
+    assert ran[-1] == "works"
+
+
+def test_no_part_begins_when_the_time_is_over(scripted, tmp_path):
+    out = tmp_path / "out"
+    assert run_gpu(GpuOptions(ModelOptions(), out, minutes=0.001, parts=("works",))) == 0
+    assert states(out) == {} and "1 not tried" not in (out / "works.log").name
+    assert "4 not tried" in (out / "README.md").read_text()
+
+
+def test_parts_never_tried_come_first():
+    parts = [Part(name, "", 1.0, "", (), "") for name in "abcd"]
+    known = {name: Outcome(state, 0, "", "") for name, state in (("a", "failed"), ("b", "done"), ("c", "open"))}
+    assert [part.name for part in in_order(parts, known, again=True)] == ["d", "c", "a"]
+    assert [part.name for part in in_order(parts, known, again=False)] == ["d", "c"]
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_every_part_is_a_command_that_its_parser_takes(tmp_path, tiny):
+    from spectra.cli.main import build_parser as main_parser
+
+    write_prompts(tmp_path / "prompts")
+    parts = parts_of(("--device", "cpu"), tmp_path / "prompts", tmp_path, tiny=tiny)
+    assert len({part.name for part in parts}) == len(parts)
+    assert sum(part.minutes for part in parts) < 75
+    for part in parts:
+        parser = build_parser() if part.module == "spectra.bench" else main_parser()
+        assert parser.parse_args(part.arguments).command == part.arguments[0]
+
+
+def test_the_model_is_named_to_every_part(tmp_path):
+    options = GpuOptions(ModelOptions("m", "cuda:1", datastores=()), tmp_path)
+    assert options.model_arguments == ("--model", "m", "--device", "cuda:1")
+    for wrong in ({"numerics": "fast"}, {"step": "graphs"}, {"weights": "int8"}):
+        with pytest.raises(SpectraError, match=r"^step: "):
+            GpuOptions(ModelOptions(**wrong), tmp_path)
+    with pytest.raises(SpectraError, match=r"^minutes: "):
+        GpuOptions(ModelOptions(), tmp_path, minutes=0)
+    with pytest.raises(SpectraError, match=r"^data: "):
+        GpuOptions(ModelOptions(), tmp_path, data=tmp_path / "none")
+
+
+def test_own_prompts_are_read_like_published_ones(tmp_path):
+    prompts = PromptOptions(write_prompts(tmp_path / "p")).load()
+    assert [prompt.text for prompt in prompts] == list(PROMPTS)
+
+
+def test_starts_stand_in_one_table(tmp_path):
+    part = Part("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
+    other = Part("start-graphs-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "two.json"))
+    figures = {"micro": 50.0, "tau": 2.5}
+    facts = {"numerics": "fast", "step": "graphs"}
+    data = {"baseline": figures, "answer": figures | {"micro": 110.0}, "speedup": 2.2, "identical": True}
+    (tmp_path / "one.json").write_text(json.dumps(data | {"environment": facts}))
+    known = {part.name: Outcome("done", 3.0, "", ""), other.name: Outcome("failed", 3.0, "exit code 1", "Traceback")}
+    write_report(tmp_path, [part, other], known, {"GPU": "none"})
+    text = (tmp_path / "README.md").read_text()
+    assert "| eager-fast | 50.0 | 110.0 | 2.50 | 2.20 | yes | graphs, fast |" in text
+    assert "| graphs-fast | | | | | failed: exit code 1 | |" in text
+
+
+def test_a_real_part_on_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    parts = parts_of(("--device", "cpu"), tmp_path, tmp_path, tiny=True)
+    part = next(part for part in parts if part.name == "latency-llama-tiny-eager-fast")
+    outcome = run_part(part, tmp_path, 200)
+    assert outcome.state == "done", outcome.printed
+    write_report(tmp_path, [part], {part.name: outcome}, {"python": sys.version.split()[0]})
+    assert "| context | q=1 | q=2 | q=4 |" in (tmp_path / "README.md").read_text()
+    assert asdict(outcome)["why"] == ""
+
+
+def test_figure4_compares_with_plain_decoding_of_the_first_way():
+    def row(method, tokens, seconds):
+        return {"method": method, "new_tokens": tokens, "seconds": seconds}
+
+    plain = [row("autoregressive", 100, 2.0), row("autoregressive", 100, 2.0)]
+    rows = {"eager": [*plain, row("spectra", 100, 0.5)], "flash": [row("autoregressive", 100, 1.0)]}
+    text = figure4(rows)
+    assert "| autoregressive | 50.0 (1.00) | 100.0 (2.00) |" in text
+    assert "| spectra | 200.0 (4.00) |  |" in text
+
+
+def test_figure4_names_what_cannot_be_had(models, tmp_path, capsys):
+    from benched import loaded
+
+    from spectra.cli.bench import main
+
+    write_prompts(tmp_path / "p")
+    models[ModelOptions(step="eager", numerics="fast")] = loaded()
+    line = f"figure4 --data {tmp_path / 'p'} --limit 1 --max-new-tokens 4 --methods anpd,rest --out {tmp_path / 'o'}"
+    assert main([*line.split(), "--steps", "eager,flash"]) == 0
+    told = capsys.readouterr().out
+    assert "| anpd |" in told and "- flash: flash takes a CUDA GPU" in told and "- eager, rest: " in told
+    assert (Path(tmp_path) / "o" / "details.md").is_file()

@@ -1,0 +1,184 @@
+"""An engine whose GPU is lent by the call: forks, pickled arguments and results, seconds by tokens, and refusals."""
+
+import importlib
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from asking import asked
+from tiny import make
+from words import tokenizer
+
+from spectra.errors import SpectraError
+from spectra.service.engine import Engine
+from spectra.service.lent import MAX_SECONDS, LentEngine, pays
+from spectra.service.loading import ModelOptions
+
+STAND_IN = Path(__file__).parents[1] / "support" / "space"
+PROMPT = "w5 w6 w7 w5 w6 w7"
+LANES = ("autoregressive", "spectra")
+FAST = ModelOptions(dtype="fp32", numerics="fast")
+
+
+@pytest.fixture
+def spaces(monkeypatch):
+    monkeypatch.syspath_prepend(str(STAND_IN))
+    monkeypatch.delitem(sys.modules, "spaces", raising=False)
+    found = importlib.import_module("spaces")
+    show = found.hide_device()
+    yield found
+    show()
+    monkeypatch.delitem(sys.modules, "spaces")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two models, told apart by their seeds."""
+    places = [tmp_path_factory.mktemp("models") / name for name in ("tiny", "other")]
+    for seed, place in enumerate(places):
+        make("llama", seed, max_position_embeddings=400).save_pretrained(place)
+        tokenizer().save_pretrained(place)
+    return [str(place) for place in places]
+
+
+@pytest.fixture(scope="module")
+def truth(folders):
+    """What an ordinary engine answers, by model and method."""
+    answers = {}
+    for folder in folders:
+        engine = Engine.load(folder, options=FAST)
+        for method in LANES:
+            answers[folder, method] = write(engine.answer(asked(PROMPT, method, max_new_tokens=24)))
+    return answers
+
+
+@pytest.fixture
+def engine(spaces, folders, truth):
+    return LentEngine.load_for(lambda work, seconds: spaces.GPU(work, duration=seconds), *folders, options=FAST)
+
+
+def write(answer):
+    for _ in answer:
+        pass
+    return answer.trace
+
+
+def requests(tokens=24):
+    return [asked(PROMPT, method, max_new_tokens=tokens) for method in LANES]
+
+
+def race(engine, tokens=24):
+    with closing(engine.in_turn(requests(tokens))) as answers:
+        return [write(answer) for answer in answers]
+
+
+def test_a_race_is_one_call_and_its_traces_are_those_of_an_ordinary_engine(engine, spaces, truth):
+    assert engine.badges[0] == "a GPU lent by the call"
+    for trace, method in zip(race(engine), LANES, strict=True):
+        expected = truth[engine.chosen, method]
+        assert trace.tokens == expected.tokens and trace.text == expected.text
+        assert trace.finish == expected.finish and trace.pieces == expected.pieces
+        assert {token for step in trace.steps for token in step.tree.tokens} <= trace.vocabulary.keys()
+        assert trace.settings == expected.settings and trace.environment["device"] == "cpu"
+    assert len(spaces.asked) == 1
+    assert "step" in engine.badges[2] and engine.plain.tokens_per_second > 0 and engine.cost[0][0] == 1
+
+
+def test_nothing_that_a_call_learned_is_there_in_the_next(engine, spaces):
+    spaces.keep_workers[0] = False
+    talk = [{"role": "user", "content": PROMPT}]
+    warm = {"visitor": "a", "warm": True}
+    for _ in range(2):
+        answer = engine.answer(asked(talk, "spectra", max_new_tokens=6, **warm))
+        assert write(answer).kept == 0 and "warm" not in answer.trace.settings
+    assert len({call["process"] for call in spaces.asked}) == 2
+    assert not engine._inside
+
+
+def test_seconds_go_by_what_is_asked_and_shrink_once_the_model_is_known(engine, spaces):
+    race(engine)
+    race(engine)
+    first, second = (call["seconds"] for call in spaces.asked)
+    assert second < first <= MAX_SECONDS
+    few, many = (engine.seconds(engine.chosen, requests(tokens)) for tokens in (8, 2048))
+    assert few < many <= MAX_SECONDS
+
+
+def test_another_model_is_used_by_workers_that_do_not_know_it(engine, spaces, folders, truth):
+    race(engine)
+    engine.choose(folders[1])
+    assert race(engine)[0].tokens == truth[folders[1], "autoregressive"].tokens
+    assert len({call["process"] for call in spaces.asked}) == 1  # forked before the other model was chosen
+    engine.choose(folders[0])
+    assert race(engine)[0].tokens == truth[folders[0], "autoregressive"].tokens
+    with pytest.raises(SpectraError, match="model: 'x' is not offered"):
+        engine.choose("x")
+
+
+def test_no_gpu_is_one_line_that_says_what_there_is_instead(engine, spaces):
+    spaces.refusal.append("You have exceeded your ZeroGPU quota")
+    with pytest.raises(SpectraError, match=r"go: no GPU is lent now .*quota.*Replay tab"):
+        race(engine)
+    assert len(race(engine)) == 2
+
+
+def test_an_error_inside_names_its_field(engine):
+    with pytest.raises(SpectraError, match=r"^prompt: .* do not fit the context"):
+        race(engine, 4000)
+    with pytest.raises(SpectraError, match=r"^file: the GPU here is lent"):
+        engine.build_store("a", Path("a.txt"), 9, lambda *_: None)
+
+
+def test_a_fork_that_dies_is_one_line(engine, monkeypatch):
+    monkeypatch.setattr("spectra.service.lent.answered", dies)
+    with pytest.raises(SpectraError, match=r"ended early .ZeroDivisionError."):
+        race(engine)
+
+
+def dies(engine, request):
+    yield 1 / 0
+
+
+def test_a_stopped_run_gives_the_gpu_back(engine, spaces):
+    race(engine)
+    began = time.monotonic()
+    with closing(engine.in_turn(requests(300))) as answers:
+        answer = next(answers)
+        next(iter(answer))
+        answer.close()
+    assert time.monotonic() - began < 20
+    assert len(answer.trace.steps) == 1
+    assert race(engine)[0].tokens
+
+
+def test_plain_decoding_is_measured_in_a_call(engine, spaces):
+    rate, context = engine.measure(40)
+    assert rate > 0 and context == 40 and engine.plain == (rate, 40) and len(spaces.asked) == 1
+
+
+def test_the_visitor_of_a_run_is_known_to_the_place_that_lends(engine, spaces):
+    from gradio.context import LocalContext
+
+    from visual.run.admission import AdmissionQueue
+    from visual.run.run import Run, stream
+
+    token = LocalContext.request.set(object())
+    try:
+        messages = list(stream(engine, Run.against_plain(requests(8)[1]), AdmissionQueue()))
+    finally:
+        LocalContext.request.reset(token)
+    assert messages[-1]["state"] == "done" and spaces.asked[0]["visitor"]
+
+
+def test_models_that_cannot_be_reached_are_named(spaces):
+    with pytest.raises(SpectraError, match="cannot load"):
+        LentEngine.load_for(lambda work, seconds: work, "/nowhere/at-all", options=ModelOptions())
+
+
+def test_graphs_pay_only_where_an_answer_is_long():
+    eager, recorded = (((1, t), (8, 1.2 * t), (32, 2 * t)) for t in (0.025, 0.010))
+    assert not pays(eager, recorded, 32)
+    assert pays(eager, recorded, 512)
+    assert not pays(recorded, eager, 10_000)

@@ -1,0 +1,87 @@
+"""`python -m visual.space FOLDER`: a folder to push to a Hugging Face Space with ZeroGPU, complete and ready to run."""
+
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from spectra.errors import SpectraError
+from spectra.io.resources import package_root, shipped
+
+MODELS = ("HuggingFaceTB/SmolLM2-1.7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct")
+"""What the page offers where nothing else is asked for, ungated all; the shipped stores fit the first and the last."""
+CODE = ("spectra", "visual")
+DATA = ("assets", "datastores")
+PLACED_BY_SPACE = ("gradio", "torch")
+"""Requirements that the Space itself brings, in versions that its GPUs take."""
+README = """---
+title: SPECTRA
+sdk: gradio
+sdk_version: {gradio}
+app_file: app.py
+python_version: "3.12"
+suggested_hardware: zero-a10g
+models: [{models}]
+license: apache-2.0
+short_description: The same text in fewer forward passes
+---
+
+# SPECTRA
+
+Training-free speculative decoding: plain decoding and SPECTRA answer the same prompt side by side, every token coloured
+by the source that guessed it.
+
+Every option of the page can be set as a variable of the Space: SPECTRA_MODEL (several with commas between them),
+SPECTRA_DTYPE, SPECTRA_NUMERICS, SPECTRA_STEP, SPECTRA_WEIGHTS, SPECTRA_DATASTORE, ...
+"""
+
+
+def write_space(folder: Path) -> Path:
+    """Write it whole, in the place of what an earlier call wrote. Raises SpectraError for a folder of other things."""
+    root = package_root()
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):
+        raise SpectraError("folder", f"{folder} holds other things; name a new folder")
+    fresh = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    for name in CODE:
+        shutil.copytree(root / name, fresh / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    for name in DATA:
+        shutil.copytree(shipped(name), fresh / name, ignore=shutil.ignore_patterns(".*", "*-unrefined"))
+    for name in ("app.py", "LICENSE"):
+        shutil.copy(root / name, fresh / name)
+    (fresh / "README.md").write_text(
+        README.format(gradio=version("gradio"), models=", ".join(MODELS)), encoding="utf-8"
+    )
+    (fresh / "requirements.txt").write_text(requirements(root / "requirements.txt"), encoding="utf-8")
+    if (folder / ".git").is_dir():
+        (folder / ".git").rename(fresh / ".git")
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+    return folder
+
+
+def requirements(file: Path) -> str:
+    """The page's own, without what the Space brings, and the package that lends the GPU."""
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    kept = [line for line in lines if re.split(r"[=<>~\[ ]", line)[0] not in PLACED_BY_SPACE]
+    return "\n".join([*kept, "spaces"]) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 2, with one line, for bad input."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if len(given) != 1 or given[0].startswith("-"):
+            raise SpectraError("folder", "give one folder to write")
+        print(write_space(Path(given[0])))
+    except (SpectraError, OSError) as error:
+        print(f"visual.space: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
