@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectra.guess import Source
-from spectra.settings import Sampling
+from spectra.settings import Sampling, Value
 from spectra.tree import TokenTree
 from spectra.verify.walk import walk
 
@@ -157,7 +157,8 @@ def walk_picks(tree: TokenTree, scored: Scored) -> tuple[list[int], list[int]]:
 class Method:
     """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go.
 
-    name: for traces. max_nodes: guessed tokens a step, at most. walk: how the scored tree is walked.
+    name: for traces. max_nodes: guessed tokens a step, at most. walk: how the scored tree is walked. settings: what the
+    fields of `MethodSettings` that it has came to here; None where the budget decides.
     """
 
     name: str
@@ -165,6 +166,7 @@ class Method:
     budget: Budget
     max_nodes: int
     walk: Walk = walk_picks
+    settings: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def top_k(self) -> int:

@@ -29,6 +29,21 @@ MODEL_HELP = {
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
 
+METHOD_HELP = {
+    "backward": "guess from the backward dictionary, or not",
+    "forward": "guess from the forward dictionary, or not",
+    "guesses": "G, the most guesses a step",
+    "nodes": "the most guessed tokens a step",
+    "order": "N, the length of an n-gram",
+    "pool": "keep a candidate pool, or not",
+    "refine": "the chance that a pool row must predict a token that no n-gram begins with",
+    "retrieval": "guess from a datastore, or not",
+    "rows": "W, the rows of the candidate pool",
+    "subngrams": "learn every n-gram of a pool row, or the whole row only",
+    "successors": "how many likely successors of each scored token are kept to guess from",
+}
+"""Of `MethodSettings`; what is left out is as the preset has it."""
+
 
 class Parser(argparse.ArgumentParser):
     """argparse without the usage block: one line, exit code 2."""
@@ -85,10 +100,11 @@ def numbers(field: str, texts: Sequence[str], kind: type[int] | type[float]) -> 
 
 
 class _Kind(NamedTuple):
-    """The type of one value of a field. several: the field is a tuple of them."""
+    """The type of one value of a field. several: the field is a tuple of them. open: it may be None."""
 
     base: type
     several: bool
+    open: bool
 
 
 def add_options(
@@ -143,11 +159,12 @@ def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
 
 def _kind(hint: Any) -> _Kind:
     """Of X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
-    if get_origin(hint) is UnionType:
+    nullable = get_origin(hint) is UnionType
+    if nullable:
         hint = next(part for part in get_args(hint) if part is not NoneType)
     if get_origin(hint) is tuple:
-        return _Kind(get_args(hint)[0], several=True)
-    return _Kind(hint, several=False)
+        return _Kind(get_args(hint)[0], several=True, open=nullable)
+    return _Kind(hint, several=False, open=nullable)
 
 
 def _default(one: "Field[Any]") -> Any:
@@ -158,7 +175,7 @@ def _default(one: "Field[Any]") -> Any:
 def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
     """How argparse takes an option of this kind."""
     if kind.base is bool:
-        return {"action": "store_true"}
+        return {"action": argparse.BooleanOptionalAction} if kind.open else {"action": "store_true"}
     if kind.several and kind.base is Path:
         return {"action": "append", "default": [], "type": Path, "metavar": "PATH"}
     settings: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}

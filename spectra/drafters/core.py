@@ -22,8 +22,8 @@ class CoreSettings:
     (False: with the complement). pool_start, layout, pool_eligible: see `CandidatePool`. only_predicted: an n-gram is
     stored only when the model predicted every token after its key. text: n-grams of the prompt and of the accepted
     text are stored too. harvest: so is what the model would have written after a rejected guess. chain: the backward
-    guess goes on up to this many tokens. backward_first: it comes before the forward ones. forward, backward,
-    subngrams: False switches the part off (the paper's ablations).
+    guess goes on up to this many tokens (None: N - 1). backward_first: it comes before the forward ones. forward,
+    backward, subngrams: False switches the part off (the paper's ablations).
     """
 
     order: int = 5
@@ -38,7 +38,7 @@ class CoreSettings:
     only_predicted: bool = False
     text: bool = False
     harvest: bool = False
-    chain: int = 4
+    chain: int | None = None
     backward_first: bool = False
     forward: bool = True
     backward: bool = True
@@ -127,7 +127,7 @@ class SpectraCore:
         """u: append what followed the longest known suffix of x + u, up to the first miss (paper 4.1)."""
         context = list(tokens[-(self.settings.order - 1) :])
         node = ROOT
-        for _ in range(self.settings.chain):
+        for _ in range(self.settings.order - 1 if self.settings.chain is None else self.settings.chain):
             found = self.backward.get(context)
             if found is None:
                 return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ from spectra.service.recording import Decoder, Recording
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.warm_start import WarmStarts
 from spectra.service.worker_thread import in_worker_thread
-from spectra.settings import AnswerRequest, Limits
+from spectra.settings import AnswerRequest, Limits, Value
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
 
@@ -38,9 +39,10 @@ MEASURED_CONTEXT = 256
 class Engine:
     """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
-    methods: preset name -> one-line description, of those that run here. cost: T(q), rows of (query tokens, measured
-    seconds of one forward pass). plain: the last measurement of plain decoding. problems: a line for each model that
-    could not be loaded. lend: wraps whatever decodes, for a place that lends its GPU by the call.
+    methods: preset name -> one-line description, of those that run here. settings: what the settings of each come to
+    here, see `Method`. cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: the last
+    measurement of plain decoding. problems: a line for each model that could not be loaded. lend: wraps whatever
+    decodes, for a place that lends its GPU by the call.
     """
 
     def __init__(self, target: HuggingFaceTarget, resources: Resources, lend: Lend | None = None) -> None:
@@ -95,8 +97,9 @@ class Engine:
     def _adopt(self, target: HuggingFaceTarget, resources: Resources) -> None:
         def decoder(method: str | Method, prompt: Sequence[int], **options: Any) -> Iterator[StepTrace]:
             """A lent GPU gets its arguments pickled, so a preset goes there by name."""
+            settings = options.pop("settings", None)
             if isinstance(method, str):
-                method = make_method(method, target, resources, sampling=options.get("sampling"))
+                method = make_method(method, target, resources, sampling=options.get("sampling"), settings=settings)
             yield from decode(target, prompt, method, **options)
 
         self._prefix_caches.clear()
@@ -107,7 +110,8 @@ class Engine:
         self.decoder: Decoder = self._lend(decoder) if self._lend else decoder
         self.model = target.name
         self.badges = _badges(target)
-        self.methods = {name: preset.summary for name, preset in METHODS.items() if _runs(name, target, resources)}
+        self.settings = _settings(target, resources)
+        self.methods = {name: METHODS[name].summary for name in self.settings}
         self.cost = target.cost.table
         self.plain = PlainRate(0.0, 0)
 
@@ -135,21 +139,26 @@ class Engine:
         prefix = self._prefix_of(request) if kept and request.in_conversation else None
         warm_start = self._warm_starts.of(visitor) if kept and request.warm else None
         own = self._visitor_stores.of(visitor)
-        method: str | Method = request.method
-        if own is not None or warm_start is not None:
-            resources = self.resources if own is None else self.resources.with_stores([own])
-            method = make_method(request.method, self.target, resources, sampling=request.sampling)
+        resources = self.resources if own is None else self.resources.with_stores([own])
+        method = make_method(
+            request.method, self.target, resources, sampling=request.sampling, settings=request.settings
+        )
+        decoder = partial(self.decoder, method)
+        if self._lend:
+            decoder = partial(self.decoder, request.method, settings=request.settings)
         recording = Recording(
             self.target,
             request.messages,
             request.method,
-            partial(self.decoder, method),
+            decoder,
             sampling=request.sampling,
             max_new_tokens=request.max_new_tokens,
+            settings=request.settings,
+            values=method.settings,
             raw=not getattr(self.target.tokenizer, "chat_template", None),
             prefix=prefix,
         )
-        if warm_start is not None and isinstance(method, Method):
+        if warm_start is not None:
             recording.trace.settings["warm"] = warm_start.apply(method)
         return recording
 
@@ -204,13 +213,13 @@ class Engine:
         return shared if own is None else [own, *shared]
 
 
-def _runs(method: str, target: HuggingFaceTarget, resources: Resources) -> bool:
-    """Whether a preset has what it needs here: some need a datastore."""
-    try:
-        make_method(method, target, resources)
-    except SpectraError:
-        return False
-    return True
+def _settings(target: HuggingFaceTarget, resources: Resources) -> dict[str, Mapping[str, Value]]:
+    """What the settings of every preset come to here; those that lack what they need, a datastore, are left out."""
+    found: dict[str, Mapping[str, Value]] = {}
+    for name in METHODS:
+        with suppress(SpectraError):
+            found[name] = make_method(name, target, resources).settings
+    return found
 
 
 def _badges(target: HuggingFaceTarget) -> list[str]:

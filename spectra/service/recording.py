@@ -1,6 +1,6 @@
 """One answer from text to text, with its trace: what the command line and the page run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ from spectra.errors import SpectraError
 from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
-from spectra.settings import Limits, Message, Sampling
+from spectra.settings import Limits, Message, MethodSettings, Sampling, Value
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace, Trace
 
@@ -24,8 +24,9 @@ class Recording:
     """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
 
     target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
-    user's. method: a name, for the trace. decoder: what decodes. nodes: as `decoder` has it, for the trace. raw: skip
-    the chat template. prefix: the cache of the turns before, taken and left again. Raises SpectraError for bad input.
+    user's. method: a name, for the trace. decoder: what decodes. settings: what is changed about the method, for the
+    trace, and values: what all its settings came to. raw: skip the chat template. prefix: the cache of the turns
+    before, taken and left again. Raises SpectraError for bad input.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class Recording:
         *,
         sampling: Sampling | None = None,
         max_new_tokens: int = 256,
-        nodes: int | None = None,
+        settings: MethodSettings | None = None,
+        values: Mapping[str, Value] | None = None,
         raw: bool = False,
         prefix: Prefix | None = None,
     ) -> None:
@@ -59,7 +61,7 @@ class Recording:
                 "min_p": sampling.min_p,
                 "repetition_penalty": sampling.repetition_penalty,
                 "seed": sampling.seed,
-                "nodes": nodes,
+                "method": {"changed": (settings or MethodSettings()).changed, "values": dict(values or {})},
                 "drawn": redraws(method, sampling),
                 "raw": raw,
                 "turn": len(messages) // 2 + 1,
@@ -98,12 +100,12 @@ def record(
     *,
     sampling: Sampling | None = None,
     max_new_tokens: int = 256,
-    nodes: int | None = None,
+    settings: MethodSettings | None = None,
     raw: bool = False,
 ) -> Recording:
-    """Start an answer by a preset; iterate it to decode. Raises SpectraError for bad input."""
+    """Start an answer by a preset with `settings` changed; iterate it to decode. Raises SpectraError for bad input."""
     sampling = sampling or Sampling()
-    made = make_method(method, target, resources, nodes=nodes, sampling=sampling)
+    made = make_method(method, target, resources, sampling=sampling, settings=settings)
     return Recording(
         target,
         prompt,
@@ -111,7 +113,8 @@ def record(
         partial(decode, target, method=made),
         sampling=sampling,
         max_new_tokens=max_new_tokens,
-        nodes=nodes,
+        settings=settings,
+        values=made.settings,
         raw=raw,
     )
 
