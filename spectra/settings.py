@@ -131,6 +131,9 @@ class MethodSettings:
         for name, span in METHOD_NUMBERS.items():
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), span.low, span.high, whole=span.whole)
+        for name, value in self.changed.items():
+            if name not in METHOD_NUMBERS and not isinstance(value, bool):
+                raise SpectraError(name, f"{value!r} is not a switch; give true or false")
 
     @property
     def changed(self) -> dict[str, Value]:

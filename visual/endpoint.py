@@ -14,7 +14,7 @@ import httpx
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.metrics import PlainRate
-from spectra.settings import AnswerRequest
+from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces
@@ -41,6 +41,7 @@ class Endpoint:
             raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
         self.plain = PlainRate(0.0, 0)
+        self.settings: Mapping[str, Mapping[str, Value]] = {SERVED: {}}
 
     @property
     def note(self) -> str:

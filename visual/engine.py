@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spectra.metrics import PlainRate
-from spectra.settings import AnswerRequest
+from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace
 
 PLAIN = "autoregressive"
@@ -34,7 +34,8 @@ class Answer(Protocol):
 class Backend(Protocol):
     """Whatever answers: the own engine, or a server somewhere.
 
-    methods: preset name -> one-line description. plain: the last measurement of plain decoding.
+    methods: preset name -> one-line description. plain: the last measurement of plain decoding. settings: preset name
+    -> its fields of `MethodSettings` by value, None where its budget decides.
     """
 
     @property
@@ -42,6 +43,9 @@ class Backend(Protocol):
 
     @property
     def plain(self) -> PlainRate: ...
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Value]]: ...
 
     def measure(self, context: int) -> PlainRate:
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""

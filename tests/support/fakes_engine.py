@@ -28,6 +28,19 @@ SCRIPT = (
     "Café 🙂 naïve 漢字 and so on. It sorts the rows of the matrix; each row keeps its order. "
 )
 SOURCES = (Source.FORWARD, Source.BACKWARD, Source.RETRIEVAL, Source.POOL)
+SETTINGS: dict[str, Any] = {
+    "order": 5,
+    "rows": 15,
+    "guesses": 15,
+    "refine": 0.1,
+    "nodes": 120,
+    "forward": True,
+    "backward": True,
+    "subngrams": True,
+    "pool": True,
+    "retrieval": True,
+}
+"""The paper's."""
 PLAIN_RATE = PlainRate(40.0, 256)
 
 CARD: dict[str, Any] = {
@@ -159,9 +172,18 @@ class FakeEngine:
             "autoregressive": "One token a step.",
             "spectra": "Two dictionaries, a candidate pool and retrieval.",
             "spectra-core": "Without retrieval.",
+            "spectra-paper": "As printed.",
         }
     )
 
+    settings: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            "autoregressive": {},
+            "spectra": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8},
+            "spectra-core": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8, "retrieval": False},
+            "spectra-paper": SETTINGS,
+        }
+    )
     cost: tuple[tuple[int, float], ...] = ((1, 0.021), (2, 0.022), (4, 0.023), (8, 0.026), (16, 0.034), (32, 0.058))
     plain: PlainRate = PLAIN_RATE
     models: tuple[str, ...] = ("Fake-135M",)
@@ -241,6 +263,7 @@ class FakeEngine:
             "temperature": request.sampling.temperature,
             "seed": request.sampling.seed,
             "top_p": request.sampling.top_p,
+            "method": {"changed": request.settings.changed, "values": self.settings.get(request.method, {})},
         }
         trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
         guesses = request.method != "autoregressive"

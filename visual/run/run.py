@@ -15,9 +15,11 @@ from typing import NamedTuple
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace
-from visual.engine import PLAIN, Backend, Pieces
+from visual.engine import Backend, Pieces
+from visual.names import named
 from visual.run.admission import AdmissionQueue
-from visual.run.request import link_of
+from visual.run.method_settings import link_of
+from visual.run.request import plainly
 from visual.wire.events import Event, brief_event, delta, step_event
 from visual.wire.figures import Level, figures, level_of
 
@@ -41,13 +43,15 @@ class DecodedStep(NamedTuple):
 class Run:
     """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
 
-    lanes: name -> method. brief: the browser gets each step's time and sources only, neither text nor tree. id: what
-    its messages are told apart by. events: the steps of each lane that were drained, as the browser gets them.
+    request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
+    and sources only, neither text nor tree. facts: more that the browser is told when it begins. id: what its messages
+    are told apart by. events: the steps of each lane that were drained, as the browser gets them.
     """
 
     request: AnswerRequest
-    lanes: Mapping[str, str]
+    lanes: Mapping[str, AnswerRequest]
     brief: bool = False
+    facts: Event = field(default_factory=dict)
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
     traces: dict[str, Trace] = field(default_factory=dict)
@@ -64,16 +68,18 @@ class Run:
     @classmethod
     def against_plain(cls, request: AnswerRequest) -> "Run":
         """Plain decoding first, then the request's method."""
-        return cls(request, {"plain": PLAIN, "method": request.method})
+        return cls(request, {"plain": plainly(request), "method": request})
 
     def begin(self) -> Event:
         """What the browser must know before the first step."""
         return {
             "kind": "begin",
             "run": self.id,
-            "lanes": dict(self.lanes),
+            "lanes": {lane: each.method for lane, each in self.lanes.items()},
+            "names": {lane: named(each.method, each.settings.changed) for lane, each in self.lanes.items()},
             "cap": self.request.max_new_tokens,
             "link": link_of(self.request),
+            **self.facts,
         }
 
     def drain(self) -> Event | None:
@@ -177,9 +183,9 @@ def explain(error: BaseException) -> dict[str, str]:
 def decode_lanes(backend: Backend, run: Run) -> None:
     """Fill the run's inbox; `None` or an error comes last."""
     try:
-        for lane, method in run.lanes.items():
+        for lane, request in run.lanes.items():
             if not run.stop.is_set():
-                _decode(backend, run, lane, method)
+                _decode(backend, run, lane, request)
         run.inbox.put(None)
     except (SpectraError, TargetBusyError) as error:
         run.inbox.put(error)
@@ -188,8 +194,8 @@ def decode_lanes(backend: Backend, run: Run) -> None:
         raise
 
 
-def _decode(backend: Backend, run: Run, lane: str, method: str) -> None:
-    answer = backend.answer(replace(run.request, method=method))
+def _decode(backend: Backend, run: Run, lane: str, request: AnswerRequest) -> None:
+    answer = backend.answer(request)
     run.traces[lane] = answer.trace
     try:
         for step, pieces in answer:

@@ -18,8 +18,8 @@
  */
 
 /**
- * A method's one-line description and its short name, by preset.
- * @typedef {{ methods: Record<string, string>, names: Record<string, string> }} Methods
+ * A method's one-line description, by preset.
+ * @typedef {{ methods: Record<string, string> }} Methods
  */
 
 export {};

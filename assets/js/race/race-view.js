@@ -144,7 +144,7 @@ export class RaceView {
   begin({ run, state, begin }) {
     this.clock.halt();
     const { method } = begin.lanes;
-    this.name = this.facts.names[method] ?? method;
+    this.name = begin.names.method;
     Object.assign(this.stage.dataset, { run, state });
     this.lanes = this.emptyLanes();
     this.at("title").title = this.facts.methods[method] ?? "";

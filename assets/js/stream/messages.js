@@ -80,14 +80,19 @@
  */
 
 /**
- * A row of Compare.
+ * A row of Compare. changed: the settings of its method that were, in words. macro: tokens a second, the mean of the
+ * steps' own (Mac-TP).
  * @typedef {object} ComparedRow
+ * @property {string} lane
  * @property {string} method
+ * @property {string} [changed]
  * @property {string} name
  * @property {number} tokens
  * @property {number} [seconds]
  * @property {number} rate
+ * @property {number} [macro]
  * @property {number | null} [speedup]
+ * @property {number | null} [macro_speedup]
  * @property {number} tau
  * @property {number} passes
  * @property {number | null} [acceptance]
@@ -122,14 +127,21 @@
  */
 
 /**
- * lanes: lane -> method. cap: the most tokens an answer can have. recorded: what ran where, in a recording.
+ * @typedef {{ letter: string, values: Record<string, number> }} Sweep
+ */
+
+/**
+ * lanes: lane -> method. names: lane -> what the page calls it. cap: the most tokens an answer can have. recorded: what
+ * ran where, in a recording. sweep: the setting that a comparison varies, and its value in the lanes that have one.
  * @typedef {object} Begin
  * @property {"begin"} kind
  * @property {string} run
  * @property {Record<string, string>} lanes
+ * @property {Record<string, string>} names
  * @property {number} cap
  * @property {Link} link
  * @property {string} [recorded]
+ * @property {Sweep} [sweep]
  * @property {number} [turn]
  */
 

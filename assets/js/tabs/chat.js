@@ -163,8 +163,7 @@ class ChatTab {
     this.fields.clear();
     this.drop(place);
     Object.assign(this.stage.dataset, { run, state });
-    const { method } = begin.lanes;
-    const view = new TurnView(begin.link.prompt, this.facts.names[method] ?? method);
+    const view = new TurnView(begin.link.prompt, begin.names.method);
     this.views.push(view);
     this.at("talk").append(view.box);
     this.at("hint").hidden = true;

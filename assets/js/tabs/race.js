@@ -10,8 +10,6 @@ import { shared } from "../race/shared.js";
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
 /** @import { FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
 
-const LINKED = ["prompt", "method", "max_new_tokens", "temperature", "top_p", "seed"];
-
 /** @typedef {{ model: string, badges: string[] }} Model */
 
 /**
@@ -140,9 +138,7 @@ class RaceTab {
     const link = this.view.turn?.begin.link;
     if (!link) return;
     const query = new URLSearchParams();
-    for (const name of LINKED) {
-      if (link[name] !== undefined) query.set(name, String(link[name]));
-    }
+    for (const [name, value] of Object.entries(link)) query.set(name, String(value));
     history.replaceState(null, "", `?${query}`);
     const copied = await copy(location.href);
     this.view.at("link").textContent = copied ? "Link copied" : "Link is in the address bar";
