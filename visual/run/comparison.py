@@ -18,9 +18,10 @@ def rows(run: Run) -> list[dict[str, Any]]:
     """A row for each lane that ended, in the order they ran. The others are compared with plain decoding.
 
     rate: tokens/s, prefill included (Mic-TP). macro: the mean of the steps' own tokens/s (Mac-TP). acceptance:
-    accepted / offered over all sources, None where nothing was offered. differs: the first token that is not plain
-    decoding's, None where all agree or either answer was cut short. drawn: the method may write another text than plain
-    decoding, of the same distribution. changed: what of the method's settings, in words.
+    accepted / guessed over all sources, of_reached: accepted / guessed with an accepted parent; None where nothing was
+    guessed. differs: the first token that is not plain decoding's, None where all agree or either answer was cut short.
+    drawn: the method may write another text than plain decoding, of the same distribution. changed: what of the
+    method's settings, in words.
     """
     ended = {lane: trace for lane, trace in run.traces.items() if trace.finish}
     base = ended.get(PLAIN)
@@ -31,6 +32,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
 def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None, base: Trace | None) -> dict[str, Any]:
     figures = summarize(trace.steps)
     changed = request.settings.changed
+    guessed = sum(figures.guessed.values())
     offered = sum(figures.offered.values())
     accepted = sum(figures.acceptance[source] * n for source, n in figures.offered.items())
     return {
@@ -46,7 +48,8 @@ def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None,
         "macro_speedup": round(speedup(plain, figures, macro=True), 4) if plain else None,
         "tau": round(figures.tau, 4),
         "passes": figures.passes,
-        "acceptance": round(accepted / offered, 4) if offered else None,
+        "acceptance": round(accepted / guessed, 4) if guessed else None,
+        "of_reached": round(accepted / offered, 4) if offered else None,
         "differs": first_difference(base.tokens, trace.tokens) if base else None,
         "drawn": bool(trace.settings.get("drawn")),
     }

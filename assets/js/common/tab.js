@@ -14,7 +14,7 @@
 
 /**
  * A row of the palette (visual/palette.py).
- * @typedef {{ source: string, name: string, meaning: string, hatch: string }} Look
+ * @typedef {{ source: string, name: string, meaning: string, hatch: string, dash: string }} Look
  */
 
 /**

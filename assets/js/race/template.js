@@ -1,7 +1,9 @@
 /** The fixed markup of a race view. No text of a model, a prompt or an engine ever passes through here. */
 
+import { WINDOW } from "../charts/acceptance-figure.js";
+
 export const KEY = `Tinted words were guessed ahead and confirmed by the model; the colour says who guessed.
-Untinted ones the model wrote itself.`;
+A line above: several sources had it. Untinted words the model wrote itself.`;
 
 const HERO = `
 <p class="recorded" data-id="recorded" hidden><b>A recording</b> <span data-id="recorded-note"></span>
@@ -35,7 +37,7 @@ const LANES = `
 </section>`;
 
 const CHARTS = `
-<section class="figures" data-id="figures" hidden>
+<section class="figures three" data-id="figures" hidden>
   <article class="card figure">
     <h2>Tokens over <span class="switch" role="group" aria-label="Horizontal axis">
       <button type="button" aria-pressed="true" data-id="axis-time">time</button><button
@@ -44,6 +46,9 @@ const CHARTS = `
   <article class="card figure"><h2>Tokens gained per forward pass</h2>
     <p>One bar a pass, stacked by source; the line is the mean of the last 12 passes.</p>
     <div class="plot" data-id="plot-gain"></div></article>
+  <article class="card figure"><h2>Accepted of <span data-id="accepted-of"></span></h2>
+    <p>By source, over the last ${WINDOW} passes.</p>
+    <div class="plot" data-id="plot-acceptance"></div></article>
 </section>`;
 
 const STEP_PANEL = `

@@ -25,6 +25,11 @@
  */
 
 /**
+ * Guesses that were accepted, those whose parent was, all of them.
+ * @typedef {[number, number, number]} Judged
+ */
+
+/**
  * A step with what it wrote: pieces are [number of tokens, text], each with the tokens whose text it completes.
  * @typedef {object} StepDetails
  * @property {[number, string][]} pieces
@@ -32,6 +37,7 @@
  * @property {Tree} [tree]
  * @property {number[]} [path] accepted nodes
  * @property {Record<string, number>} [held] n-grams each source held by then
+ * @property {Record<string, Judged>} [judged] what came of the guesses of each source
  * @property {number} [offered] tokens the sources offered before the budget chose
  * @property {string} [finish] why the answer ended here: "eos" or "length"
  *
@@ -49,8 +55,10 @@
  * @property {number} first seconds to the first token
  * @property {number} distinct4 share of the answer's runs of four tokens that are distinct
  * @property {string} finish
- * @property {Record<string, number>} acceptance by source
- * @property {Record<string, number>} offered by source
+ * @property {Record<string, number>} acceptance by source, of the guesses whose parent was accepted
+ * @property {Record<string, number>} offered by source: those guesses
+ * @property {Record<string, number>} of_guessed the acceptance by source of all guesses
+ * @property {Record<string, number>} guessed by source
  */
 
 /**
@@ -96,6 +104,7 @@
  * @property {number} tau
  * @property {number} passes
  * @property {number | null} [acceptance]
+ * @property {number | null} [of_reached]
  * @property {number | null} differs
  * @property {boolean} [drawn]
  */

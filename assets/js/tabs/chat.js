@@ -6,7 +6,6 @@ import { Fields } from "../common/fields.js";
 import { plural, seconds, speed } from "../common/format.js";
 import { Legend } from "../race/legend.js";
 import { KEY } from "../race/template.js";
-import { tally } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { Measured } from "../chat/turn-view.js" */
@@ -137,7 +136,7 @@ class ChatTab {
   back() {
     const { turns } = this.stream;
     this.drop(turns.length);
-    if (turns.length) this.legend.show(this.given());
+    if (turns.length) this.showLegend();
     else this.clear();
     this.at("race").hidden = !turns.at(-1)?.readout?.plain;
     this.fields.box("prompt")?.querySelector("textarea")?.focus();
@@ -150,7 +149,7 @@ class ChatTab {
     if (turn.begin !== before?.begin) this.begin(turn, place);
     if (turn.lanes !== before?.lanes) {
       this.views[place].lane.show(turn.lanes.method);
-      this.legend.show(this.given());
+      this.showLegend();
     }
     if (turn.end && turn.end !== before?.end) this.end(turn, turn.end);
   }
@@ -191,8 +190,9 @@ class ChatTab {
   }
 
   /** Tokens of the whole conversation, by source. */
-  given() {
-    return tally(this.stream.turns.flatMap((turn) => turn.lanes.method.steps));
+  showLegend() {
+    const steps = this.stream.turns.flatMap((turn) => turn.lanes.method.steps);
+    this.legend.show({ steps, figures: null, of: "guessed" });
   }
 
   /** @param {MeasuredMessage} message */

@@ -120,6 +120,8 @@ export function figuresOf(more) {
     finish: "length",
     acceptance: {},
     offered: {},
+    of_guessed: {},
+    guessed: {},
     ...more,
   };
 }
