@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectra.guess import Source
+from spectra.inside import Inside
 from spectra.settings import Sampling, Value
 from spectra.tree import TokenTree
 from spectra.verify.walk import walk
@@ -56,6 +57,19 @@ class Holder(Protocol):
     """A drafter that tells how many n-grams it has learned, by the source that guesses from them."""
 
     def held(self) -> Mapping[Source, int]: ...
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A drafter that tells what it finds and learns, for a trace that is to hold it. Neither call is timed."""
+
+    def look(self, tokens: Sequence[int]) -> Inside:
+        """Before a step: what it holds that bears on `tokens`. What the step teaches is kept for `taught`."""
+        ...
+
+    def taught(self) -> Inside:
+        """After the step: what it learned, and drew."""
+        ...
 
 
 class Budget(Protocol):

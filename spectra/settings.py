@@ -149,7 +149,7 @@ class AnswerRequest:
     known; the visitor's own datastore, if there is one, is guessed from too. in_conversation: the KV cache of the
     visitor's conversation stays from turn to turn. copied_tokens: start from a copy of at most so many of its tokens
     instead, and leave it as it is. warm: guess from the start by what the visitor's earlier warm answers taught.
-    settings: what is changed about the method.
+    settings: what is changed about the method. explain: steps tell what was looked up and learned.
     """
 
     messages: tuple[Message, ...]
@@ -161,6 +161,7 @@ class AnswerRequest:
     copied_tokens: int | None = None
     warm: bool = False
     settings: MethodSettings = field(default_factory=MethodSettings)
+    explain: bool = False
 
     @property
     def prompt(self) -> str:

@@ -29,6 +29,7 @@ MODEL_HELP = {
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
 
+EXPLAIN_HELP = "the trace also tells what dictionaries and datastores held, found and learned at each step"
 METHOD_HELP = {
     "backward": "guess from the backward dictionary, or not",
     "forward": "guess from the forward dictionary, or not",

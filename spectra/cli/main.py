@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spectra.cli.arguments import METHOD_HELP, MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, read_options
+from spectra.cli.arguments import (
+    EXPLAIN_HELP,
+    METHOD_HELP,
+    MODEL_HELP,
+    DefaultsHelp,
+    Parser,
+    add_options,
+    exit_code,
+    read_options,
+)
 from spectra.cli.race import RaceOptions, add_race_options, run_race
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
@@ -24,6 +33,7 @@ WARM_UP = 8
 HELP = {
     **MODEL_HELP,
     **METHOD_HELP,
+    "explain": EXPLAIN_HELP,
     "baseline": "decode plainly too and compare",
     "json": "write the report to this file, as JSON",
     "max_new_tokens": "tokens at which the answer is cut",
@@ -44,7 +54,7 @@ HELP = {
 class GenerateOptions:
     """settings: what is changed about the method. baseline: decode plainly too. raw: no chat template.
 
-    trace, json: files for every step and for the report.
+    explain: the trace tells what was looked up and learned. trace, json: files for every step and for the report.
     """
 
     prompt: str
@@ -60,6 +70,7 @@ class GenerateOptions:
     seed: int = 0
     baseline: bool = False
     raw: bool = False
+    explain: bool = False
     trace: Path | None = None
     json: Path | None = None
 
@@ -125,7 +136,7 @@ def run_generate(options: GenerateOptions) -> int:
     def start(method: str, tokens: int = options.max_new_tokens) -> Recording:
         return record(
             model.target, model.resources, options.prompt, method,
-            sampling=options.sampling, max_new_tokens=tokens, raw=options.raw,
+            sampling=options.sampling, max_new_tokens=tokens, raw=options.raw, explain=options.explain,
             settings=options.settings if method != PLAIN else None,
         )  # fmt: skip
 
@@ -163,7 +174,7 @@ def report_of(answer: Recording, plain: Recording | None) -> Report:
     data: dict[str, Any] = {"method": answer.trace.method, "environment": facts, "settings": answer.trace.settings}
     data["answer"] = ours.to_dict()
     for source, share in sorted(ours.share.items(), key=lambda row: -row[1]):
-        rate = f", {ours.acceptance[source]:.0%} of offers accepted" if source in ours.acceptance else ""
+        rate = f", {ours.of_guessed[source]:.0%} of guesses accepted" if source in ours.of_guessed else ""
         lines.append(f"  {source}: {share:.0%} of tokens{rate}")
     if plain is not None:
         base = summarize(plain.trace.steps)

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from spectra.cli.arguments import METHOD_HELP, MODEL_HELP, add_options
+from spectra.cli.arguments import EXPLAIN_HELP, METHOD_HELP, MODEL_HELP, add_options
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import PLAIN, check_method
@@ -26,6 +26,7 @@ RUNS = 3
 HELP = {
     **MODEL_HELP,
     **METHOD_HELP,
+    "explain": EXPLAIN_HELP,
     "max_new_tokens": "tokens at which both answers are cut",
     "method": "the preset that runs against plain decoding, see `methods`",
     "out": "the file to write",
@@ -46,6 +47,7 @@ class Race:
     max_new_tokens: int = 192
     temperature: float = 0.0
     seed: int = 7
+    explain: bool = False
     settings: MethodSettings = field(default_factory=MethodSettings)
 
     @property
@@ -94,6 +96,7 @@ def _read_race(path: Path) -> Race:
         data = json.loads(path.read_text(encoding="utf-8"))
         trace = Trace.from_dict(data["method"])
         settings = {name: trace.settings[name] for name in ("max_new_tokens", "temperature", "seed")}
+        settings["explain"] = any(step.inside for step in trace.steps)
         settings["settings"] = MethodSettings(**trace.settings.get("method", {}).get("changed", {}))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpectraError("again", f"{path} is no race ({type(error).__name__}); give files of --out") from error
@@ -127,7 +130,7 @@ def record_race(model: LoadedModel, race: Race) -> dict[str, Any]:
     def answer(method: str, tokens: int) -> Trace:
         recording = record(
             model.target, model.resources, race.prompt, method,
-            sampling=race.sampling, max_new_tokens=tokens, raw=raw,
+            sampling=race.sampling, max_new_tokens=tokens, raw=raw, explain=race.explain,
             settings=race.settings if method != PLAIN else None,
         )  # fmt: skip
         for _ in recording:

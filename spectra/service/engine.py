@@ -155,6 +155,7 @@ class Engine:
             max_new_tokens=request.max_new_tokens,
             settings=request.settings,
             values=method.settings,
+            explain=request.explain,
             raw=not getattr(self.target.tokenizer, "chat_template", None),
             prefix=prefix,
         )

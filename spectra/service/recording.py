@@ -25,8 +25,8 @@ class Recording:
 
     target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
     user's. method: a name, for the trace. decoder: what decodes. settings: what is changed about the method, for the
-    trace, and values: what all its settings came to. raw: skip the chat template. prefix: the cache of the turns
-    before, taken and left again. Raises SpectraError for bad input.
+    trace, and values: what all its settings came to. raw: skip the chat template. explain: see `decode`. prefix: the
+    cache of the turns before, taken and left again. Raises SpectraError for bad input.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Recording:
         settings: MethodSettings | None = None,
         values: Mapping[str, Value] | None = None,
         raw: bool = False,
+        explain: bool = False,
         prefix: Prefix | None = None,
     ) -> None:
         sampling = sampling or Sampling()
@@ -68,7 +69,9 @@ class Recording:
             },
             environment=dict(target.facts),
         )
-        session_options = {} if prefix is None else {"prefix": prefix}
+        session_options: dict[str, Any] = {"explain": True} if explain else {}
+        if prefix is not None:
+            session_options["prefix"] = prefix
         self._prefix = prefix
         self._steps = decoder(ids, sampling=sampling, limits=limits, **session_options)
         self._text = TextStream(partial(target.tokenizer.decode, skip_special_tokens=True))
@@ -82,7 +85,7 @@ class Recording:
                 self.trace.kept = self._prefix.reused
             self.trace.steps.append(step)
             self.trace.pieces += pieces
-            for token in {*step.tree.tokens, *step.picks}:
+            for token in {*step.tree.tokens, *step.picks, *(step.inside.tokens if step.inside else ())}:
                 if token not in self.trace.vocabulary:
                     self.trace.vocabulary[token] = self.target.tokenizer.decode([token])
             yield step, pieces
@@ -102,6 +105,7 @@ def record(
     max_new_tokens: int = 256,
     settings: MethodSettings | None = None,
     raw: bool = False,
+    explain: bool = False,
 ) -> Recording:
     """Start an answer by a preset with `settings` changed; iterate it to decode. Raises SpectraError for bad input."""
     sampling = sampling or Sampling()
@@ -116,6 +120,7 @@ def record(
         settings=settings,
         values=made.settings,
         raw=raw,
+        explain=explain,
     )
 
 

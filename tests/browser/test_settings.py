@@ -86,6 +86,49 @@ def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) ->
     assert "method: '${alert(1)}' is not offered here" in said and page.problems == []
 
 
+def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=30)
+    assert page.locator("[data-id=dictionaries]").is_hidden()
+    assert all(step.inside is None for step in download(page)["method"].steps)
+    unfold(page)
+    page.check("#field-explain input")
+    race(page, max_new_tokens=30)
+    traces = download(page)
+    assert all(step.inside is None for step in traces["plain"].steps)
+    steps, words = traces["method"].steps, traces["method"].vocabulary
+    page.click("[data-id=dictionaries] summary")
+    for number in (1, 4):
+        page.locator("[data-id=step-slider]").fill(str(number))
+        inside = steps[number - 1].inside
+        assert inside is not None
+
+        def shown(*tokens: int) -> list[str]:
+            return [words[token].replace(" ", "·").replace("\n", "↵") for token in tokens]
+
+        held = page.locator("[data-id=held]")
+        runs = [item.locator("code").all_inner_texts() for item in held.locator(".forward li").all()]
+        assert runs == [shown(*continuation) for continuation in inside.forward]
+        chain = held.locator(".backward li").all_inner_texts()
+        ends = zip(inside.backward, chain, strict=True)
+        assert all(f"last {match} tokens" in said and shown(token)[0] in said for (match, token), said in ends)
+        learned = held.locator(".learned li")
+        assert learned.first.inner_text().startswith("Pool row 2, refined:")
+        assert learned.first.locator("code").all_inner_texts() == shown(*inside.learned[0].tokens)
+        assert learned.first.locator("small").inner_text() == "2 forward, 3 backward"
+        told = held.locator(".learned p").inner_text()
+        assert told.startswith("6 entries.") and "told 1 row of 3 to predict" in told
+        assert "same last 3 tokens, seen 66 times" in held.locator(".retrieval p").inner_text()
+        cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
+        assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
+        assert cells[1][3:] == ["–", "–"]
+    page.click("[data-id=again]")
+    page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'running'")
+    page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'done'")
+    assert engine.answers[-1].explain and page.problems == []
+
+
 def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

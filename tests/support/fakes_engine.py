@@ -12,6 +12,7 @@ from asking import asked
 
 from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
+from spectra.inside import Hit, Inside, Learned
 from spectra.metrics import PlainRate
 from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace, TreeTrace
@@ -86,6 +87,7 @@ class FakeAnswer:
     limit: int
     step_seconds: float
     guesses: bool
+    explain: bool = False
     closed: bool = False
     threads: set[threading.Thread] = field(default_factory=set)
 
@@ -145,6 +147,15 @@ class FakeAnswer:
             finish="length" if done + len(new) >= self.limit else "",
             held={"forward": 1000 + done, "backward": 2000 + done} if self.guesses else {},
             offered=sum(tree.eligible) + 2,
+            inside=self._inside(ids) if self.explain else None,
+        )
+
+    def _inside(self, ids: list[int]) -> Inside:
+        row = Learned("pool", 1, tuple(ids[:5]), (0, 2), (0, 1, 2))
+        found = (Hit(ids[0], 3, 41, 66, "smollm2-code", 7, 1.25), Hit(ids[1], 3, 4, 66, "smollm2-code", None, None))
+        learned = (row, Learned("text", -1, tuple(ids[1:3]), (), (0,)))
+        return Inside(
+            (tuple(ids[:4]), tuple(ids[2:4])), ((2, ids[0]), (3, ids[1])), (False, True, False), learned, found
         )
 
     def _grow(self, tree: TokenTree, ids: list[int], dice: random.Random) -> None:
@@ -267,7 +278,9 @@ class FakeEngine:
         }
         trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
         guesses = request.method != "autoregressive"
-        self.answers.append(FakeAnswer(trace, words, request.max_new_tokens, self.step_seconds, guesses))
+        self.answers.append(
+            FakeAnswer(trace, words, request.max_new_tokens, self.step_seconds, guesses, request.explain)
+        )
         return self.answers[-1]
 
     def _keep(self, request: AnswerRequest, trace: Trace) -> None:

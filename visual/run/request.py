@@ -67,7 +67,7 @@ def request_of(
 
 def plainly(request: AnswerRequest) -> AnswerRequest:
     """The same by plain decoding."""
-    return replace(request, method=PLAIN, settings=MethodSettings())
+    return replace(request, method=PLAIN, settings=MethodSettings(), explain=False)
 
 
 def number(field: str, value: object) -> Any:

@@ -55,8 +55,9 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     def start(visit: gr.Request, state: ShownTabState | None, *fields: Any) -> Iterator[RunUpdate]:
         state = state or ShownTabState()
         try:
-            form, settings = fields[: len(asked)], panel.read(fields[1], fields[len(asked) :])
-            request = request_of(*form, visitor=visitor_of(visit), settings=settings)
+            explain, *form = fields[: len(asked)]
+            settings = panel.read(form[1], fields[len(asked) :])
+            request = request_of(*form, visitor=visitor_of(visit), settings=settings, explain=bool(explain))
         except SpectraError as error:
             yield RunUpdate(refusal(error))
             return
@@ -122,9 +123,14 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
                 top_p = gr.Number(1, label="Top-p", elem_id="field-top_p", step=0.05)
             with gr.Accordion("Method settings", open=False, elem_classes=FOLD):
                 panel = SettingsPanel(engine, method)
+                explain = gr.Checkbox(
+                    False,
+                    label="Record what the dictionaries hold, to open it inside each step",
+                    elem_id="field-explain",
+                )
             example_buttons(prompt, EXAMPLES)
         left_out = gr.HTML("", visible=False, elem_id="left-out", apply_default_css=False)
-    asked = [prompt, method, tokens, temperature, seed, top_p]
+    asked = [explain, prompt, method, tokens, temperature, seed, top_p]
     fields = [*asked, *panel.fields]
     stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
 
@@ -138,7 +144,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
     stage.clear(clear, memory, [stage, memory, prompt], cancels=[running, repeated], queue=False, **PRIVATE)
-    page.load(link, None, [*fields, left_out], queue=False, **PRIVATE)
+    page.load(link, None, [*fields[1:], left_out], queue=False, **PRIVATE)
 
 
 def facts(engine: Engine, races: Path) -> Event:

@@ -40,6 +40,8 @@ def step_event(step: StepTrace, pieces: Pieces) -> Event:
         event["held"] = dict(step.held)
     if step.offered is not None:
         event["offered"] = step.offered
+    if step.inside is not None:
+        event["inside"] = step.inside.to_dict()
     if step.finish:
         event["finish"] = step.finish
     return event

@@ -60,7 +60,9 @@ const STEP_PANEL = `
   <p class="reading">Each box is a token (· a space, ↵ a line end) with the chance it was given, where one was. Bold
     lines: accepted. Struck through: not accepted. No number, no fill: the model's own pick.</p>
   <p class="gist" data-id="gist"></p><ol data-id="reasons"></ol>
-  <details class="mask" data-id="mask"><summary>What each token may read</summary>
+  <details class="fold" data-id="dictionaries" hidden><summary>What the dictionaries held and learned</summary>
+    <div class="held" data-id="held"></div></details>
+  <details class="fold" data-id="mask"><summary>What each token may read</summary>
     <p>A filled square: the token of this row reads the token of this column. Each reads the whole text before and its
       own branch, never the branch beside it. So one forward pass scores every branch as if it stood alone.</p>
     <div class="sees" data-id="sees" tabindex="0" role="region" aria-label="Attention mask of this step"></div>

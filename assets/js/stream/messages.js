@@ -25,6 +25,35 @@
  */
 
 /**
+ * N-grams out of one row of tokens. origin: "pool", "text" or "rejected". place: the pool row. forward, backward: where
+ * those begin that each dictionary took.
+ * @typedef {{ origin: string, place: number, tokens: number[], forward: number[], backward: number[] }} Learned
+ */
+
+/**
+ * What followed the same last `match` tokens in a datastore; texts: that hold it, perplexity: the lowest among them.
+ * @typedef {object} Hit
+ * @property {number} token
+ * @property {number} match
+ * @property {number} times
+ * @property {number} seen
+ * @property {string} store
+ * @property {number | null} texts
+ * @property {number | null} perplexity
+ */
+
+/**
+ * forward: continuations of the last token, newest first. backward: [length of the suffix, token]. refined: a pool row's
+ * prediction had to avoid known tokens.
+ * @typedef {object} Inside
+ * @property {number[][]} forward
+ * @property {[number, number][]} backward
+ * @property {boolean[]} refined
+ * @property {Learned[]} learned
+ * @property {Hit[]} hits
+ */
+
+/**
  * Guesses that were accepted, those whose parent was, all of them.
  * @typedef {[number, number, number]} Judged
  */
@@ -37,6 +66,7 @@
  * @property {Tree} [tree]
  * @property {number[]} [path] accepted nodes
  * @property {Record<string, number>} [held] n-grams each source held by then
+ * @property {Inside} [inside] what dictionaries and datastores held and learned, where the visitor asked for it
  * @property {Record<string, Judged>} [judged] what came of the guesses of each source
  * @property {number} [offered] tokens the sources offered before the budget chose
  * @property {string} [finish] why the answer ended here: "eos" or "length"
