@@ -51,6 +51,10 @@ class Backend(Protocol):
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""
         ...
 
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """Get what the request's method lacks, a datastore that is built first. Raises `SpectraError`."""
+        ...
+
     def answer(self, request: AnswerRequest) -> Answer:
         """Start an answer. Raises `SpectraError` naming the field for input it cannot use.
 
@@ -95,10 +99,13 @@ class Engine(Backend, Protocol):
         """The card of every datastore the engine guesses from, each with its `name`; the visitor's own first."""
         ...
 
-    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> Mapping[str, Any]:
+    def build_store(
+        self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback
+    ) -> Mapping[str, Any]:
         """Build a datastore from a file, in the place of the visitor's last one; returns its card.
 
-        keep: texts, at most. What `on_progress` raises ends the build. Raises `SpectraError` for the field "file".
+        file: None is a text that comes along. keep: texts, at most. What `on_progress` raises ends the build. Raises
+        `SpectraError` for the field "file".
         """
         ...
 

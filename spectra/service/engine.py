@@ -17,6 +17,7 @@ from spectra.method import Method
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.metrics import PlainRate
+from spectra.service.demand_store import DemandStore, NoStore
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.service.recording import Decoder, Recording
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
@@ -50,6 +51,7 @@ class Engine:
         self._prefix_caches = PrefixCaches()
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
+        self._demand_store = DemandStore()
         self.chosen = target.name
         self.models: list[str] = [target.name]
         self.problems: list[str] = []
@@ -110,7 +112,11 @@ class Engine:
         self.decoder: Decoder = self._lend(decoder) if self._lend else decoder
         self.model = target.name
         self.badges = _badges(target)
-        self.settings = _settings(target, resources)
+        self._demand_store.clear()
+        runs = _settings(target, resources)
+        later = {} if self._lend else _settings(target, resources.with_stores([NoStore()]))
+        self._on_demand = later.keys() - runs.keys()
+        self.settings = {name: {**runs, **later}[name] for name in METHODS if name in runs or name in later}
         self.methods = {name: METHODS[name].summary for name in self.settings}
         self.cost = target.cost.table
         self.plain = PlainRate(0.0, 0)
@@ -128,6 +134,13 @@ class Engine:
         seconds = median(step.seconds for step in steps)  # one slow step says nothing of the model
         self.plain = PlainRate(1 / seconds, context)
         return self.plain
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """Build the unrefined datastore that a method guesses from, where there is none yet."""
+        own = self._visitor_stores.of(request.visitor)
+        stores = self.resources.stores if own is None else [own, *self.resources.stores]
+        if request.method in self._on_demand and all(store.refined for store in stores):
+            self.resources = self.resources.with_stores([self._demand_store.build(self.target, on_progress)])
 
     def answer(self, request: AnswerRequest) -> Recording:
         """Start an answer, the whole conversation through the chat template; iterate it to decode.
@@ -179,8 +192,10 @@ class Engine:
         self._visitor_stores.drop(visitor)
         self._warm_starts.drop(visitor)
 
-    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
-        """Build a visitor's own datastore from an uploaded file, see `VisitorStores.build`; returns its card."""
+    def build_store(self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
+        """Build a visitor's own datastore from an uploaded file or from Python's library, see `VisitorStores.build`;
+        returns its card.
+        """
         if self._lend:
             raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
         with self.target.held():

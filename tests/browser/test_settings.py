@@ -156,3 +156,29 @@ def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
     shown = page.evaluate(f"{drawn}[0].map((point) => point.s ?? point.y)")
     taus = page.locator("#stage-compare tbody tr td:nth-child(5)").all_inner_texts()
     assert [f"{tau:.2f}" for tau in shown] == taus[1:] and page.problems == []
+
+
+def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    engine.built = 0
+    page = visit(f"{url}?method=rest&max_new_tokens=20")
+    page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
+    for number in (1, 2):
+        page.evaluate(
+            """() => { window.told = []; const verdict = document.querySelector('#stage-race [data-id=verdict]');
+            new MutationObserver(() => told.push(verdict.textContent)).observe(verdict, {childList: true}); }"""
+        )
+        race(page)
+        told = [text for text in page.evaluate("told") if text.startswith("building its datastore: indexing")]
+        assert engine.built == 1 and bool(told) == (number == 1)
+    assert engine.answers[-1].trace.method == "rest" and page.problems == []
+
+
+def test_a_store_of_text_the_model_did_not_write_is_one_click(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    page.get_by_role("tab", name="Datastore").click()
+    appear(page, "#stage-datastore .stage[data-state]")
+    page.click("#own-library")
+    page.wait_for_function("document.querySelector('#field-store-store input').value === 'python-library'")
+    assert engine.uploads[-1] is None and page.problems == []

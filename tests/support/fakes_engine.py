@@ -184,6 +184,7 @@ class FakeEngine:
             "spectra": "Two dictionaries, a candidate pool and retrieval.",
             "spectra-core": "Without retrieval.",
             "spectra-paper": "As printed.",
+            "rest": "Continuations of an unrefined datastore.",
         }
     )
 
@@ -193,6 +194,7 @@ class FakeEngine:
             "spectra": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8},
             "spectra-core": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8, "retrieval": False},
             "spectra-paper": SETTINGS,
+            "rest": {"nodes": 64},
         }
     )
     cost: tuple[tuple[int, float], ...] = ((1, 0.021), (2, 0.022), (4, 0.023), (8, 0.026), (16, 0.034), (32, 0.058))
@@ -204,7 +206,8 @@ class FakeEngine:
     kept: dict[str, int] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     own: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    uploads: list[Path] = field(default_factory=list)
+    built: int = 0
+    uploads: list[Path | None] = field(default_factory=list)
     visitors: list[str] = field(default_factory=list)
 
     def choose(self, model: str) -> None:
@@ -228,9 +231,13 @@ class FakeEngine:
     def stores(self, visitor: str = "") -> list[dict[str, Any]]:
         return [*self.own.get(visitor, []), CARD]
 
-    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
+    def build_store(self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
         """Takes a line at a time, `step_seconds` each."""
         self.uploads.append(file)
+        if file is None:
+            card = {**CARD, "name": "python-library", "kept": {"texts": 60, "tokens": 99}}
+            self.own[visitor] = [card]
+            return card
         if file.suffix != ".txt":
             raise SpectraError("file", f"{file.suffix} is not read here; give .txt or .jsonl")
         lines = file.read_text().splitlines()
@@ -251,6 +258,14 @@ class FakeEngine:
             return []
         rows = [{"text": " self.balance", "count": 41, "chance": 0.62, "match": 3}]
         return [*rows, {"text": "<b>bold</b>\n", "count": 4, "chance": 0.06, "match": 3}][:max_rows]
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """`rest` needs a store, which is built once."""
+        if request.method == "rest" and not self.built:
+            for number in range(20):
+                on_progress("indexing", number, 20)
+                time.sleep(20 * self.step_seconds)
+            self.built += 1
 
     def answer(self, request: AnswerRequest) -> FakeAnswer:
         """A conversation keeps a token a word, its own way of counting."""

@@ -31,6 +31,18 @@ MAX_SECONDS = 600.0
 """The longest run: others wait."""
 
 
+class StoppedError(Exception):
+    """Raised inside the building of a datastore whose visitor pressed Stop or left."""
+
+
+class Progress(NamedTuple):
+    """What is being done, how much of it is done, and how much there is of it."""
+
+    what: str
+    done: int
+    total: int
+
+
 class DecodedStep(NamedTuple):
     """What the decoding thread hands to the page's generator."""
 
@@ -45,7 +57,8 @@ class Run:
 
     request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
     and sources only, neither text nor tree. facts: more that the browser is told when it begins. id: what its messages
-    are told apart by. events: the steps of each lane that were drained, as the browser gets them.
+    are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
+    datastore that is built before its lane.
     """
 
     request: AnswerRequest
@@ -58,6 +71,7 @@ class Run:
     events: dict[str, list[Event]] = field(default_factory=dict)
     state: str = "waiting"
     problem: dict[str, str] | None = None
+    progress: "Progress | None" = None
     thread: threading.Thread | None = None
     inbox: "queue.Queue[DecodedStep | BaseException | None]" = field(default_factory=queue.Queue)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -119,6 +133,12 @@ class Run:
         """Everything so far in one message."""
         whole = delta(self.id, dict.fromkeys(self.events, 0), self.events, self.level)
         return {**whole, "kind": "snapshot", "begin": self.begin(), "end": None if self.running else self.end()}
+
+    def on_progress(self, what: str, done: int, total: int) -> None:
+        """Called by what builds a datastore; raises where the run was stopped."""
+        if self.stop.is_set():
+            raise StoppedError
+        self.progress = Progress(what, done, total)
 
     @property
     def level(self) -> Level | None:
@@ -185,7 +205,11 @@ def decode_lanes(backend: Backend, run: Run) -> None:
     try:
         for lane, request in run.lanes.items():
             if not run.stop.is_set():
+                backend.ready(request, run.on_progress)
+                run.progress = None
                 _decode(backend, run, lane, request)
+        run.inbox.put(None)
+    except StoppedError:
         run.inbox.put(None)
     except (SpectraError, TargetBusyError) as error:
         run.inbox.put(error)
@@ -248,6 +272,8 @@ def stream(
                 stopped = True
                 run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}
             news = run.halt() if stopped else run.drain()
+            if run.progress is not None and not news:
+                news = {"kind": "building", **run.progress._asdict()}
             if news or time.monotonic() - last > IDLE_SECONDS:
                 last = time.monotonic()
                 yield news

@@ -298,6 +298,15 @@ export class RaceView {
     else this.say(["speedup", "verdict", "badge"].map((id) => this.at(id).textContent).join(" "));
   }
 
+  /**
+   * What goes on while no step comes, in the place of the verdict.
+   * @param {string} text
+   */
+  tell(text) {
+    this.at("verdict").textContent = text;
+    this.say(text);
+  }
+
   /** @param {string} text */
   say(text) {
     this.at("status").textContent = text;

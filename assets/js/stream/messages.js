@@ -242,6 +242,11 @@
  * @typedef {{ kind: "waiting", ahead: number }} Waiting
  */
 
+/**
+ * A datastore is built before a method can begin.
+ * @typedef {{ kind: "building", what: string, done: number, total: number }} Building
+ */
+
 /** @typedef {{ kind: "left" }} Left */
 
 /** @typedef {{ kind: "refused" } & Problem} Refused */

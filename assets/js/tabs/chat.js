@@ -3,14 +3,14 @@
 import { TurnView } from "../chat/turn-view.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { plural, seconds, speed } from "../common/format.js";
+import { building, plural, seconds, sentence, speed } from "../common/format.js";
 import { Legend } from "../race/legend.js";
 import { KEY } from "../race/template.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { Measured } from "../chat/turn-view.js" */
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
-/** @import { End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
+/** @import { Building, End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
@@ -39,7 +39,7 @@ const TEMPLATE = `
 
 /** @typedef {{ kind: "rate" } & Rate} RateMessage */
 /** @typedef {{ kind: "measuring" | "measured", turn: number } & Measured} MeasuredMessage */
-/** @typedef {Refused | Waiting | Left | RateMessage | MeasuredMessage | RunMessage} Message */
+/** @typedef {Refused | Waiting | Building | Left | RateMessage | MeasuredMessage | RunMessage} Message */
 
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -91,6 +91,8 @@ class ChatTab {
         return this.fields.refuse(message);
       case "waiting":
         return this.say(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
+      case "building":
+        return this.say(`${sentence(building(message))}.`);
       case "left":
         return this.say("");
       case "rate":

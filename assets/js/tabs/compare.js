@@ -3,7 +3,7 @@
 import { CompareCharts } from "../charts/compare-charts.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { plural, prose, ratio, seconds } from "../common/format.js";
+import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
 import { Paced } from "../common/paced.js";
 import { save } from "../common/save.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
@@ -11,7 +11,7 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { AxisName } from "../charts/race-figures.js" */
 /** @import { Ask, Host, Methods } from "../common/tab.js" */
-/** @import { BriefStep, ComparedRow, End, FileMessage, Left } from "../stream/messages.js" */
+/** @import { BriefStep, Building, ComparedRow, End, FileMessage, Left } from "../stream/messages.js" */
 /** @import { Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
@@ -44,7 +44,7 @@ const TEMPLATE = `
 <p class="unseen" role="status" data-id="status"></p>`;
 
 /** @typedef {Methods & { examples: string[] }} Facts */
-/** @typedef {Refused | FileMessage | Waiting | Left | RunMessage<BriefStep>} Message */
+/** @typedef {Refused | FileMessage | Waiting | Building | Left | RunMessage<BriefStep>} Message */
 
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -104,6 +104,8 @@ class CompareTab {
         return save(message.name, message.text);
       case "waiting":
         return this.note(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
+      case "building":
+        return this.note(`${sentence(building(message))}.`);
       case "left":
         return this.restore();
       default:

@@ -2,13 +2,13 @@
 
 import { byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { plural } from "../common/format.js";
+import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
-/** @import { FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
+/** @import { Building, FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
 
 /** @typedef {{ model: string, badges: string[] }} Model */
 
@@ -19,7 +19,7 @@ import { shared } from "../race/shared.js";
 
 /** @typedef {{ kind: "loading", model: string }} Loading */
 /** @typedef {{ kind: "model" } & Model} Ready */
-/** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Left | RunMessage} Message */
+/** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Building | Left | RunMessage} Message */
 
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -81,6 +81,8 @@ class RaceTab {
         return save(message.name, message.text);
       case "waiting":
         return this.queued(message.ahead);
+      case "building":
+        return this.view.tell(building(message));
       case "left":
         return this.restore();
       default:
