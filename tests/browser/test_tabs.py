@@ -277,6 +277,40 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     page.wait_for_function("!document.querySelector('.pointed')")
 
 
+def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=100)
+    plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
+    steps = engine.answers[-1].trace.steps
+    stage = tab(page, "Learn")
+    drawn = "document.querySelector('.what-if .plot').calcdata"
+    page.wait_for_function(f"{drawn}?.length === 4")
+    x, y = page.evaluate(f"[{drawn}[3][0].x, {drawn}[3][0].y]")
+    guesses = sum(sum(step.tree.eligible) - 1 for step in steps) / len(steps)
+    assert (x, y) == (pytest.approx(guesses), pytest.approx(method.micro / plain.micro))
+    tried = [step for step in steps if sum(step.tree.eligible) > 1]
+    held = sum(bool(step.path) for step in tried) / len(tried)
+    sliders = stage.locator(".what-if input")
+    assert float(sliders.first.input_value()) == pytest.approx(held, abs=0.006)
+    for value, said in (("0", "It does not pay"), ("0.9", "It stops paying at"), ("0.98", "It pays up to 32")):
+        sliders.first.fill(value)
+        stage.locator(f".what-if .verdict:has-text('{said}')").wait_for()
+    cost = dict(engine.cost)
+    sliders.nth(0).fill("0.5")
+    sliders.nth(1).fill("3")
+    faster = (1 + 0.5 + 0.25 + 0.125) / (cost[4] / cost[1])
+    stage.locator(f".what-if .verdict:has-text('3 guesses a pass: {faster:.2f} times')").wait_for()
+    sliders.nth(2).fill("0")
+    stage.locator(".what-if .verdict:has-text('3 guesses a pass: 1.88 times')").wait_for()
+    text = stage.inner_text().replace("\u00a0", " ")
+    for source, name in (("forward", "The forward dictionary"), ("retrieval", "Here the datastores")):
+        share = f"{method.of_guessed[source] * 100 + 1e-9:.0f} % were accepted."
+        assert f"{name} guessed {method.guessed[source]} tokens, of which {share}" in text
+    pool = sum(not may for step in steps for may in step.tree.eligible)
+    assert f"the pool had {pool} token" in text and page.problems == []
+
+
 def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     stage = tab(page, "Datastore")

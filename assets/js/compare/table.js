@@ -61,7 +61,7 @@ const COLUMNS = [
   { name: "Passes", text: (row) => count(row.passes) },
   {
     name: "Guesses accepted",
-    told: "Accepted / all guessed tokens, as the paper counts; the CSV also has the share of those with an accepted parent",
+    told: "Accepted / all guessed tokens, as the paper counts; the CSV also has the share of the judged ones",
     text: ({ acceptance }) => (typeof acceptance === "number" ? percent(acceptance) : "–"),
   },
   OUTPUT,

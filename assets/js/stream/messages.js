@@ -43,8 +43,8 @@
  */
 
 /**
- * forward: continuations of the last token, newest first. backward: [length of the suffix, token]. refined: a pool row's
- * prediction had to avoid known tokens.
+ * forward: continuations of the last token, newest first. backward: [length of the suffix, token]. refined: a pool
+ * row's prediction had to avoid known tokens.
  * @typedef {object} Inside
  * @property {number[][]} forward
  * @property {[number, number][]} backward

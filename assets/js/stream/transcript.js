@@ -97,8 +97,8 @@ export class Transcript {
 }
 
 /**
- * The classes of a piece on the page: its underline and tint are those of the source of its last token. "shared": several
- * sources offered one of its tokens.
+ * The classes of a piece on the page: its underline and tint are those of the source of its last token. "shared":
+ * several sources offered one of its tokens.
  * @param {Piece} piece
  */
 export function classesOf({ sources, offers, code, opens, last }) {
