@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spectra.guess import Source
-from spectra.method import Holder, Method, Outcome, Target
+from spectra.inside import joined
+from spectra.method import Explainer, Holder, Method, Outcome, Target
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import TokenTree
@@ -22,6 +23,7 @@ def decode(
     *,
     sampling: Sampling | None = None,
     limits: Limits | None = None,
+    explain: bool = False,
     **session_options: Any,
 ) -> Iterator[StepTrace]:
     """Answer `prompt` (token ids), one `StepTrace` a forward pass. The tokens equal plain decoding's.
@@ -29,7 +31,8 @@ def decode(
     Above temperature 0 a method whose drafts carry probabilities has plain decoding's distribution instead.
 
     method: a fresh one, it learns as it goes (`make_method` has presets by name). sampling: default greedy.
-    limits: default 256 new tokens and the target's end-of-sequence ids.
+    limits: default 256 new tokens and the target's end-of-sequence ids. explain: steps tell what drafters looked up and
+    learned (`StepTrace.inside`); the time it takes is not counted.
     session_options: handed to `target.start` (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
     Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
     """
@@ -44,7 +47,10 @@ def decode(
         clock = _Clock()
         for drafter in method.drafters:
             drafter.begin(prompt)
+        explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
         while not finish:
+            looked = [explainer.look(tokens) for explainer in explainers]
+            clock.restart()
             grown = TokenTree(tokens[-1])
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
@@ -85,11 +91,11 @@ def decode(
                 finish=finish,
                 held=held,
                 offered=sum(grown.eligible) - 1,
+                inside=joined([*looked, *(each.taught() for each in explainers)]) if explainers else None,
             )
             produced += len(emitted)
             index += 1
             yield step
-            clock.restart()
     finally:
         session.close()
 

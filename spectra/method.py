@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectra.guess import Source
-from spectra.settings import Sampling
+from spectra.inside import Inside
+from spectra.settings import Sampling, Value
 from spectra.tree import TokenTree
 from spectra.verify.walk import walk
 
@@ -56,6 +57,19 @@ class Holder(Protocol):
     """A drafter that reports how many n-grams it has learned, by the source that guesses from them."""
 
     def held(self) -> Mapping[Source, int]: ...
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A drafter that tells what it finds and learns, for a trace that is to hold it. Neither call is timed."""
+
+    def look(self, tokens: Sequence[int]) -> Inside:
+        """Before a step: what it holds that bears on `tokens`. What the step teaches is kept for `taught`."""
+        ...
+
+    def taught(self) -> Inside:
+        """After the step: what it learned, and drew."""
+        ...
 
 
 class Budget(Protocol):
@@ -157,7 +171,8 @@ def walk_picks(tree: TokenTree, scored: Scored) -> tuple[list[int], list[int]]:
 class Method:
     """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go.
 
-    name: for traces. max_nodes: guessed tokens a step, at most. walk: how the scored tree is walked.
+    name: for traces. max_nodes: guessed tokens a step, at most. walk: how the scored tree is walked. settings: what the
+    fields of `MethodSettings` that it has came to here; None where the budget decides.
     """
 
     name: str
@@ -165,6 +180,7 @@ class Method:
     budget: Budget
     max_nodes: int
     walk: Walk = walk_picks
+    settings: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def top_k(self) -> int:

@@ -17,7 +17,8 @@ class Summary:
     tau: tokens / passes (the bonus token included). micro: tokens / seconds (Mic-TP). macro: mean over steps of
     tokens / seconds of the step (Mac-TP, SPECTRA 5.2). share: part of all tokens each source gets the credit for.
     acceptance: accepted / offered per source, counting nodes whose parent was accepted; a node that two sources
-    offered counts for both. distinct4: distinct 4-grams / 4-grams of the output (looping text inflates every figure).
+    offered counts for both. of_guessed: accepted / guessed per source, counting every guess, as the paper does
+    (SPECTRA, Figure 3). distinct4: distinct 4-grams / 4-grams of the output (looping text inflates every figure).
     """
 
     tokens: int
@@ -31,6 +32,8 @@ class Summary:
     share: dict[Source, float]
     acceptance: dict[Source, float]
     offered: dict[Source, int]
+    of_guessed: dict[Source, float]
+    guessed: dict[Source, int]
     distinct4: float
     finish: str
 
@@ -51,12 +54,11 @@ def summarize(steps: Sequence[StepTrace]) -> Summary:
     prefill = sum(step.prefill_seconds for step in steps)
     seconds = prefill + sum(step.seconds for step in steps)
     credit = Counter(source for step in steps for source in step.sources)
-    offered: Counter[Source] = Counter()
-    accepted: Counter[Source] = Counter()
+    judged: dict[Source, Judged] = {}
     for step in steps:
-        for source, hit in offers(step):
-            offered[source] += 1
-            accepted[source] += hit
+        for source, one in judge(step).items():
+            judged[source] = Judged(*map(sum, zip(judged.get(source, NOTHING), one, strict=True)))
+    reached = {source: each for source, each in judged.items() if each.offered}
     return Summary(
         tokens=len(tokens),
         passes=len(steps),
@@ -67,20 +69,38 @@ def summarize(steps: Sequence[StepTrace]) -> Summary:
         macro=_mean(len(step.tokens) / step.seconds for step in steps if step.seconds > 0),
         first_token_seconds=prefill + steps[0].seconds if steps else 0.0,
         share={source: n / len(tokens) for source, n in credit.items()},
-        acceptance={source: accepted[source] / n for source, n in offered.items()},
-        offered=dict(offered),
+        acceptance={source: each.accepted / each.offered for source, each in reached.items()},
+        offered={source: each.offered for source, each in reached.items()},
+        of_guessed={source: each.accepted / each.guessed for source, each in judged.items()},
+        guessed={source: each.guessed for source, each in judged.items()},
         distinct4=distinct4(tokens),
         finish=steps[-1].finish if steps else "",
     )
 
 
-def offers(step: StepTrace) -> Iterable[tuple[Source, bool]]:
-    """(source, was accepted) for every eligible node whose parent was accepted."""
+class Judged(NamedTuple):
+    """A source's guesses: those that were accepted, those whose parent was, all of them."""
+
+    accepted: int
+    offered: int
+    guessed: int
+
+
+NOTHING = Judged(0, 0, 0)
+
+
+def judge(step: StepTrace) -> dict[Source, Judged]:
+    """What came of each source's guesses; a guess that two sources had counts for both, a pool row for none."""
     on_path = {ROOT, *step.path}
+    counts: dict[Source, list[int]] = {}
     for node, parent in enumerate(step.tree.parents):
-        if node != ROOT and parent in on_path and step.tree.eligible[node]:
+        if node != ROOT and step.tree.eligible[node]:
             for source in step.tree.sources[node]:
-                yield source, node in on_path
+                row = counts.setdefault(source, [0, 0, 0])
+                row[0] += node in on_path
+                row[1] += parent in on_path
+                row[2] += 1
+    return {source: Judged(*row) for source, row in counts.items()}
 
 
 def speedup(plain: Summary, other: Summary, *, macro: bool = False) -> float:

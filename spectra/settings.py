@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from spectra.errors import SpectraError
 
@@ -81,6 +82,65 @@ class Limits:
         return new, ""
 
 
+Value = int | float | bool | None
+"""Of one setting of a method."""
+
+
+class Span(NamedTuple):
+    """What a number may be. whole: whole numbers only."""
+
+    low: float
+    high: float
+    whole: bool = True
+
+
+METHOD_NUMBERS = {
+    "order": Span(2, 16),
+    "rows": Span(0, 128),
+    "guesses": Span(1, 128),
+    "refine": Span(0, 1, whole=False),
+    "nodes": Span(1, 1024),
+    "successors": Span(0, 64),
+}
+"""The numbers of `MethodSettings`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSettings:
+    """What a user may change about a method; None leaves it as the preset has it.
+
+    order, rows, guesses, refine: the paper's N, W, G and its chance of refining (SPECTRA 4.1). nodes: guessed tokens a
+    step, at most. successors: how many likely successors of each scored token are kept to guess from (top-k), 0 for
+    none. forward, backward: the two dictionaries. subngrams: what a pool row teaches, every n-gram in it or the whole
+    row only. pool: the candidate pool. retrieval: a datastore. Raises SpectraError for a number out of range.
+    """
+
+    order: int | None = None
+    rows: int | None = None
+    guesses: int | None = None
+    refine: float | None = None
+    nodes: int | None = None
+    successors: int | None = None
+    forward: bool | None = None
+    backward: bool | None = None
+    subngrams: bool | None = None
+    pool: bool | None = None
+    retrieval: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, span in METHOD_NUMBERS.items():
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), span.low, span.high, whole=span.whole)
+        for name, value in self.changed.items():
+            if name not in METHOD_NUMBERS and not isinstance(value, bool):
+                raise SpectraError(name, f"{value!r} is not a switch; give true or false")
+
+    @property
+    def changed(self) -> dict[str, Value]:
+        """Those that are not None."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
     """One answer, as it is asked of an engine that serves many visitors.
@@ -89,6 +149,7 @@ class AnswerRequest:
     known; the visitor's own datastore, if there is one, is guessed from too. in_conversation: the KV cache of the
     visitor's conversation stays from turn to turn. copied_tokens: start from a copy of at most so many of its tokens
     instead, and leave it as it is. warm: guess from the start by what the visitor's earlier warm answers taught.
+    settings: what is changed about the method. explain: steps tell what was looked up and learned.
     """
 
     messages: tuple[Message, ...]
@@ -99,6 +160,8 @@ class AnswerRequest:
     in_conversation: bool = False
     copied_tokens: int | None = None
     warm: bool = False
+    settings: MethodSettings = field(default_factory=MethodSettings)
+    explain: bool = False
 
     @property
     def prompt(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
+from spectra.inside import Inside
 from spectra.tree import TokenTree
 
 FORMAT = "spectra-trace"
@@ -67,7 +68,7 @@ class StepTrace:
     prefill_seconds: only on the first step. parts: seconds by part (draft, forward, verify, keep).
     finish: why the answer ended here ("eos", "length", "criteria"), else "". held: n-grams that a source had learned
     before this step, for those that tell. offered: guessed tokens that the drafters had, those that the budget left out
-    of the tree included (None in old files).
+    of the tree included (None in old files). inside: what dictionaries and datastores held and learned, if asked for.
     """
 
     index: int
@@ -82,6 +83,7 @@ class StepTrace:
     finish: str = ""
     held: Mapping[str, int] = field(default_factory=dict)
     offered: int | None = None
+    inside: Inside | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,6 +109,7 @@ class StepTrace:
             finish=str(data["finish"]),
             held={Source(k): int(v) for k, v in data.get("held", {}).items()},
             offered=None if data.get("offered") is None else int(data["offered"]),
+            inside=None if data.get("inside") is None else Inside.from_dict(data["inside"]),
         )
 
 

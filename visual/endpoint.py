@@ -14,10 +14,10 @@ import httpx
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.metrics import PlainRate
-from spectra.settings import AnswerRequest
+from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
-from visual.engine import Pieces
+from visual.engine import Pieces, ProgressCallback
 
 UNKNOWN = -1
 """The id of every token: the server tells none."""
@@ -41,6 +41,7 @@ class Endpoint:
             raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
         self.plain = PlainRate(0.0, 0)
+        self.settings: Mapping[str, Mapping[str, Value]] = {SERVED: {}}
 
     @property
     def note(self) -> str:
@@ -50,6 +51,9 @@ class Endpoint:
     def measure(self, context: int) -> PlainRate:
         """Raises SpectraError: a server decodes its own way."""
         raise SpectraError("endpoint", "a server's plain decoding is not measured from here")
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """A server lacks nothing that could be built here."""
 
     def answer(self, request: AnswerRequest) -> "ServedAnswer":
         """The next turn. What the request says of caches and warm starts is left to the server."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spectra.metrics import PlainRate
-from spectra.settings import AnswerRequest
+from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace
 
 PLAIN = "autoregressive"
@@ -34,7 +34,8 @@ class Answer(Protocol):
 class Backend(Protocol):
     """Whatever answers: the own engine, or a server somewhere.
 
-    methods: preset name -> one-line description. plain: the last measurement of plain decoding.
+    methods: preset name -> one-line description. plain: the last measurement of plain decoding. settings: preset name
+    -> its fields of `MethodSettings` by value, None where its budget decides.
     """
 
     @property
@@ -43,8 +44,15 @@ class Backend(Protocol):
     @property
     def plain(self) -> PlainRate: ...
 
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Value]]: ...
+
     def measure(self, context: int) -> PlainRate:
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""
+        ...
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """Get what the request's method lacks, a datastore that is built first. Raises `SpectraError`."""
         ...
 
     def answer(self, request: AnswerRequest) -> Answer:
@@ -95,10 +103,13 @@ class Engine(Backend, Protocol):
         """The card of every datastore the engine guesses from, each with its `name`; the visitor's own first."""
         ...
 
-    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> Mapping[str, Any]:
+    def build_store(
+        self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback
+    ) -> Mapping[str, Any]:
         """Build a datastore from a file, in the place of the visitor's last one; returns its card.
 
-        keep: texts, at most. What `on_progress` raises ends the build. Raises `SpectraError` for the field "file".
+        file: None is a text that comes along. keep: texts, at most. What `on_progress` raises ends the build. Raises
+        `SpectraError` for the field "file".
         """
         ...
 

@@ -1,10 +1,12 @@
 """Short names of the presets, in groups. Presets that are not listed keep their own name, among the baselines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spectra.settings import Value
 from visual.engine import PLAIN
+from visual.run.method_settings import in_words
 
 NAMES = {
     PLAIN: "Plain decoding",
@@ -81,10 +83,16 @@ def short(method: str) -> str:
     return group.prefix + words
 
 
+def named(method: str, changed: Mapping[str, Value]) -> str:
+    """What the page calls a preset with some of its settings changed."""
+    words = in_words(changed)
+    return f"{short(method)} ({words})" if words else short(method)
+
+
 def choices(methods: Iterable[str]) -> list[Choice]:
     """The presets by short name, by group and within a group in the order they came, plain decoding last."""
-    named = list(methods)
-    ordered = [method for group in (*GROUPS, None) for method in named if group_of(method) is group]
+    every = list(methods)
+    ordered = [method for group in (*GROUPS, None) for method in every if group_of(method) is group]
     return [Choice(short(method), method) for method in ordered]
 
 

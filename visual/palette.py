@@ -151,7 +151,7 @@ def look_of(source: Source) -> Look:
 def legend() -> list[dict[str, str]]:
     """One row a source, as the browser reads it."""
     return [
-        {"source": source, "name": look.name, "meaning": look.meaning, "hatch": look.hatch}
+        {"source": source, "name": look.name, "meaning": look.meaning, "hatch": look.hatch, "dash": look.dash}
         for source, look in LOOKS.items()
     ]
 

@@ -1,4 +1,6 @@
-"""A link that fills the form: `?prompt=&method=&seed=&max_new_tokens=&temperature=&top_p=`. It never starts a run."""
+"""A link that fills the form: `?prompt=&method=&seed=&max_new_tokens=&temperature=&top_p=` and the settings of a method
+by name, `&rows=3&pool=off`. It never starts a run.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,40 +8,66 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from spectra.errors import SpectraError
+from spectra.settings import MethodSettings, Value
 from visual.engine import PLAIN, Engine
+from visual.run.method_settings import FIELDS, SWITCH, settings_of
 from visual.run.request import MAX_CHARACTERS, RANGES, number
 
 
-class FormUpdate(NamedTuple):
-    """An update for every field of the form, in its order."""
+class Filled(NamedTuple):
+    """What a link sets. form: an update for prompt, method, the lengths and the sampling, in the form's order.
 
-    prompt: Any
-    method: Any
-    max_new_tokens: Any
-    temperature: Any
-    seed: Any
-    top_p: Any
+    method: the preset it names, "" for none. changed: that preset's settings. left: what could not be used, and why.
+    """
+
+    form: list[Any]
+    method: str
+    changed: dict[str, Value]
+    left: list[str]
 
 
-def form_update(query: Mapping[str, str], engine: Engine) -> FormUpdate:
-    """What a link's query sets. What it leaves out or what is out of range stays as it is."""
+def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
+    """usual: the preset that a link without one is about. What it leaves out or what is out of range stays as it is."""
+    left: list[str] = []
     prompt = query.get("prompt", "")[:MAX_CHARACTERS]
     method = query.get("method", "")
     known = method in engine.methods and method != PLAIN
-    return FormUpdate(
-        prompt=prompt if prompt.strip() else gr.skip(),
-        method=method if known else gr.skip(),
-        max_new_tokens=_number(query, "max_new_tokens"),
-        temperature=_number(query, "temperature"),
-        seed=_number(query, "seed"),
-        top_p=_number(query, "top_p"),
-    )
+    if method and not known:
+        left.append(f"method: {method[:40]!r} is not offered here")
+    numbers = {field: _number(query, field, left) for field in ("max_new_tokens", "temperature", "seed", "top_p")}
+    changed: dict[str, Value] = {}
+    for name in FIELDS:
+        if name in query:
+            changed.update(_setting(name, query[name], method if known else usual, engine, left))
+    form = [prompt if prompt.strip() else gr.skip(), method if known else gr.skip(), *numbers.values()]
+    return Filled(form, method if known else "", changed, left)
 
 
-def _number(query: Mapping[str, str], field: str) -> Any:
+def _number(query: Mapping[str, str], field: str, left: list[str]) -> Any:
+    if field not in query:
+        return gr.skip()
     try:
-        value = number(field, query.get(field))
+        value = number(field, query[field])
         RANGES[field].check(field, value)
-    except SpectraError:
+    except SpectraError as error:
+        left.append(str(error))
         return gr.skip()
     return value
+
+
+def _setting(name: str, text: str, method: str, engine: Engine, left: list[str]) -> dict[str, Value]:
+    """One setting as the preset's form would take it; nothing, and a line in `left`, where it cannot."""
+    preset = engine.settings.get(method, {})
+    if name not in preset:
+        left.append(f"{name}: {method} has no such setting")
+        return {}
+    if FIELDS[name].switch:
+        if text not in SWITCH:
+            left.append(f"{name}: {text[:40]!r} is neither on nor off")
+            return {}
+        return MethodSettings(**{name: text == SWITCH[True]}).changed  # type: ignore[arg-type]
+    try:
+        return settings_of({name: text}, preset).changed
+    except SpectraError as error:
+        left.append(str(error))
+        return {}

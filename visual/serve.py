@@ -13,7 +13,7 @@ from spectra.io.resources import shipped
 from visual import palette
 
 ASSETS = shipped("assets")
-SHARED_STYLES = ("base", "form", "scoreboard", "lanes", "charts", "step-panel")
+SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
 TAB_STYLES = ("replay", "compare", "chat", "learn", "datastore")
 """assets/css/<name>.css; later ones overrule earlier ones."""
 POLL_SECONDS = 0.03

@@ -17,6 +17,7 @@ from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import METHODS
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import record
+from spectra.settings import MethodSettings
 from spectra.trace import StepTrace
 
 PROMPT = "Write a Python class for a bank account with methods to deposit, withdraw and show the balance."
@@ -157,7 +158,7 @@ def run_profile(options: ProfileOptions) -> int:
             method,
             sampling=answers.sampling,
             max_new_tokens=answers.max_new_tokens,
-            nodes=answers.nodes,
+            settings=MethodSettings(nodes=answers.nodes),
         )
         steps = [step for step, _ in answer]
         print(profile_row(method, steps[min(FIRST_STEPS, len(steps) // 2) :]))

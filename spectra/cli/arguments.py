@@ -37,6 +37,22 @@ MODEL_HELP = {
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
 
+EXPLAIN_HELP = "the trace also tells what dictionaries and datastores held, found and learned at each step"
+METHOD_HELP = {
+    "backward": "guess from the backward dictionary, or not",
+    "forward": "guess from the forward dictionary, or not",
+    "guesses": "G, the most guesses a step",
+    "nodes": "the most guessed tokens a step",
+    "order": "N, the length of an n-gram",
+    "pool": "keep a candidate pool, or not",
+    "refine": "the chance that a pool row must predict a token that no n-gram begins with",
+    "retrieval": "guess from a datastore, or not",
+    "rows": "W, the rows of the candidate pool",
+    "subngrams": "learn every n-gram of a pool row, or the whole row only",
+    "successors": "how many likely successors of each scored token are kept to guess from",
+}
+"""Of `MethodSettings`; what is left out is as the preset has it."""
+
 
 class Parser(argparse.ArgumentParser):
     """argparse without the usage block: one line, exit code 2."""
@@ -93,10 +109,11 @@ def numbers(field: str, texts: Sequence[str], kind: type[int] | type[float]) -> 
 
 
 class _Kind(NamedTuple):
-    """The type of one value of a field. several: the field is a tuple of them."""
+    """The type of one value of a field. several: the field is a tuple of them. open: it may be None."""
 
     base: type
     several: bool
+    open: bool
 
 
 def add_options(
@@ -157,11 +174,12 @@ def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
 
 def _kind(hint: Any) -> _Kind:
     """Of X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
-    if get_origin(hint) is UnionType:
+    nullable = get_origin(hint) is UnionType
+    if nullable:
         hint = next(part for part in get_args(hint) if part is not NoneType)
     if get_origin(hint) is tuple:
-        return _Kind(get_args(hint)[0], several=True)
-    return _Kind(hint, several=False)
+        return _Kind(get_args(hint)[0], several=True, open=nullable)
+    return _Kind(hint, several=False, open=nullable)
 
 
 def _default(one: "Field[Any]") -> Any:
@@ -185,6 +203,8 @@ class _Repeated(argparse.Action):
 def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
     """How argparse takes an option of this kind. default: a text from the environment is parsed like a given one."""
     if kind.base is bool:
+        if kind.open:
+            return {"action": argparse.BooleanOptionalAction, "default": default}
         said = default.lower() in ("1", "true", "yes", "on") if isinstance(default, str) else default
         return {"action": "store_true", "default": said}
     if _repeated(kind):

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, read_options
+from spectra.cli.arguments import (
+    EXPLAIN_HELP,
+    METHOD_HELP,
+    MODEL_HELP,
+    DefaultsHelp,
+    Parser,
+    add_options,
+    exit_code,
+    read_options,
+)
 from spectra.cli.race import RaceOptions, add_race_options, run_race
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
@@ -18,17 +27,18 @@ from spectra.methods.presets import METHODS, PLAIN, check_method
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import Recording, record
-from spectra.settings import Limits, Sampling, check_number
+from spectra.settings import Limits, MethodSettings, Sampling
 
 WARM_UP = 8
 HELP = {
     **MODEL_HELP,
+    **METHOD_HELP,
+    "explain": EXPLAIN_HELP,
     "baseline": "decode plainly too and compare",
     "json": "write the report to this file, as JSON",
     "max_new_tokens": "tokens at which the answer is cut",
     "method": "a preset, see `methods`",
     "min_p": "leave out tokens less likely than this share of the likeliest's probability",
-    "nodes": "the most guessed tokens a step (default: the method's)",
     "prompt": "what is answered",
     "raw": "continue the text as it is, without the chat template",
     "repetition_penalty": "above 1 tokens that are there already become less likely",
@@ -42,16 +52,16 @@ HELP = {
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """nodes: the most guessed tokens a step. baseline: decode plainly too. raw: no chat template.
+    """settings: what is changed about the method. baseline: decode plainly too. raw: no chat template.
 
-    trace, json: files for every step and for the report.
+    explain: the trace tells what was looked up and learned. trace, json: files for every step and for the report.
     """
 
     prompt: str
     model: ModelOptions
+    settings: MethodSettings
     method: str = "spectra"
     max_new_tokens: int = 256
-    nodes: int | None = None
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -60,6 +70,7 @@ class GenerateOptions:
     seed: int = 0
     baseline: bool = False
     raw: bool = False
+    explain: bool = False
     trace: Path | None = None
     json: Path | None = None
 
@@ -67,10 +78,8 @@ class GenerateOptions:
         _ = self.sampling  # refuses what it cannot be
         if not self.prompt.strip():
             raise SpectraError("prompt", "it is blank; write something")
-        check_method(self.method)
+        check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
-        if self.nodes is not None:
-            check_number("nodes", self.nodes, 1, 1024, whole=True)
 
     @property
     def sampling(self) -> Sampling:
@@ -127,7 +136,8 @@ def run_generate(options: GenerateOptions) -> int:
     def start(method: str, tokens: int = options.max_new_tokens) -> Recording:
         return record(
             model.target, model.resources, options.prompt, method,
-            sampling=options.sampling, max_new_tokens=tokens, nodes=options.nodes, raw=options.raw,
+            sampling=options.sampling, max_new_tokens=tokens, raw=options.raw, explain=options.explain,
+            settings=options.settings if method != PLAIN else None,
         )  # fmt: skip
 
     finish(start(options.method, min(WARM_UP, options.max_new_tokens)))  # first calls allocate and choose kernels
@@ -164,7 +174,7 @@ def report_of(answer: Recording, plain: Recording | None) -> Report:
     data: dict[str, Any] = {"method": answer.trace.method, "environment": facts, "settings": answer.trace.settings}
     data["answer"] = ours.to_dict()
     for source, share in sorted(ours.share.items(), key=lambda row: -row[1]):
-        rate = f", {ours.acceptance[source]:.0%} of offers accepted" if source in ours.acceptance else ""
+        rate = f", {ours.of_guessed[source]:.0%} of guesses accepted" if source in ours.of_guessed else ""
         lines.append(f"  {source}: {share:.0%} of tokens{rate}")
     if plain is not None:
         base = summarize(plain.trace.steps)

@@ -4,19 +4,19 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from spectra.cli.arguments import MODEL_HELP, add_options
+from spectra.cli.arguments import EXPLAIN_HELP, METHOD_HELP, MODEL_HELP, add_options
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference, speedup, summarize
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import record
-from spectra.settings import Limits, Sampling
+from spectra.settings import Limits, MethodSettings, Sampling
 from spectra.trace import Trace
 
 FORMAT = "spectra-race"
@@ -25,6 +25,8 @@ WARM_UP = 8
 RUNS = 3
 HELP = {
     **MODEL_HELP,
+    **METHOD_HELP,
+    "explain": EXPLAIN_HELP,
     "max_new_tokens": "tokens at which both answers are cut",
     "method": "the preset that runs against plain decoding, see `methods`",
     "out": "the file to write",
@@ -45,6 +47,8 @@ class Race:
     max_new_tokens: int = 192
     temperature: float = 0.0
     seed: int = 7
+    explain: bool = False
+    settings: MethodSettings = field(default_factory=MethodSettings)
 
     @property
     def sampling(self) -> Sampling:
@@ -54,7 +58,7 @@ class Race:
         """Raise SpectraError for what is wrong with it."""
         if not self.prompt.strip():
             raise SpectraError("prompt", "it is blank; give a prompt, or files with --again")
-        check_method(self.method)
+        check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
         _ = self.sampling  # refuses what it cannot be
 
@@ -92,6 +96,8 @@ def _read_race(path: Path) -> Race:
         data = json.loads(path.read_text(encoding="utf-8"))
         trace = Trace.from_dict(data["method"])
         settings = {name: trace.settings[name] for name in ("max_new_tokens", "temperature", "seed")}
+        settings["explain"] = any(step.inside for step in trace.steps)
+        settings["settings"] = MethodSettings(**trace.settings.get("method", {}).get("changed", {}))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpectraError("again", f"{path} is no race ({type(error).__name__}); give files of --out") from error
     return Race(trace.prompt, str(data.get("title", "")), trace.method, **settings)
@@ -124,7 +130,8 @@ def record_race(model: LoadedModel, race: Race) -> dict[str, Any]:
     def answer(method: str, tokens: int) -> Trace:
         recording = record(
             model.target, model.resources, race.prompt, method,
-            sampling=race.sampling, max_new_tokens=tokens, raw=raw,
+            sampling=race.sampling, max_new_tokens=tokens, raw=raw, explain=race.explain,
+            settings=race.settings if method != PLAIN else None,
         )  # fmt: skip
         for _ in recording:
             pass

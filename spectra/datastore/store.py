@@ -12,8 +12,8 @@ import marisa_trie
 import numpy as np
 
 from spectra.datastore.card import read_card
-from spectra.datastore.layout import BLOCKS, COUNTS, SIZES, STRIDE, SUCCESSORS, TOTALS, TRIE
-from spectra.drafters.continuations import Lookup, Node, continuations
+from spectra.datastore.layout import BLOCKS, CORPUS, COUNTS, SIZES, STRIDE, SUCCESSORS, TEXTS, TOTALS, TRIE
+from spectra.drafters.continuations import Kept, Lookup, Node, continuations
 from spectra.errors import SpectraError
 
 
@@ -66,6 +66,26 @@ class Store:
         end = begin + size
         pairs = zip(self._tokens[begin:end].tolist(), self._counts[begin:end].tolist(), strict=True)
         return Lookup(len(key) // 4, self._totals[place], list(pairs))
+
+    def texts_with(self, tokens: Sequence[int]) -> Kept | None:
+        """The kept texts that hold these tokens one after the other: reads the whole corpus, a few ms a million tokens.
+
+        None where the corpus does not lie beside the index.
+        """
+        try:
+            corpus = np.load(self.folder / CORPUS, mmap_mode="r", allow_pickle=False)
+            texts = np.load(self.folder / TEXTS, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError):
+            return None
+        places = np.flatnonzero(corpus[: len(corpus) - len(tokens) + 1] == tokens[0])
+        for offset, token in enumerate(tokens[1:], 1):
+            places = places[corpus[places + offset] == token]
+        holders = np.searchsorted(texts["start"], places, side="right") - 1
+        inside = places + len(tokens) <= texts["start"][holders] + texts["length"][holders]
+        holders = np.unique(holders[inside])
+        known = texts["perplexity"][holders]
+        known = known[np.isfinite(known)]
+        return Kept(len(holders), round(float(known.min()), 4) if len(known) else None)
 
     def continuations(self, context: Sequence[int], max_nodes: int) -> list[Node]:
         """This store's tree of likely continuations, see `continuations`."""

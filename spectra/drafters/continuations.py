@@ -8,6 +8,9 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
+from spectra.inside import Hit
+
+MOST_HITS = 8
 SMALLEST = 0.03
 """Chance under which a continuation is not worth listing."""
 
@@ -28,15 +31,29 @@ class Lookup(NamedTuple):
         return cls(0, 0, [])
 
 
+class Kept(NamedTuple):
+    """Texts of a store that hold a run of tokens: how many, and the lowest perplexity among them (None: not known)."""
+
+    texts: int
+    perplexity: float | None
+
+
 class NGramStore(Protocol):
     """A store to draft from. order: longest context it knows. refined: its texts were chosen by perplexity."""
 
     order: int
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def refined(self) -> bool: ...
 
     def successors(self, context: Sequence[int]) -> Lookup: ...
+
+    def texts_with(self, tokens: Sequence[int]) -> Kept | None:
+        """The texts that hold these tokens one after the other; None where the store cannot say."""
+        ...
 
 
 class Node(NamedTuple):
@@ -92,6 +109,19 @@ def continuations(stores: Sequence[NGramStore], context: Sequence[int], max_node
         if len(nodes) < max_nodes:
             offer(len(nodes) - 1, node.chance, (*likeliest.before, node.token)[-order:])
     return nodes
+
+
+def hits(stores: Sequence[NGramStore], context: Sequence[int], most: int = MOST_HITS) -> list[Hit]:
+    """What followed the longest known suffix, most frequent first, each with the store that knows it."""
+    answers = [(store, store.successors(context)) for store in stores]
+    match = max((answer.match for _, answer in answers), default=0)
+    found: list[Hit] = []
+    for store, answer in answers:
+        for token, times in answer.pairs[:most] if match and answer.match == match else ():
+            kept = store.texts_with([*context[-match:], token])
+            texts, perplexity = kept if kept is not None else (None, None)
+            found.append(Hit(token, match, times, answer.seen, store.name, texts, perplexity))
+    return sorted(found, key=lambda hit: -hit.times)[:most]
 
 
 def successors(stores: Sequence[NGramStore], context: Sequence[int]) -> Lookup:

@@ -6,9 +6,10 @@ The longest known suffix answers; continuations carry a confidence class from th
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from spectra.drafters.continuations import NGramStore, Node, continuations
+from spectra.drafters.continuations import NGramStore, Node, continuations, hits
 from spectra.drafters.core import SpectraCore
 from spectra.guess import Guess, Source
+from spectra.inside import Inside, joined
 from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
@@ -20,6 +21,14 @@ class Retrieval:
         self.stores = stores
         self.max_nodes = max_nodes
         self.banned = banned
+
+    def look(self, tokens: Sequence[int]) -> Inside:
+        """What followed the longest known suffix in the stores, most frequent first."""
+        return Inside(hits=tuple(hits(self.stores, tokens)))
+
+    def taught(self) -> Inside:
+        """A store does not learn."""
+        return Inside()
 
     def begin(self, prompt: Sequence[int]) -> None:
         """A store does not learn."""
@@ -91,6 +100,12 @@ class FilledCore:
 
     def held(self) -> Mapping[Source, int]:
         return self.core.held()
+
+    def look(self, tokens: Sequence[int]) -> Inside:
+        return joined([self.core.look(tokens), self.retrieval.look(tokens)])
+
+    def taught(self) -> Inside:
+        return self.core.taught()
 
 
 def confidence(node: Node) -> int:

@@ -1,7 +1,7 @@
 """How a named method is made: from a target, its resources, a limit on nodes and the answer's sampling."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from spectra.drafters.draft_model import Draft
 from spectra.errors import SpectraError
 from spectra.method import Method, Target
 from spectra.methods.resources import Resources
-from spectra.settings import Sampling
+from spectra.settings import MethodSettings, Sampling
 
 log = logging.getLogger("spectra")
 
@@ -37,7 +37,7 @@ class CostedTarget(Target, Protocol):
 class Setup:
     """What a method is made for. name: the preset's. nodes: guessed tokens a step, at most; None: the method's own.
 
-    step_cost: another device's T(q), to plan by it in the place of the target's.
+    step_cost: another device's T(q), to plan by it in the place of the target's. settings: what else was changed.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Setup:
     nodes: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     step_cost: StepCost | None = None
+    settings: MethodSettings = field(default_factory=MethodSettings)
 
     @property
     def seed(self) -> int:
@@ -96,8 +97,10 @@ class Preset:
     """summary: one-line description. build: makes a fresh `Method`.
 
     drawn: its drafts carry probabilities, so that above temperature 0 it is exact in distribution, not token for token.
+    takes: the fields of `MethodSettings` that it has.
     """
 
     summary: str
     build: Build
     drawn: bool = False
+    takes: Collection[str] = ("nodes",)

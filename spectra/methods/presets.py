@@ -10,7 +10,7 @@ from spectra.methods.paper import LITERAL
 from spectra.methods.preset import CostedTarget, Preset, Setup
 from spectra.methods.resources import Resources
 from spectra.methods.spectra import SPECTRA
-from spectra.settings import Sampling, check_number
+from spectra.settings import MethodSettings, Sampling, check_number
 
 PLAIN = "autoregressive"
 
@@ -36,24 +36,34 @@ def make_method(
     nodes: int | None = None,
     sampling: Sampling | None = None,
     step_cost: StepCost | None = None,
+    settings: MethodSettings | None = None,
 ) -> Method:
     """A fresh `Method` for one answer.
 
-    resources: stores and draft models it may draft from (default: none). nodes: the most guessed tokens a step.
-    sampling: the answer's, default greedy. step_cost: another device's T(q), to plan by it. Raises SpectraError for an
-    unknown name, a bad count, or a store or draft model that is not there.
+    resources: stores and draft models it may draft from (default: none). nodes: the most guessed tokens a step, in
+    short for that field of `settings`. sampling: the answer's, default greedy. step_cost: another device's T(q), to
+    plan by it. settings: what is changed about the preset. Raises SpectraError for an unknown name, a bad count, a
+    setting that the preset has not, or a store or draft model that is not there.
     """
-    check_method(name)
-    if nodes is not None:
+    settings = settings or MethodSettings()
+    check_method(name, settings)
+    if nodes is None:
+        nodes = settings.nodes
+    else:
         check_number("nodes", nodes, 1, 1024, whole=True)
-    setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost)
+    setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost, settings)
     return METHODS[name].build(setup)
 
 
-def check_method(name: str) -> None:
-    """Raises SpectraError for a name that is none."""
+def check_method(name: str, settings: MethodSettings | None = None) -> None:
+    """Raises SpectraError for a name that is none, and for changed settings that the preset has not."""
     if name not in METHODS:
         raise SpectraError("method", f"{name!r} is unknown; choose one of {', '.join(METHODS)}")
+    takes = METHODS[name].takes
+    for field in () if settings is None else settings.changed:
+        if field not in takes:
+            others = ", ".join(other for other, preset in METHODS.items() if field in preset.takes)
+            raise SpectraError(field, f"{name} has no such setting; leave it out, or choose one of {others}")
 
 
 def redraws(name: str, sampling: Sampling) -> bool:

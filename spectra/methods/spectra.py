@@ -16,6 +16,7 @@ from spectra.drafters.recycling import Recycling
 from spectra.drafters.retrieval import Retrieval
 from spectra.guess import Source
 from spectra.method import Drafter, Method
+from spectra.methods.core_settings import CORE, changed_core, values_of
 from spectra.methods.preset import Build, Preset, Setup
 
 POOL_WORTH = ((0, 1.54), (1, 1.72), (3, 1.88), (15, 1.98))
@@ -27,13 +28,18 @@ RECYCLE_BELOW = 1.5
 """What a step of RECYCLED_NODES guesses may cost, in plain steps, for successors to be guessed beside a store's."""
 RANKS = 8
 """How many successors of a token are kept."""
+TAKES = (*CORE, "successors")
+"""The settings of methods with every source."""
 
 
 def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True) -> Build:
     """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out."""
 
     def build(setup: Setup) -> Method:
-        refined = [store for store in setup.resources.stores if stores and store.refined]
+        asked = setup.settings.retrieval
+        refined: Sequence[NGramStore] = setup.stores() if asked else ()
+        if asked is None and stores:
+            refined = [store for store in setup.resources.stores if store.refined]
         left_out = () if without is None else (without,)
         return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text))
 
@@ -59,18 +65,24 @@ def adaptive(
     without: sources to leave out. Successors are always at hand, so beside stores they only pay where a wide step costs
     little more than a narrow one (RECYCLE_BELOW).
     """
-    target = setup.target
+    target, asked = setup.target, setup.settings
     nodes = setup.max_nodes(MAX_NODES)
-    rows = min(pool_rows(setup.cost, core.order - 1), nodes // (2 * (core.order - 1))) if target.trees else 0
-    drafters: list[Drafter] = [SpectraCore(replace(core, rows=rows), banned=target.eos, seed=setup.seed)]
+    width = (asked.order or core.order) - 1
+    paying = min(pool_rows(setup.cost, width), nodes // (2 * width)) if target.trees else 0
+    chosen = changed_core(replace(core, rows=paying), asked)
+    chosen = replace(chosen, rows=min(chosen.rows, nodes // width) if target.trees else 0)
+    drafters: list[Drafter] = [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
     if stores:
         if Source.AUTOMATON not in without:
             drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
         drafters.append(Retrieval(stores, banned=target.eos))
     cheap = setup.cost.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * setup.cost.seconds(1)
-    if Source.RECYCLED not in without and (cheap or not stores):
-        drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=RANKS, depth=4, banned=target.eos))
-    return Method(setup.name, drafters, AdaptiveBudget(setup.cost, nodes), nodes)
+    usual = RANKS if Source.RECYCLED not in without and (cheap or not stores) else 0
+    ranks = usual if asked.successors is None else asked.successors
+    if ranks:
+        drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
+    values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
+    return Method(setup.name, drafters, AdaptiveBudget(setup.cost, nodes), nodes, settings=values)
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
@@ -87,11 +99,17 @@ def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
     return max(range(POOL_WORTH[-1][0] + 1), key=rate)
 
 
+def _preset(summary: str, build: Build) -> Preset:
+    return Preset(summary, build, takes=TAKES)
+
+
 SPECTRA: dict[str, Preset] = {
-    "spectra": Preset("both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()),
-    "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
+    "spectra": _preset(
+        "both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()
+    ),
+    "spectra-core": _preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
     "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),
-    "spectra-no-automaton": Preset("ablation: without copies of long repeats", spectra(without=Source.AUTOMATON)),
-    "spectra-no-recycled": Preset("ablation: without recycled successors", spectra(without=Source.RECYCLED)),
-    "spectra-no-text": Preset("ablation: without n-grams of the prompt and of accepted text", spectra(text=False)),
+    "spectra-no-automaton": _preset("ablation: without copies of long repeats", spectra(without=Source.AUTOMATON)),
+    "spectra-no-recycled": _preset("ablation: without recycled successors", spectra(without=Source.RECYCLED)),
+    "spectra-no-text": _preset("ablation: without n-grams of the prompt and of accepted text", spectra(text=False)),
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.datastore.language import Language, query
 from spectra.datastore.store import Store
@@ -17,13 +18,14 @@ from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
 from spectra.service.badges import badges_of
+from spectra.service.demand_store import DemandStore, NoStore
 from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.service.recording import Recording, RunningAnswer
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.warm_start import WarmStarts
 from spectra.service.worker_thread import in_worker_thread
-from spectra.settings import AnswerRequest, Limits
+from spectra.settings import AnswerRequest, Limits, Value
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
 
@@ -37,16 +39,20 @@ MEASURED_CONTEXT = 256
 class Engine:
     """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
-    methods: preset name -> one-line description, of those that run here. cost: T(q), rows of (query tokens, measured
-    seconds of one forward pass). plain: the last measurement of plain decoding. problems: a line for each model that
-    could not be loaded. options: how models are loaded.
+    methods: preset name -> one-line description, of those that run here. settings: what the settings of each come to
+    here, see `Method`. cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: the last
+    measurement of plain decoding. problems: a line for each model that could not be loaded. options: how models are
+    loaded.
     """
+
+    BUILDS_STORES: ClassVar = True
 
     def __init__(self, loaded: LoadedModel, options: ModelOptions | None = None) -> None:
         self._options = options or ModelOptions()
         self._prefix_caches = PrefixCaches()
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
+        self._demand_store = DemandStore()
         self.chosen = loaded.target.name
         self.models: list[str] = [self.chosen]
         self.problems: list[str] = []
@@ -103,7 +109,12 @@ class Engine:
         self.resources = resources
         self.model = target.name
         self.badges = badges_of(target)
-        self.methods = {name: preset.summary for name, preset in METHODS.items() if _runs(name, target, resources)}
+        self._demand_store.clear()
+        runs = _settings(target, resources)
+        later = _settings(target, resources.with_stores([NoStore()])) if self.BUILDS_STORES else {}
+        self._on_demand = later.keys() - runs.keys()
+        self.settings = {name: {**runs, **later}[name] for name in METHODS if name in runs or name in later}
+        self.methods = {name: METHODS[name].summary for name in self.settings}
         self.cost = target.cost.table
         self.plain = PlainRate(0.0, 0)
 
@@ -126,6 +137,13 @@ class Engine:
         self.plain = PlainRate(1 / seconds, context)
         return self.plain
 
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """Build the unrefined datastore that a method guesses from, where there is none yet."""
+        own = self._visitor_stores.of(request.visitor)
+        stores = self.resources.stores if own is None else [own, *self.resources.stores]
+        if request.method in self._on_demand and all(store.refined for store in stores):
+            self.resources = self.resources.with_stores([self._demand_store.build(self.target, on_progress)])
+
     def answer(self, request: AnswerRequest) -> RunningAnswer:
         """Start an answer, the whole conversation through the chat template; iterate it to decode.
 
@@ -136,7 +154,9 @@ class Engine:
         warm_start = self._warm_starts.of(visitor) if visitor and request.warm else None
         own = self._visitor_stores.of(visitor)
         resources = self.resources if own is None else self.resources.with_stores([own])
-        method = make_method(request.method, self.target, resources, sampling=request.sampling)
+        method = make_method(
+            request.method, self.target, resources, sampling=request.sampling, settings=request.settings
+        )
         recording = Recording(
             self.target,
             request.messages,
@@ -144,6 +164,9 @@ class Engine:
             partial(decode, self.target, method=method),
             sampling=request.sampling,
             max_new_tokens=request.max_new_tokens,
+            settings=request.settings,
+            values=method.settings,
+            explain=request.explain,
             raw=not getattr(self.target.tokenizer, "chat_template", None),
             prefix=prefix,
         )
@@ -171,8 +194,10 @@ class Engine:
         self._visitor_stores.drop(visitor)
         self._warm_starts.drop(visitor)
 
-    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
-        """Build a visitor's own datastore from an uploaded file, see `VisitorStores.build`; returns its card."""
+    def build_store(self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
+        """Build a visitor's own datastore from an uploaded file or from Python's library, see `VisitorStores.build`;
+        returns its card.
+        """
         with self.target.held():
             return dict(self._visitor_stores.build(visitor, file, keep, self.target, on_progress).card)
 
@@ -204,10 +229,10 @@ class Engine:
         return shared if own is None else [own, *shared]
 
 
-def _runs(method: str, target: HuggingFaceTarget, resources: Resources) -> bool:
-    """Whether a preset has what it needs here: some need a datastore."""
-    try:
-        make_method(method, target, resources)
-    except SpectraError:
-        return False
-    return True
+def _settings(target: HuggingFaceTarget, resources: Resources) -> dict[str, Mapping[str, Value]]:
+    """What the settings of every preset come to here; those that lack what they need, a datastore, are left out."""
+    found: dict[str, Mapping[str, Value]] = {}
+    for name in METHODS:
+        with suppress(SpectraError):
+            found[name] = make_method(name, target, resources).settings
+    return found

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.errors import SpectraError
 from spectra.metrics import PlainRate
@@ -94,6 +94,8 @@ class LentEngine(Engine):
 
     Neither caches nor what answers taught are kept, and no store is built: that takes a call of unknown length.
     """
+
+    BUILDS_STORES: ClassVar = False
 
     def __init__(self, loaded: LoadedModel, options: ModelOptions, lend: Lend) -> None:
         self._known: dict[str, Known] = {}

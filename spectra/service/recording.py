@@ -1,6 +1,6 @@
 """One answer from text to text, with its trace: what the command line and the page run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ from spectra.errors import SpectraError
 from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
-from spectra.settings import Limits, Message, Sampling
+from spectra.settings import Limits, Message, MethodSettings, Sampling, Value
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace, Trace
 
@@ -34,8 +34,9 @@ class Recording:
     """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
 
     target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
-    user's. method: a name, for the trace. decoder: what decodes. nodes: as `decoder` has it, for the trace. raw: skip
-    the chat template. prefix: the cache of the turns before, taken and left again. Raises SpectraError for bad input.
+    user's. method: a name, for the trace. decoder: what decodes. settings: what is changed about the method, for the
+    trace, and values: what all its settings came to. raw: skip the chat template. explain: see `decode`. prefix: the
+    cache of the turns before, taken and left again. Raises SpectraError for bad input.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Recording:
         *,
         sampling: Sampling | None = None,
         max_new_tokens: int = 256,
-        nodes: int | None = None,
+        settings: MethodSettings | None = None,
+        values: Mapping[str, Value] | None = None,
         raw: bool = False,
+        explain: bool = False,
         prefix: Prefix | None = None,
     ) -> None:
         sampling = sampling or Sampling()
@@ -69,14 +72,16 @@ class Recording:
                 "min_p": sampling.min_p,
                 "repetition_penalty": sampling.repetition_penalty,
                 "seed": sampling.seed,
-                "nodes": nodes,
+                "method": {"changed": (settings or MethodSettings()).changed, "values": dict(values or {})},
                 "drawn": redraws(method, sampling),
                 "raw": raw,
                 "turn": len(messages) // 2 + 1,
             },
             environment=dict(target.facts),
         )
-        session_options = {} if prefix is None else {"prefix": prefix}
+        session_options: dict[str, Any] = {"explain": True} if explain else {}
+        if prefix is not None:
+            session_options["prefix"] = prefix
         self._prefix = prefix
         self._steps = decoder(ids, sampling=sampling, limits=limits, **session_options)
         self._text = TextStream(partial(target.tokenizer.decode, skip_special_tokens=True))
@@ -90,7 +95,7 @@ class Recording:
                 self.trace.kept = self._prefix.reused
             self.trace.steps.append(step)
             self.trace.pieces += pieces
-            for token in {*step.tree.tokens, *step.picks}:
+            for token in {*step.tree.tokens, *step.picks, *(step.inside.tokens if step.inside else ())}:
                 if token not in self.trace.vocabulary:
                     self.trace.vocabulary[token] = self.target.tokenizer.decode([token])
             yield step, pieces
@@ -108,12 +113,13 @@ def record(
     *,
     sampling: Sampling | None = None,
     max_new_tokens: int = 256,
-    nodes: int | None = None,
+    settings: MethodSettings | None = None,
     raw: bool = False,
+    explain: bool = False,
 ) -> Recording:
-    """Start an answer by a preset; iterate it to decode. Raises SpectraError for bad input."""
+    """Start an answer by a preset with `settings` changed; iterate it to decode. Raises SpectraError for bad input."""
     sampling = sampling or Sampling()
-    made = make_method(method, target, resources, nodes=nodes, sampling=sampling)
+    made = make_method(method, target, resources, sampling=sampling, settings=settings)
     return Recording(
         target,
         prompt,
@@ -121,8 +127,10 @@ def record(
         partial(decode, target, method=made),
         sampling=sampling,
         max_new_tokens=max_new_tokens,
-        nodes=nodes,
+        settings=settings,
+        values=made.settings,
         raw=raw,
+        explain=explain,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spectra.datastore.build.corpus import Corpus
+from spectra.datastore.build.library import LICENCE, write_library
 from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.language import Language
 from spectra.datastore.store import Store
@@ -25,6 +26,8 @@ MAX_BYTES = 2_000_000
 MAX_TOKENS = 50_000
 MAX_VISITORS = 8
 WINDOW = 512
+LIBRARY_TEXTS = 120
+"""Of Python's library, scored for one visitor."""
 KINDS = (".txt", ".jsonl")
 
 ProgressCallback = Callable[[str, int, int], None]
@@ -50,18 +53,27 @@ class VisitorStores:
         return None if found is None else found.store
 
     def build(
-        self, visitor: str, file: Path, keep: int, target: HuggingFaceTarget, on_progress: ProgressCallback
+        self, visitor: str, file: Path | None, keep: int, target: HuggingFaceTarget, on_progress: ProgressCallback
     ) -> Store:
         """Build a store in the place of the visitor's last one.
 
-        file: UTF-8, .txt (texts between blank lines) or .jsonl. keep: texts of lowest perplexity. target: its model
-        scores them. Raises SpectraError for the field "file" or "keep"; then the last one stays.
+        file: UTF-8, .txt (texts between blank lines) or .jsonl; None is Python's library, half of whose texts are kept
+        at most. keep: texts of lowest perplexity. target: its model scores them. Raises SpectraError for the field
+        "file" or "keep"; then the last one stays.
         """
         window = min(WINDOW, target.context // 2)
-        settings = BuildSettings(keep=keep, window=window, batch_tokens=1024, skip_bad=True)
+        most = keep if file is not None else min(keep, LIBRARY_TEXTS // 2)
+        settings = BuildSettings(keep=most, window=window, batch_tokens=1024, skip_bad=True)
         folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
+        place = Path(folder.name)
         try:
-            store = _build(file, Path(folder.name), settings, target, on_progress)
+            if file is None:
+                corpus, licence = write_library(place / "library.jsonl", LIBRARY_TEXTS), LICENCE
+            else:
+                corpus, licence = _copy(file, place), "the visitor's own"
+            _check_texts(Corpus([str(corpus)], skip_bad=True), Language(target.tokenizer, target.name), settings)
+            name = "python-library" if file is None else f"my-{_plain(file.stem)}"
+            store = build_in(place, name, corpus, settings, target, on_progress, licence)
         except SpectraError as error:
             folder.cleanup()
             text = str(error).removeprefix(f"{error.field}: ").replace(f"{folder.name}/", "")
@@ -103,21 +115,25 @@ class CallbackProgress:
         self.on_progress(self.what, self.n, self.total or 0)
 
 
-def _build(
-    file: Path, folder: Path, settings: BuildSettings, target: HuggingFaceTarget, on_progress: ProgressCallback
+def build_in(
+    folder: Path,
+    name: str,
+    file: Path,
+    settings: BuildSettings,
+    target: HuggingFaceTarget,
+    on_progress: ProgressCallback,
+    licence: str,
 ) -> Store:
-    """A store in `folder`. Raises SpectraError, whose text may name files in there."""
+    """A store `name` in `folder`, of a corpus file that lies there. Raises SpectraError, which may name those files."""
     from spectra.datastore.build.build import Order, build
 
-    corpus = Corpus([str(_copy(file, folder))], skip_bad=True)
-    _check_texts(corpus, Language(target.tokenizer, target.name), settings)
-    out = folder / f"my-{_plain(file.stem)}"
+    out = folder / name
     order = Order(
-        corpus,
+        Corpus([str(file)], skip_bad=True),
         out,
         settings,
         device=str(target.model.device),
-        licence="the visitor's own",
+        licence=licence,
         loaded=(target.model, target.tokenizer, target.name),
         progress=partial(CallbackProgress, on_progress),
     )

@@ -1,6 +1,7 @@
 """The Race tab in a real browser: a scripted engine for speed, and one race of the embedded model."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from browsing import (
 )
 from fakes_engine import FakeEngine
 
-from spectra.metrics import summarize
+from spectra.metrics import judge, summarize
+from visual import palette
 from visual.examples import EXAMPLES
 from visual.wire.race_file import RaceFile
 
@@ -173,6 +175,79 @@ def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Cal
     assert page.evaluate(tint) != before
     page.click(".chip.retrieval")
     assert page.evaluate(tint) == before
+
+
+def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=300)
+    steps = download(page)["method"].steps
+    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    last = f"{drawn}.map((line) => line.filter((point) => point.y !== undefined).at(-1).y)"
+    figures = summarize(steps)
+    for choice, place, shares, guesses in (
+        ("guessed", 2, figures.of_guessed, figures.guessed),
+        ("reached", 1, figures.acceptance, figures.offered),
+    ):
+        page.click(f"[data-id=accepted-of] [data-choice={choice}]")
+        recent = [judge(step) for step in steps[-32:]]
+        expected = []
+        for source in [each for each in palette.LOOKS if each in figures.guessed]:
+            rows = [judged[source] for judged in recent if source in judged]
+            assert rows, "the script guesses by every source all the time"
+            expected.append(sum(row.accepted for row in rows) / sum(row[place] for row in rows))
+        close = "(want) => want.length === got.length && want.every((y, i) => Math.abs(y - got[i]) < 1e-9)"
+        page.wait_for_function(f"(want) => {{ const got = {last}; return ({close})(want); }}", arg=expected)
+        for source, share in shares.items():
+            chip = page.locator(f".chip.{source}")
+            assert chip.locator("small").inner_text() == f"{share * 100 + 1e-9:.0f} % accepted"
+            assert f"of {guesses[source]:,} guesses" in chip.get_attribute("title")
+    assert page.problems == []
+
+
+def test_acceptance_is_drawn_while_the_method_writes(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, url = fake
+    monkeypatch.setattr(engine, "step_seconds", 0.03)
+    page = visit(url)
+    start(page, max_new_tokens=120)
+    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    page.wait_for_function(f"{STAGE}.state === 'running' && {drawn}?.length >= 3")
+    page.click("#stop")
+    finish(page)
+
+
+def test_credit_is_shared_where_several_offered_a_token(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=200)
+    steps = download(page)["method"].steps
+    offers = [[list(step.tree.sources[node]) for node in step.path][: len(step.tokens)] for step in steps]
+    shared = [at for at, tokens in enumerate(offers) if any(len(each) > 1 for each in tokens)]
+    assert shared
+    spans = page.locator("[data-id=text-method] .step:has(.shared)")
+    assert [int(step) for step in spans.evaluate_all("(spans) => spans.map((span) => span.dataset.step)")] == shared
+    first, every = Counter(), Counter()
+    for tokens in offers:
+        first.update(each[0] for each in tokens)
+        every.update(source for each in tokens for source in each)
+    for choice, counted in (("first", first), ("every", every)):
+        page.click(f".legend [data-choice={choice}]")
+        for source, total in every.items():
+            chip = page.locator(f".chip.{source}")
+            assert chip.locator("b").inner_text() == str(counted[source])
+            more = f"+{total - counted[source]} shared" if total > counted[source] else ""
+            assert chip.locator("em").inner_text() == more
+    page.locator(f"[data-id=text-method] [data-step='{shared[0]}']").hover()
+    others = [source for each in offers[shared[0]] for source in each[1:]]
+    named = [
+        f"{palette.LOOKS[source].name.lower()} {others.count(source)}" for source in palette.LOOKS if source in others
+    ]
+    assert page.locator("[data-id=tip] .also").inner_text() == "also offered by: " + " and ".join(named)
+    assert page.problems == []
 
 
 def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browsing import appear, race
 from fakes_engine import FakeEngine, recorded_race
 
@@ -85,15 +86,22 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
     page.click("#compare-go")
     ended(stage)
     ran = engine.answers[before:]
-    assert [answer.trace.method for answer in ran] == ["autoregressive", "spectra", "spectra-core"]
+    assert [answer.trace.method for answer in ran] == ["autoregressive", "spectra", "spectra-core", "spectra-paper"]
     plain = summarize(ran[0].trace.steps)
     for answer in ran:
         figures = summarize(answer.trace.steps)
         cells = stage.locator(f"tr[data-method={answer.trace.method}] > *").all_inner_texts()
-        assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[3] == f"{figures.tau:.2f}"
-        assert cells[4] == str(figures.passes) and cells[6] == "identical"
-    page.wait_for_function("document.querySelector('#stage-compare [data-id=bars]').calcdata?.[0].length === 3")
-    page.wait_for_function("document.querySelector('#stage-compare [data-id=lines]').calcdata?.length === 3")
+        assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[4] == f"{figures.tau:.2f}"
+        macro = f"{figures.macro:.0f} ({figures.macro / plain.macro:.2f}×)"
+        assert cells[3] == macro and cells[5] == str(figures.passes) and cells[7] == "identical"
+    page.wait_for_function("document.querySelector('#stage-compare [data-id=bars]').calcdata?.[0].length === 4")
+    drawn = "document.querySelector('#stage-compare [data-id=lines]').calcdata"
+    page.wait_for_function(f"{drawn}?.length === 4")
+    ends = f"() => {drawn}.map((line) => [line.at(-1).x, line.at(-1).y])"
+    assert page.evaluate(ends)[1][0] == pytest.approx(summarize(ran[1].trace.steps).seconds, abs=1e-4)
+    stage.locator("[data-id=axis-passes]").click()
+    passes = [[len(answer.trace.steps), len(answer.trace.tokens)] for answer in ran]
+    page.wait_for_function(f"(passes) => String(({ends})()) === String(passes)", arg=passes)
     saved = {}
     for kind in ("csv", "json", "png"):
         with page.expect_download() as waiting:
@@ -102,7 +110,7 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
     rows = list(csv.DictReader(saved["csv"].decode().splitlines()))
     assert [row["method"] for row in rows] == [answer.trace.method for answer in ran]
     data = json.loads(saved["json"])
-    assert data["format"] == "spectra-comparison" and len(data["rows"]) == 3
+    assert data["format"] == "spectra-comparison" and len(data["rows"]) == 4
     assert Trace.from_dict(data["traces"]["spectra"]).tokens == ran[1].trace.tokens
     assert saved["png"].startswith(b"\x89PNG") and page.problems == []
 
@@ -115,7 +123,7 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     page.wait_for_selector("#field-compare-max_new_tokens .field-error:has-text('out of range')")
     page.fill("#field-compare-max_new_tokens input", "1500")
     page.click("#compare-go")
-    page.wait_for_function("document.querySelector('#stage-compare tr.now td:nth-child(5)')?.textContent > 20")
+    page.wait_for_function("document.querySelector('#stage-compare tr.now td:nth-child(6)')?.textContent > 20")
     page.click("#compare-stop")
     ended(stage, "stopped")
     assert "Stopped." in stage.locator("[data-id=note]").inner_text()
@@ -267,6 +275,40 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     assert page.locator("#stage-race [data-id=step-at]").inner_text() == f"{best + 1} of {len(steps)}"
     page.mouse.click(5, 5)
     page.wait_for_function("!document.querySelector('.pointed')")
+
+
+def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=100)
+    plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
+    steps = engine.answers[-1].trace.steps
+    stage = tab(page, "Learn")
+    drawn = "document.querySelector('.what-if .plot').calcdata"
+    page.wait_for_function(f"{drawn}?.length === 4")
+    x, y = page.evaluate(f"[{drawn}[3][0].x, {drawn}[3][0].y]")
+    guesses = sum(sum(step.tree.eligible) - 1 for step in steps) / len(steps)
+    assert (x, y) == (pytest.approx(guesses), pytest.approx(method.micro / plain.micro))
+    tried = [step for step in steps if sum(step.tree.eligible) > 1]
+    held = sum(bool(step.path) for step in tried) / len(tried)
+    sliders = stage.locator(".what-if input")
+    assert float(sliders.first.input_value()) == pytest.approx(held, abs=0.006)
+    for value, said in (("0", "It does not pay"), ("0.9", "It stops paying at"), ("0.98", "It pays up to 32")):
+        sliders.first.fill(value)
+        stage.locator(f".what-if .verdict:has-text('{said}')").wait_for()
+    cost = dict(engine.cost)
+    sliders.nth(0).fill("0.5")
+    sliders.nth(1).fill("3")
+    faster = (1 + 0.5 + 0.25 + 0.125) / (cost[4] / cost[1])
+    stage.locator(f".what-if .verdict:has-text('3 guesses a pass: {faster:.2f} times')").wait_for()
+    sliders.nth(2).fill("0")
+    stage.locator(".what-if .verdict:has-text('3 guesses a pass: 1.88 times')").wait_for()
+    text = stage.inner_text().replace("\u00a0", " ")
+    for source, name in (("forward", "The forward dictionary"), ("retrieval", "Here the datastores")):
+        share = f"{method.of_guessed[source] * 100 + 1e-9:.0f} % were accepted."
+        assert f"{name} guessed {method.guessed[source]} tokens, of which {share}" in text
+    pool = sum(not may for step in steps for may in step.tree.eligible)
+    assert f"the pool had {pool} token" in text and page.problems == []
 
 
 def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, visit: Visit) -> None:

@@ -158,17 +158,50 @@ def test_trace_and_report_files(generate, tmp_path):
     read = Trace.from_json(trace.read_text())
     assert read.text == out[:-1]
     assert len(read.tokens) == 24
-    assert read.settings["nodes"] == 10
+    assert read.settings["method"]["changed"] == {"nodes": 10} and read.settings["method"]["values"]["nodes"] == 10
     assert all(len(step.tree) <= 11 for step in read.steps)
     figures = json.loads(report.read_text())
     assert figures["identical"] is True
     assert figures["answer"]["tokens"] == figures["baseline"]["tokens"] == 24
 
 
+def test_settings_of_a_method_change_its_steps_and_not_its_answer(generate, tmp_path):
+    trace = tmp_path / "trace.json"
+    plain = generate("--method", "autoregressive")[1]
+    changes = ("--order", "3", "--rows", "2", "--guesses", "4", "--refine", "0.5", "--no-backward")
+    code, out, _ = generate("--method", "spectra-paper-core", *changes, "--trace", str(trace))
+    assert code == 0 and out == plain
+    read = Trace.from_json(trace.read_text())
+    told = {"order": 3, "rows": 2, "guesses": 4, "refine": 0.5, "backward": False}
+    assert read.settings["method"]["changed"] == told
+    assert told.items() <= read.settings["method"]["values"].items()
+    pools = [[node for node, may in enumerate(step.tree.eligible) if not may] for step in read.steps]
+    assert all(len(pool) == 2 * 2 for pool in pools[:-3])  # W rows of N - 1 tokens, as long as they fit the answer
+    assert not any("backward" in row for step in read.steps for row in step.tree.sources)
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("rows", ("--method", "lookahead", "--rows", "3")),
+        ("refine", ("--method", "autoregressive", "--refine", "0.1")),
+        ("successors", ("--method", "spectra-paper", "--successors", "4")),
+        ("forward", ("--method", "rest", "--no-forward")),
+    ],
+)
+def test_a_setting_that_a_method_has_not_is_refused(run, field, arguments):
+    one_line(run("generate", PROMPT, "--model", "never loaded", *arguments), field)
+
+
 NO_WHOLE = ("nan", "inf", "-inf", "1.5", "x", "", "1e3", "9" * 400)
 NUMBERS = {
     "max-new-tokens": ("0", "-1", "1000001", *NO_WHOLE),
     "nodes": ("0", "-1", "1025", *NO_WHOLE),
+    "order": ("1", "17", *NO_WHOLE),
+    "rows": ("-1", "129", *NO_WHOLE),
+    "guesses": ("0", "129", *NO_WHOLE),
+    "successors": ("-1", "65", *NO_WHOLE),
+    "refine": ("-0.1", "1.1", "nan", "inf", "x", ""),
     "temperature": ("-0.1", "101", "nan", "inf", "-inf", "x", "", "1e999", "0x10"),
     "top-p": ("0", "-1", "1.1", "nan", "inf", "x", ""),
     "top-k": ("-1", "1000000001", *NO_WHOLE),

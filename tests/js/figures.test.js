@@ -2,17 +2,25 @@
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { acceptanceFigure, shares, WINDOW } from "../../assets/js/charts/acceptance-figure.js";
 import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { stepOf } from "./support/runs.js";
 
 /** @import { Canvas } from "../../assets/js/charts/plotly.js" */
+/** @import { Step } from "../../assets/js/stream/messages.js" */
 /** @import { Race } from "../../assets/js/charts/race-figures.js" */
 
 const INK = { ink: "#000", muted: "#666", grid: "#ddd", good: "#070", paper: "#fff", veil: "#fffb", series: [] };
 /** @type {Canvas} */
 const CANVAS = { width: 452, height: 236, ink: INK, drawn: 3 };
-const LOOKS = ["forward", "retrieval", "model"].map((source) => ({ source, name: source, meaning: "", hatch: "/" }));
+const LOOKS = ["forward", "retrieval", "model"].map((source) => ({
+  source,
+  name: source,
+  meaning: "",
+  hatch: "/",
+  dash: "7 3",
+}));
 const COLOURS = { looks: LOOKS, colourOf: (/** @type {string} */ source) => `colour of ${source}` };
 
 const PLAIN = extend(
@@ -118,5 +126,33 @@ describe("the frame of a step", () => {
     const method = extend(EMPTY_LANE, Array(500).fill(stepOf(["model"])));
     const many = gainFigure({ ...OVER, method }, COLOURS, CANVAS);
     assert.equal(barFrame(many.layout, 250).width, 4);
+  });
+});
+
+describe("accepted guesses", () => {
+  /** @type {(n: number) => Step} */
+  const judged = (n) =>
+    stepOf(["model"], { judged: { forward: [n % 2, 1, 4], retrieval: n < 2 ? [1, 1, 1] : [0, 0, 0] } });
+  const steps = Array.from({ length: 2 * WINDOW }, (_, n) => judged(n));
+
+  test("are those of the last passes, of all guesses or of the judged ones", () => {
+    const { x, lines } = shares(steps.slice(0, 3), ["forward", "retrieval"], "guessed");
+    assert.deepEqual(x, [1, 2, 3]);
+    assert.deepEqual(lines, [
+      [0, 1 / 8, 1 / 12],
+      [1, 1, 1],
+    ]);
+    assert.deepEqual(shares(steps.slice(0, 3), ["forward"], "reached").lines, [[0, 1 / 2, 1 / 3]]);
+    const last = shares(steps, ["forward", "retrieval"], "reached").lines.map((line) => line.at(-1));
+    assert.deepEqual(last, [1 / 2, null]);
+  });
+
+  test("are drawn with no more points than can be told apart, the last one always", () => {
+    const many = Array.from({ length: 1001 }, (_, n) => judged(n));
+    const { traces } = acceptanceFigure(many, "guessed", true, COLOURS, CANVAS);
+    const x = /** @type {number[]} */ (traces[0].x);
+    assert.equal(traces.length, 2);
+    assert.ok(x.length <= 161 && x.at(-1) === 1001);
+    assert.deepEqual(traces[0].line, { color: "colour of forward", width: 2, dash: "7px,3px" });
   });
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EMPTY_LANE, extend, passesTo, stepsAt, tally, textBefore } from "../../assets/js/stream/lane.js";
+import { EMPTY_LANE, extend, offersOf, passesTo, stepsAt, Tally, textBefore } from "../../assets/js/stream/lane.js";
 import { dice, frozen, stepOf } from "./support/runs.js";
 
 const STEPS = [stepOf(["model"], { prefill: 0.5 }), stepOf(["forward", "retrieval", "model"]), stepOf(["model"])];
@@ -41,15 +41,24 @@ test("passes to a number of tokens", () => {
   );
 });
 
-test("tokens are counted by source", () => {
-  assert.deepEqual(
-    tally(STEPS),
-    new Map([
-      ["model", 3],
-      ["forward", 1],
-      ["retrieval", 1],
-    ]),
-  );
+/** @param {Map<string, number>} map */
+const plainly = (map) => Object.fromEntries(map);
+
+test("tokens are counted by the source that offered them first, and by all that did", () => {
+  const tree = { tokens: [0, 1, 2], parents: [-1, 0, 1], sources: ["model", "forward,ngram", "backward"] };
+  const shared = stepOf(["forward", "backward", "model"], {
+    path: [1, 2],
+    tree: { ...tree, chances: null, rows: [0, 0, 0], pool: [] },
+  });
+  assert.deepEqual(offersOf(shared), [["forward", "ngram"], ["backward"], ["model"]]);
+  const counts = new Tally();
+  counts.count(STEPS);
+  assert.deepEqual(plainly(counts.first), { model: 3, forward: 1, retrieval: 1 });
+  counts.count([...STEPS, shared]);
+  assert.deepEqual(plainly(counts.first), { model: 4, forward: 2, retrieval: 1, backward: 1 });
+  assert.deepEqual(plainly(counts.every), { model: 4, forward: 2, retrieval: 1, backward: 1, ngram: 1 });
+  counts.count([shared]);
+  assert.deepEqual(plainly(counts.every), { forward: 1, ngram: 1, backward: 1, model: 1 });
 });
 
 test("the text before a step is all that the steps before it completed", () => {

@@ -263,7 +263,16 @@ describe("a conversation", () => {
 
 test("a comparison has its methods in order and the rows of those that ended", () => {
   const lanes = { autoregressive: "autoregressive", spectra: "spectra" };
-  const row = { method: "autoregressive", name: "Plain", tokens: 1, rate: 4, tau: 1, passes: 1, differs: null };
+  const row = {
+    lane: "autoregressive",
+    method: "autoregressive",
+    name: "Plain",
+    tokens: 1,
+    rate: 4,
+    tau: 1,
+    passes: 1,
+    differs: null,
+  };
   const none = { autoregressive: 0, spectra: 0 };
   const stream = after([
     beginOf("c1", lanes),

@@ -76,7 +76,7 @@ describe("pieces", () => {
 
 describe("classes", () => {
   /** @type {Piece} */
-  const piece = { text: "x", sources: ["model"], code: false, opens: false, last: false };
+  const piece = { text: "x", sources: ["model"], offers: [["model"]], code: false, opens: false, last: false };
 
   test("name the source of the last token, which is what underlines the piece", () => {
     assert.equal(classesOf({ ...piece, sources: ["forward", "retrieval"] }), "t retrieval");
@@ -84,6 +84,7 @@ describe("classes", () => {
 
   test("say what else the piece is", () => {
     assert.equal(classesOf({ ...piece, code: true }), "t model code");
+    assert.equal(classesOf({ ...piece, offers: [["model"], ["forward", "ngram"]] }), "t model shared");
     assert.equal(classesOf({ ...piece, opens: true }), "t model break");
     assert.equal(classesOf({ ...piece, code: true, opens: true, last: true }), "t model code break last");
   });

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LONGEST = 400  # lines
 
 ROOMS = (
-    ("errors", "guess", "settings", "tree", "trace", "metrics"),
+    ("errors", "guess", "inside", "settings", "tree", "trace", "metrics"),
     ("io",),
     ("verify",),
     ("method", "decode"),

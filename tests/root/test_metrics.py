@@ -3,7 +3,7 @@
 import pytest
 
 from spectra.guess import Guess, Source
-from spectra.metrics import distinct4, first_difference, offers, speedup, summarize
+from spectra.metrics import Judged, distinct4, first_difference, judge, speedup, summarize
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import ROOT, TokenTree
 
@@ -45,14 +45,19 @@ def test_by_hand(steps):
     assert figures.distinct4 == 1.0
 
 
-def test_offers_counts_eligible_nodes_under_accepted_ones(steps):
-    assert sorted(offers(steps[0])) == [
-        (Source.BACKWARD, False),
-        (Source.BACKWARD, True),
-        (Source.FORWARD, True),
-        (Source.FORWARD, True),
-        (Source.RETRIEVAL, False),
-    ]
+def test_guesses_are_judged_by_what_came_of_them_and_of_their_parent(steps):
+    deep = TokenTree(9)
+    deep.insert(Guess((5, 6, 7), Source.RETRIEVAL))
+    assert judge(step(deep, [], [1], 0.1)) == {Source.RETRIEVAL: Judged(accepted=0, offered=1, guessed=3)}
+    assert judge(steps[0]) == {
+        Source.FORWARD: Judged(2, 2, 2),
+        Source.BACKWARD: Judged(1, 2, 2),
+        Source.RETRIEVAL: Judged(0, 1, 1),
+    }
+    figures = summarize([steps[0], step(deep, [], [1], 0.1)])
+    assert figures.guessed == {Source.FORWARD: 2, Source.BACKWARD: 2, Source.RETRIEVAL: 4}
+    assert figures.of_guessed == {Source.FORWARD: 1.0, Source.BACKWARD: 0.5, Source.RETRIEVAL: 0.0}
+    assert figures.offered[Source.RETRIEVAL] == 2
 
 
 def test_an_empty_run_gives_zeros():

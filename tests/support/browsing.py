@@ -85,8 +85,8 @@ def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
     for source, share in shown.share.items():
         chip = page.locator(f".chip.{source}")
         assert chip.locator("b").inner_text() == str(round(share * shown.tokens))
-        if source in shown.acceptance:
-            assert chip.locator("small").inner_text() == f"{shown.acceptance[source] * 100 + 1e-9:.0f} % accepted"
+        if source in shown.of_guessed:
+            assert chip.locator("small").inner_text() == f"{shown.of_guessed[source] * 100 + 1e-9:.0f} % accepted"
 
 
 def assert_charts_show(page: Any, plain: int, method: int) -> None:

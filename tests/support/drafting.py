@@ -5,7 +5,7 @@ from collections import Counter
 
 from spectra.budget.policy import AdaptiveBudget, FixedBudget
 from spectra.decode import decode
-from spectra.drafters.continuations import Lookup
+from spectra.drafters.continuations import Kept, Lookup
 from spectra.guess import Guess, Source
 from spectra.method import Method, Outcome
 from spectra.methods.presets import make_method
@@ -103,6 +103,11 @@ class TextStore:
 
     def __init__(self, tokens, *, refined=True, order=4):
         self.tokens, self.refined, self.order = list(tokens), refined, order
+
+    def texts_with(self, tokens):
+        length = len(tokens)
+        runs = (self.tokens[at : at + length] for at in range(len(self.tokens) - length + 1))
+        return Kept(int(any(run == list(tokens) for run in runs)), 1.5)
 
     def successors(self, context):
         for length in range(min(self.order, len(context)), 0, -1):

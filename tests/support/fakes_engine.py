@@ -12,6 +12,7 @@ from asking import asked
 
 from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
+from spectra.inside import Hit, Inside, Learned
 from spectra.metrics import PlainRate
 from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace, TreeTrace
@@ -28,6 +29,19 @@ SCRIPT = (
     "Café 🙂 naïve 漢字 and so on. It sorts the rows of the matrix; each row keeps its order. "
 )
 SOURCES = (Source.FORWARD, Source.BACKWARD, Source.RETRIEVAL, Source.POOL)
+SETTINGS: dict[str, Any] = {
+    "order": 5,
+    "rows": 15,
+    "guesses": 15,
+    "refine": 0.1,
+    "nodes": 120,
+    "forward": True,
+    "backward": True,
+    "subngrams": True,
+    "pool": True,
+    "retrieval": True,
+}
+"""The paper's."""
 PLAIN_RATE = PlainRate(40.0, 256)
 
 CARD: dict[str, Any] = {
@@ -73,6 +87,7 @@ class FakeAnswer:
     limit: int
     step_seconds: float
     guesses: bool
+    explain: bool = False
     closed: bool = False
     threads: set[threading.Thread] = field(default_factory=set)
 
@@ -132,6 +147,15 @@ class FakeAnswer:
             finish="length" if done + len(new) >= self.limit else "",
             held={"forward": 1000 + done, "backward": 2000 + done} if self.guesses else {},
             offered=sum(tree.eligible) + 2,
+            inside=self._inside(ids) if self.explain else None,
+        )
+
+    def _inside(self, ids: list[int]) -> Inside:
+        row = Learned("pool", 1, tuple(ids[:5]), (0, 2), (0, 1, 2))
+        found = (Hit(ids[0], 3, 41, 66, "smollm2-code", 7, 1.25), Hit(ids[1], 3, 4, 66, "smollm2-code", None, None))
+        learned = (row, Learned("text", -1, tuple(ids[1:3]), (), (0,)))
+        return Inside(
+            (tuple(ids[:4]), tuple(ids[2:4])), ((2, ids[0]), (3, ids[1])), (False, True, False), learned, found
         )
 
     def _grow(self, tree: TokenTree, ids: list[int], dice: random.Random) -> None:
@@ -159,9 +183,20 @@ class FakeEngine:
             "autoregressive": "One token a step.",
             "spectra": "Two dictionaries, a candidate pool and retrieval.",
             "spectra-core": "Without retrieval.",
+            "spectra-paper": "As printed.",
+            "rest": "Continuations of an unrefined datastore.",
         }
     )
 
+    settings: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            "autoregressive": {},
+            "spectra": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8},
+            "spectra-core": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8, "retrieval": False},
+            "spectra-paper": SETTINGS,
+            "rest": {"nodes": 64},
+        }
+    )
     cost: tuple[tuple[int, float], ...] = ((1, 0.021), (2, 0.022), (4, 0.023), (8, 0.026), (16, 0.034), (32, 0.058))
     plain: PlainRate = PLAIN_RATE
     models: tuple[str, ...] = ("Fake-135M",)
@@ -171,7 +206,8 @@ class FakeEngine:
     kept: dict[str, int] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     own: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    uploads: list[Path] = field(default_factory=list)
+    built: int = 0
+    uploads: list[Path | None] = field(default_factory=list)
     visitors: list[str] = field(default_factory=list)
 
     def choose(self, model: str) -> None:
@@ -195,9 +231,13 @@ class FakeEngine:
     def stores(self, visitor: str = "") -> list[dict[str, Any]]:
         return [*self.own.get(visitor, []), CARD]
 
-    def build_store(self, visitor: str, file: Path, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
+    def build_store(self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
         """Takes a line at a time, `step_seconds` each."""
         self.uploads.append(file)
+        if file is None:
+            card = {**CARD, "name": "python-library", "kept": {"texts": 60, "tokens": 99}}
+            self.own[visitor] = [card]
+            return card
         if file.suffix != ".txt":
             raise SpectraError("file", f"{file.suffix} is not read here; give .txt or .jsonl")
         lines = file.read_text().splitlines()
@@ -218,6 +258,14 @@ class FakeEngine:
             return []
         rows = [{"text": " self.balance", "count": 41, "chance": 0.62, "match": 3}]
         return [*rows, {"text": "<b>bold</b>\n", "count": 4, "chance": 0.06, "match": 3}][:max_rows]
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        """`rest` needs a store, which is built once."""
+        if request.method == "rest" and not self.built:
+            for number in range(20):
+                on_progress("indexing", number, 20)
+                time.sleep(20 * self.step_seconds)
+            self.built += 1
 
     def answer(self, request: AnswerRequest) -> FakeAnswer:
         """A conversation keeps a token a word, its own way of counting."""
@@ -244,10 +292,13 @@ class FakeEngine:
             "temperature": request.sampling.temperature,
             "seed": request.sampling.seed,
             "top_p": request.sampling.top_p,
+            "method": {"changed": request.settings.changed, "values": self.settings.get(request.method, {})},
         }
         trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
         guesses = request.method != "autoregressive"
-        self.answers.append(FakeAnswer(trace, words, request.max_new_tokens, self.step_seconds, guesses))
+        self.answers.append(
+            FakeAnswer(trace, words, request.max_new_tokens, self.step_seconds, guesses, request.explain)
+        )
         return self.answers[-1]
 
     def _keep(self, request: AnswerRequest, trace: Trace) -> None:

@@ -77,7 +77,7 @@ def test_turns_of_a_conversation_reach_the_server():
     talk = Conversation()
     for said in ("Colours?", "More?"):
         request = request_of(said, SERVED, 9, 0, 7, earlier=talk.messages, in_conversation=True, visitor="a")
-        run = Run(request, {"method": SERVED})
+        run = Run(request, {"method": request})
         messages = [message for message in stream(endpoint, run, admission) if message]
         talk.turns.append(run)
         assert messages[-1]["kind"] == "end" and messages[-1]["state"] == "done"

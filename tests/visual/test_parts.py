@@ -14,7 +14,6 @@ from spectra.tree import TokenTree
 from visual import palette
 from visual.names import choices, grouped
 from visual.page import build_page
-from visual.permalink import form_update
 from visual.wire.figures import figures, level_of, seconds_to
 from visual.wire.tree_rows import rows
 
@@ -128,14 +127,6 @@ def test_presets_stand_under_the_heading_of_their_group() -> None:
         ("Other methods", [("Lookahead", "lookahead")]),
     ]
     assert grouped(["autoregressive"]) == []
-
-
-def test_a_link_fills_what_it_names_and_nothing_out_of_range() -> None:
-    query = {"prompt": "<b>hi</b>", "method": "spectra-core", "seed": "12", "temperature": "99", "max_new_tokens": "x"}
-    prompt, method, tokens, temperature, seed, top_p = form_update(query, FakeEngine())
-    assert (prompt, method, seed) == ("<b>hi</b>", "spectra-core", 12)
-    assert all(isinstance(skipped, dict) for skipped in (tokens, temperature, top_p))
-    assert all(isinstance(field, dict) for field in form_update({"method": "autoregressive"}, FakeEngine()))
 
 
 def test_the_page_loads_no_model_library() -> None:

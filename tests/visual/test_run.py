@@ -70,7 +70,8 @@ def test_a_race_tells_how_far_it_is_where_both_answers_are_equally_long() -> Non
 
 
 def test_a_run_of_other_lanes_has_no_level() -> None:
-    alone = Run(request_of("hello", "spectra", 20, 0, 1), {"method": "spectra"})
+    request = request_of("hello", "spectra", 20, 0, 1)
+    alone = Run(request, {"method": request})
     messages = [message for message in stream(FakeEngine(step_seconds=0), alone, AdmissionQueue()) if message]
     assert messages and all("level" not in message for message in messages)
 

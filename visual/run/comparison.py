@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from spectra.metrics import first_difference, speedup, summarize
+from spectra.metrics import Summary, first_difference, speedup, summarize
+from spectra.settings import AnswerRequest
 from spectra.trace import Trace
 from visual.engine import PLAIN
-from visual.names import short
+from visual.names import named
+from visual.run.method_settings import in_words
 from visual.run.run import Run
 
 FORMAT = "spectra-comparison"
@@ -15,29 +17,40 @@ VERSION = 1
 def rows(run: Run) -> list[dict[str, Any]]:
     """A row for each lane that ended, in the order they ran. The others are compared with plain decoding.
 
-    rate: tokens/s, prefill included. acceptance: accepted / offered over all sources, None where nothing was offered.
-    differs: the first token that is not plain decoding's, None where all agree or either answer was cut short.
-    drawn: the method may write another text than plain decoding, of the same distribution.
+    rate: tokens/s, prefill included (Mic-TP). macro: the mean of the steps' own tokens/s (Mac-TP). acceptance:
+    accepted / guessed over all sources, of_reached: accepted / guessed with an accepted parent; None where nothing was
+    guessed. differs: the first token that is not plain decoding's, None where all agree or either answer was cut short.
+    drawn: the method may write another text than plain decoding, of the same distribution. changed: what of the
+    method's settings, in words.
     """
     ended = {lane: trace for lane, trace in run.traces.items() if trace.finish}
-    return [_row(lane, trace, ended.get(PLAIN)) for lane, trace in ended.items()]
+    base = ended.get(PLAIN)
+    plain = summarize(base.steps) if base else None
+    return [_row(lane, run.lanes[lane], trace, plain, base) for lane, trace in ended.items()]
 
 
-def _row(method: str, trace: Trace, plain: Trace | None) -> dict[str, Any]:
+def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None, base: Trace | None) -> dict[str, Any]:
     figures = summarize(trace.steps)
+    changed = request.settings.changed
+    guessed = sum(figures.guessed.values())
     offered = sum(figures.offered.values())
     accepted = sum(figures.acceptance[source] * n for source, n in figures.offered.items())
     return {
-        "method": method,
-        "name": short(method),
+        "lane": lane,
+        "method": request.method,
+        "changed": in_words(changed),
+        "name": named(request.method, changed),
         "tokens": figures.tokens,
         "seconds": round(figures.seconds, 4),
         "rate": round(figures.micro, 3),
-        "speedup": round(speedup(summarize(plain.steps), figures), 4) if plain else None,
+        "macro": round(figures.macro, 3),
+        "speedup": round(speedup(plain, figures), 4) if plain else None,
+        "macro_speedup": round(speedup(plain, figures, macro=True), 4) if plain else None,
         "tau": round(figures.tau, 4),
         "passes": figures.passes,
-        "acceptance": round(accepted / offered, 4) if offered else None,
-        "differs": first_difference(plain.tokens, trace.tokens) if plain else None,
+        "acceptance": round(accepted / guessed, 4) if guessed else None,
+        "of_reached": round(accepted / offered, 4) if offered else None,
+        "differs": first_difference(base.tokens, trace.tokens) if base else None,
         "drawn": bool(trace.settings.get("drawn")),
     }
 

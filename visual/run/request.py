@@ -1,10 +1,12 @@
 """What a visitor asked for, checked once. The page's ranges are narrower than the library's."""
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spectra.errors import SpectraError
-from spectra.settings import AnswerRequest, Message, Sampling, check_number
+from spectra.settings import AnswerRequest, Message, MethodSettings, Sampling, check_number
+from visual.engine import PLAIN
 
 MAX_TOKENS = 2048
 MAX_CHARACTERS = 20_000
@@ -63,16 +65,9 @@ def request_of(
     return AnswerRequest(messages, str(method or ""), numbers["max_new_tokens"], sampling, **options)
 
 
-def link_of(request: AnswerRequest) -> dict[str, Any]:
-    """The fields that a link to this request sets, see `visual.permalink`."""
-    return {
-        "max_new_tokens": request.max_new_tokens,
-        "temperature": request.sampling.temperature,
-        "top_p": request.sampling.top_p,
-        "seed": request.sampling.seed,
-        "prompt": request.prompt,
-        "method": request.method,
-    }
+def plainly(request: AnswerRequest) -> AnswerRequest:
+    """The same by plain decoding."""
+    return replace(request, method=PLAIN, settings=MethodSettings(), explain=False)
 
 
 def number(field: str, value: object) -> Any:

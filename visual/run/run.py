@@ -17,9 +17,11 @@ from typing import NamedTuple
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace
-from visual.engine import PLAIN, Answer, Backend, Pieces
+from visual.engine import Answer, Backend, Pieces
+from visual.names import named
 from visual.run.admission import AdmissionQueue
-from visual.run.request import link_of
+from visual.run.method_settings import link_of
+from visual.run.request import plainly
 from visual.wire.events import Event, brief_event, delta, step_event
 from visual.wire.figures import Level, figures, level_of
 
@@ -29,6 +31,18 @@ IDLE_SECONDS = 0.5
 """The longest that a stream is silent."""
 MAX_SECONDS = 600.0
 """The longest run: others wait."""
+
+
+class StoppedError(Exception):
+    """Raised inside the building of a datastore whose visitor pressed Stop or left."""
+
+
+class Progress(NamedTuple):
+    """What is being done, how much of it is done, and how much there is of it."""
+
+    what: str
+    done: int
+    total: int
 
 
 class DecodedStep(NamedTuple):
@@ -43,19 +57,23 @@ class DecodedStep(NamedTuple):
 class Run:
     """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
 
-    lanes: name -> method. brief: the browser gets each step's time and sources only, neither text nor tree. id: what
-    its messages are told apart by. events: the steps of each lane that were drained, as the browser gets them.
+    request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
+    and sources only, neither text nor tree. facts: more that the browser is told when it begins. id: what its messages
+    are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
+    datastore that is built before its lane.
     """
 
     request: AnswerRequest
-    lanes: Mapping[str, str]
+    lanes: Mapping[str, AnswerRequest]
     brief: bool = False
+    facts: Event = field(default_factory=dict)
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
     traces: dict[str, Trace] = field(default_factory=dict)
     events: dict[str, list[Event]] = field(default_factory=dict)
     state: str = "waiting"
     problem: dict[str, str] | None = None
+    progress: "Progress | None" = None
     thread: threading.Thread | None = None
     inbox: "queue.Queue[DecodedStep | BaseException | None]" = field(default_factory=queue.Queue)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -66,16 +84,18 @@ class Run:
     @classmethod
     def against_plain(cls, request: AnswerRequest) -> "Run":
         """Plain decoding first, then the request's method."""
-        return cls(request, {"plain": PLAIN, "method": request.method})
+        return cls(request, {"plain": plainly(request), "method": request})
 
     def begin(self) -> Event:
         """What the browser must know before the first step."""
         return {
             "kind": "begin",
             "run": self.id,
-            "lanes": dict(self.lanes),
+            "lanes": {lane: each.method for lane, each in self.lanes.items()},
+            "names": {lane: named(each.method, each.settings.changed) for lane, each in self.lanes.items()},
             "cap": self.request.max_new_tokens,
             "link": link_of(self.request),
+            **self.facts,
         }
 
     def drain(self) -> Event | None:
@@ -115,6 +135,12 @@ class Run:
         """Everything so far in one message."""
         whole = delta(self.id, dict.fromkeys(self.events, 0), self.events, self.level)
         return {**whole, "kind": "snapshot", "begin": self.begin(), "end": None if self.running else self.end()}
+
+    def on_progress(self, what: str, done: int, total: int) -> None:
+        """Called by what builds a datastore; raises where the run was stopped."""
+        if self.stop.is_set():
+            raise StoppedError
+        self.progress = Progress(what, done, total)
 
     @property
     def level(self) -> Level | None:
@@ -178,12 +204,16 @@ def explain(error: BaseException) -> dict[str, str]:
 
 def decode_lanes(backend: Backend, run: Run) -> None:
     """Fill the run's inbox; `None` or an error comes last."""
-    requests = [replace(run.request, method=method) for method in run.lanes.values()]
     try:
-        with closing(backend.in_turn(requests)) as answers:
+        for request in run.lanes.values():
+            backend.ready(request, run.on_progress)
+        run.progress = None
+        with closing(backend.in_turn(list(run.lanes.values()))) as answers:
             for lane in run.lanes:
                 if not run.stop.is_set():
                     _decode(run, lane, next(answers))
+        run.inbox.put(None)
+    except StoppedError:
         run.inbox.put(None)
     except (SpectraError, TargetBusyError) as error:
         run.inbox.put(error)
@@ -246,6 +276,8 @@ def stream(
                 stopped = True
                 run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}
             news = run.halt() if stopped else run.drain()
+            if run.progress is not None and not news:
+                news = {"kind": "building", **run.progress._asdict()}
             if news or time.monotonic() - last > IDLE_SECONDS:
                 last = time.monotonic()
                 yield news

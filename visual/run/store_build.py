@@ -5,28 +5,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from spectra.errors import SpectraError, TargetBusyError
 from visual.engine import Engine
 from visual.run.admission import AdmissionQueue
-from visual.run.run import IDLE_SECONDS, UPDATE_SECONDS, explain
+from visual.run.run import IDLE_SECONDS, UPDATE_SECONDS, Progress, StoppedError, explain
 from visual.wire.events import Event
 
 STOP_SECONDS = 2.0
 """How long a stopped build is waited for: its step in hand ends by itself."""
-
-
-class StoppedError(Exception):
-    """Raised inside a build whose visitor pressed Stop or left."""
-
-
-class Progress(NamedTuple):
-    """What is being done, how much of it is done, and how much there is of it."""
-
-    what: str
-    done: int
-    total: int
 
 
 START = Progress("reading", 0, 0)
@@ -34,10 +22,10 @@ START = Progress("reading", 0, 0)
 
 @dataclass(slots=True)
 class StoreBuild:
-    """card: of the finished store. problem: why there is none."""
+    """file: None is the text that comes along. card: of the finished store. problem: why there is none."""
 
     visitor: str
-    file: Path
+    file: Path | None
     keep: int
     stop: threading.Event = field(default_factory=threading.Event)
     progress: Progress = START

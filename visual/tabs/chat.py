@@ -10,7 +10,6 @@ from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Backend
 from visual.examples import OPENERS
-from visual.names import short
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, race_figures, readout
 from visual.run.request import request_of
@@ -58,7 +57,7 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
         try:
             visitor = visitor_of(visit)
             request = request_of(*fields, earlier=talk.messages, in_conversation=True, visitor=visitor, warm=bool(warm))
-            run = Run(request, {"method": request.method})
+            run = Run(request, {"method": request})
             talk.latest = run
             start, halt = button_updates(running=True)
             yield ChatUpdate(memory=talk, start_button=start, stop_button=halt)
@@ -129,7 +128,6 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
     memory = gr.State()
     facts = {
         "methods": dict(backend.methods),
-        "names": {method: short(method) for method in backend.methods},
         "legend": palette.legend(),
         "plain": backend.plain.tokens_per_second,
         "context": backend.plain.context,

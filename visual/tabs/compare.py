@@ -1,19 +1,23 @@
 """The Compare tab: one prompt through the methods a visitor chose, one after the other."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from spectra.errors import SpectraError
-from visual.engine import PLAIN, Engine
+from visual.engine import Engine
 from visual.examples import EXAMPLES
 from visual.names import grouped, short
 from visual.run.admission import AdmissionQueue
 from visual.run.comparison import comparison_dict, rows
+from visual.run.method_settings import FIELDS, NUMBERS
 from visual.run.request import request_of
 from visual.run.run import Run, stream
+from visual.run.sweep import Sweep, lanes_of, read_sweep
 from visual.run.tab_state import ShownTabState
+from visual.settings_panel import FOLD, PAPER, SettingsPanel, start_from
 from visual.widgets import (
     PRIVATE,
     RUN,
@@ -31,7 +35,7 @@ from visual.widgets import (
 )
 from visual.wire.events import Event, encode, send
 
-TICKED = ("spectra", "spectra-core", "prompt-lookup", "token-recycling")
+TICKED = ("spectra", "spectra-core", "spectra-paper", "prompt-lookup", "token-recycling")
 
 
 def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
@@ -40,15 +44,19 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
     groups = grouped(engine.methods)
 
     def start(visit: gr.Request, state: ShownTabState | None, prompt: str, *fields: Any) -> Iterator[RunUpdate]:
-        """fields: the ticked methods of each group, then the numbers."""
+        """fields: the ticked methods of each group, the numbers, the panel's method and settings, the sweep."""
         state = state or ShownTabState()
         try:
             ticked = [method for methods in fields[: len(groups)] for method in methods or []]
             chosen = [method for method in ticked if method in engine.methods]
-            if not chosen:
-                raise SpectraError("methods", "none is chosen; tick at least one")
-            request = request_of(prompt, chosen[0], *fields[len(groups) :], visitor=visitor_of(visit))
-            run = Run(request, {method: method for method in [PLAIN, *chosen]}, brief=True)
+            rest = fields[len(groups) :]
+            own, settings, vary = str(rest[len(numbers)]), rest[len(numbers) + 1 : -2], read_sweep(*rest[-2:])
+            request = request_of(prompt, own, *rest[: len(numbers)], visitor=visitor_of(visit))
+            request = replace(request, settings=panel.read(own, settings))
+            check_sweep(vary, own)
+            run = Run(request, lanes_of(request, chosen, request, vary), brief=True)
+            if vary is not None:
+                run.facts["sweep"] = vary.told(request)
             state.latest = run
             yield RunUpdate.begun(state)
             for message in stream(engine, run, admission):
@@ -57,6 +65,10 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
                 yield RunUpdate(send(with_rows(message, run)) if message else SKIP)
         except SpectraError as error:
             yield RunUpdate(refusal(error))
+
+    def check_sweep(vary: Sweep | None, own: str) -> None:
+        if vary is not None and vary.name not in panel.values(own):
+            raise SpectraError("sweep", f"{short(own)} has no such setting; choose another one, or another method")
 
     def resync(state: ShownTabState | None) -> Any:
         if state is None or state.shown is None:
@@ -81,15 +93,37 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
             ]
         with gr.Row(elem_classes="ask-settings"):
             numbers = number_fields("compare-", tokens=128)
+            with gr.Accordion("A method with settings of its own", open=False, elem_classes=FOLD):
+                adjustable = [name for name in engine.methods if len(engine.settings.get(name, {})) > 1]
+                own = gr.Dropdown(
+                    [(short(name), name) for name in adjustable],
+                    value=start_from(engine, PAPER),
+                    label="Method",
+                    elem_id="field-compare-method",
+                    elem_classes="preset",
+                    filterable=False,
+                )
+                panel = SettingsPanel(engine, own, "compare-")
+                with gr.Row(elem_classes="sweep"):
+                    sweep = gr.Dropdown(
+                        [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS)],
+                        value="",
+                        label="Sweep",
+                        elem_id="field-compare-sweep",
+                        elem_classes="preset",
+                        filterable=False,
+                    )
+                    values = gr.Textbox(
+                        label="over the values", placeholder="0, 3, 7, 15", elem_id="field-compare-values", max_lines=1
+                    )
             example_buttons(prompt, EXAMPLES)
     facts = {
         "methods": dict(engine.methods),
-        "names": {method: short(method) for method in engine.methods},
         "examples": [each.why for each in EXAMPLES],
     }
     stage = wire("compare", facts, ("resync", "download"))
 
-    asked = [memory, prompt, *methods, *numbers]
+    asked = [memory, prompt, *methods, *numbers, own, *panel.fields, sweep, values]
     running = gr.on([go.click, prompt.submit], start, asked, [stage, memory, go, halt], **RUN)
     restore_buttons(running, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)

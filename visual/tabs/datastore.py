@@ -51,9 +51,12 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
             return refusal(error)
         return send({"kind": "answers", "store": store, "text": text, "rows": rows})
 
+    def build_library(visit: gr.Request, keep: Any) -> Iterator[StoreUpdate]:
+        yield from build(visit, None, keep)
+
     def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[StoreUpdate]:
-        """An upload becomes a store; the uploaded file itself is deleted in any case."""
-        path = Path(str(file))
+        """An upload, or Python's library, becomes a store; the uploaded file itself is deleted in any case."""
+        path = None if file is None else Path(str(file))
         on = gr.update(interactive=True)
         off = gr.update(interactive=False)
         try:
@@ -71,7 +74,8 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
         except SpectraError as error:
             yield StoreUpdate(refusal(error), memory=None, upload=on, stop_button=off)
         finally:
-            discard(path)
+            if path is not None:
+                discard(path)
 
     def choices(visit: gr.Request, chosen: str | None = None) -> Any:
         names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
@@ -103,16 +107,20 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
     with gr.Column(elem_id="own-ask", elem_classes="card ask"), gr.Row(elem_classes="ask-settings own"):
         with gr.Column(elem_id="field-own-file", scale=0, min_width=150):
             upload = gr.UploadButton("Build one from your own text", elem_classes="quiet", size="sm")
+        library = gr.Button("Build one from Python's library", elem_id="own-library", elem_classes="quiet", size="sm")
         keep = gr.Number(1000, label="Keep at most (texts)", elem_id="field-own-keep")
         halt = stop_button("own-stop")
         gr.HTML(
-            "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. Race, "
-            "Chat and Compare then guess from it too, for you alone; it is deleted when you leave.</p>",
+            "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. "
+            "Python's library is text that the model did not write: 120 of its functions are scored, and the half of "
+            "lowest perplexity is kept. Race, Chat and Compare then guess from it too, for you alone; it is deleted "
+            "when you leave.</p>",
             apply_default_css=False,
         )
     stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
     gr.on([go.click, text.submit], ask, [store, text], stage, **PRIVATE)
     upload.upload(build, [upload, keep], [stage, memory, store, upload, halt], **RUN)
+    library.click(build_library, keep, [stage, memory, store, upload, halt], **RUN)
     halt.click(stop, memory, None, queue=False, **PRIVATE)
     stage.remove(remove, None, [stage, store], queue=False, **PRIVATE)
 

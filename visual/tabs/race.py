@@ -1,6 +1,7 @@
 """The Race tab: a prompt, its settings, and one stage that draws what the wire brings."""
 
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ from spectra.settings import AnswerRequest
 from visual import palette
 from visual.engine import Engine
 from visual.examples import EXAMPLES
-from visual.names import short
-from visual.permalink import FormUpdate, form_update
+from visual.permalink import read_link
 from visual.run.admission import AdmissionQueue
 from visual.run.request import request_of
 from visual.run.run import Run
 from visual.run.tab_state import ShownTabState
+from visual.settings_panel import FOLD, SettingsPanel
 from visual.widgets import (
     PRIVATE,
     RUN,
@@ -54,7 +55,9 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     def start(visit: gr.Request, state: ShownTabState | None, *fields: Any) -> Iterator[RunUpdate]:
         state = state or ShownTabState()
         try:
-            request = request_of(*fields, visitor=visitor_of(visit))
+            explain, *form = fields[: len(asked)]
+            settings = panel.read(form[1], fields[len(asked) :])
+            request = request_of(*form, visitor=visitor_of(visit), settings=settings, explain=bool(explain))
         except SpectraError as error:
             yield RunUpdate(refusal(error))
             return
@@ -81,17 +84,22 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
         stop(state)
         return PromptUpdate(send({"kind": "clear"}), None, "")
 
-    def switch(model: str) -> Iterator[tuple[Any, Any]]:
-        yield send({"kind": "loading", "model": model}), SKIP
+    def switch(model: str, method: str) -> Iterator[list[Any]]:
+        as_it_is = [SKIP] * len(panel.fields)
+        yield [send({"kind": "loading", "model": model}), SKIP, SKIP, *as_it_is]
         try:
             with admission.turn():
                 engine.choose(model)
-            yield send({"kind": "model", "model": engine.model, "badges": list(engine.badges)}), SKIP
+            ready = send({"kind": "model", "model": engine.model, "badges": list(engine.badges)})
+            yield [ready, SKIP, panel.differences(), *panel.updates(method)]
         except SpectraError as error:
-            yield refusal(error), engine.chosen
+            yield [refusal(error), engine.chosen, SKIP, *as_it_is]
 
-    def link(visit: gr.Request) -> FormUpdate:
-        return form_update(visit.query_params, engine)
+    def link(visit: gr.Request) -> list[Any]:
+        filled = read_link(visit.query_params, engine, str(method.value))
+        settings = panel.updates(filled.method or str(method.value), filled.changed)
+        told = f"Left out of the link: {'; '.join(filled.left)}." if filled.left else ""
+        return [*filled.form, *settings, gr.update(value=escape(told), visible=bool(told))]
 
     memory = gr.State()
     with gr.Column(elem_id="ask", elem_classes="card ask"):
@@ -113,21 +121,30 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
             tokens, temperature, seed = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
                 top_p = gr.Number(1, label="Top-p", elem_id="field-top_p", step=0.05)
+            with gr.Accordion("Method settings", open=False, elem_classes=FOLD):
+                panel = SettingsPanel(engine, method)
+                explain = gr.Checkbox(
+                    False,
+                    label="Record what the dictionaries hold, to open it inside each step",
+                    elem_id="field-explain",
+                )
             example_buttons(prompt, EXAMPLES)
-    fields = [prompt, method, tokens, temperature, seed, top_p]
+        left_out = gr.HTML("", visible=False, elem_id="left-out", apply_default_css=False)
+    asked = [explain, prompt, method, tokens, temperature, seed, top_p]
+    fields = [*asked, *panel.fields]
     stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
 
     outputs = [stage, memory, go, halt]
     running = gr.on([go.click, prompt.submit], start, [memory, *fields], outputs, **RUN)
     repeated = stage.again(again, memory, outputs, **RUN)
-    model.input(switch, model, [stage, model], **RUN)
+    model.input(switch, [model, method], [stage, model, panel.told, *panel.fields], **RUN)
     for each in (running, repeated):
         restore_buttons(each, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
     stage.clear(clear, memory, [stage, memory, prompt], cancels=[running, repeated], queue=False, **PRIVATE)
-    page.load(link, None, fields, queue=False, **PRIVATE)
+    page.load(link, None, [*fields[1:], left_out], queue=False, **PRIVATE)
 
 
 def facts(engine: Engine, races: Path) -> Event:
@@ -137,7 +154,6 @@ def facts(engine: Engine, races: Path) -> Event:
         "model": engine.model,
         "badges": list(engine.badges),
         "methods": dict(engine.methods),
-        "names": {method: short(method) for method in engine.methods},
         "legend": palette.legend(),
         "examples": [each.why for each in EXAMPLES],
         "recorded": RaceFile.read(recorded[0]).snapshot() if recorded else None,

@@ -8,7 +8,6 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Engine
-from visual.names import short
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
 from visual.wire.race_file import RaceFile, shipped
@@ -32,7 +31,6 @@ def build_replay(engine: Engine, races: Path) -> None:
     facts = {
         "races": titles,
         "methods": dict(engine.methods),
-        "names": {method: short(method) for method in engine.methods},
         "legend": palette.legend(),
     }
     stage = wire("replay", facts, ("pick",))

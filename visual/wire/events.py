@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spectra.metrics import judge
 from spectra.trace import StepTrace, Trace, TreeTrace
 from visual.engine import Pieces
 from visual.wire.figures import Level
@@ -26,16 +27,21 @@ def brief_event(step: StepTrace) -> Event:
 
 
 def step_event(step: StepTrace, pieces: Pieces) -> Event:
-    """A step with what it wrote, `pieces` as (number of tokens, text), and its tree."""
+    """A step with what it wrote, `pieces` as (number of tokens, text), its tree and what came of each source's guesses:
+    [accepted, with an accepted parent, all].
+    """
     event = {**brief_event(step), "pieces": pieces, "picks": step.picks}
     if len(step.tree) > 1:
         event["tree"] = tree_event(step.tree, step.path)
+        event["judged"] = judge(step)
     if step.path:
         event["path"] = step.path
     if step.held:
         event["held"] = dict(step.held)
     if step.offered is not None:
         event["offered"] = step.offered
+    if step.inside is not None:
+        event["inside"] = step.inside.to_dict()
     if step.finish:
         event["finish"] = step.finish
     return event

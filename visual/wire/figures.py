@@ -76,4 +76,6 @@ def _shown(summary: Summary) -> dict[str, Any]:
         "finish": summary.finish,
         "acceptance": dict(summary.acceptance),
         "offered": dict(summary.offered),
+        "of_guessed": dict(summary.of_guessed),
+        "guessed": dict(summary.guessed),
     }

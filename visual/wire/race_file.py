@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError
+from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
+from visual.names import named, short
+from visual.run.method_settings import FIELDS, link_values
+from visual.run.request import RANGES
 from visual.run.run import words
 from visual.wire.events import Event, delta, trace_events
 from visual.wire.figures import figures
@@ -67,6 +71,7 @@ class RaceFile:
         """The finished race in one message, as `Run.snapshot` sends it, with a note of what was recorded."""
         lanes = {"plain": trace_events(self.plain), "method": trace_events(self.method)}
         run = secrets.token_hex(6)
+        changed = self.changed
         return {
             **delta(run, dict.fromkeys(lanes, 0), lanes),
             "kind": "snapshot",
@@ -74,8 +79,14 @@ class RaceFile:
                 "kind": "begin",
                 "run": run,
                 "lanes": {"plain": self.plain.method, "method": self.method.method},
+                "names": {"plain": short(self.plain.method), "method": named(self.method.method, changed)},
                 "cap": len(self.plain.tokens),
-                "link": {**self.method.settings, "prompt": self.plain.prompt, "method": self.method.method},
+                "link": {
+                    **{name: self.method.settings[name] for name in RANGES if name in self.method.settings},
+                    "prompt": self.plain.prompt,
+                    "method": self.method.method,
+                    **link_values(changed),
+                },
                 "recorded": self.note,
             },
             "end": {
@@ -88,6 +99,18 @@ class RaceFile:
                 "words": words({"plain": self.plain, "method": self.method}),
             },
         }
+
+    @property
+    def changed(self) -> dict[str, Value]:
+        """What was changed about the method."""
+        told = self.method.settings.get("method")
+        changed = told.get("changed") if isinstance(told, dict) else None
+        try:
+            return (
+                MethodSettings(**{name: changed[name] for name in FIELDS if name in changed}).changed if changed else {}
+            )
+        except (SpectraError, TypeError):
+            return {}
 
     @property
     def note(self) -> str:

@@ -1,10 +1,12 @@
-/** The two charts of Compare: bars of tokens a second, and tokens over time, one line a method. */
+/** The charts of Compare: bars of tokens a second, tokens over time or passes, one line a method, and the sweep. */
 
 import { speed } from "../common/format.js";
 import { CONFIG, inkOf, layoutOf, loadPlotly } from "./plotly.js";
+import { sweepFigure } from "./sweep-figure.js";
 
 /** @import { Lane } from "../stream/lane.js" */
-/** @import { BriefStep, ComparedRow } from "../stream/messages.js" */
+/** @import { BriefStep, ComparedRow, Sweep } from "../stream/messages.js" */
+/** @import { AxisName } from "./race-figures.js" */
 /** @import { Canvas, Figure, Ink, PlotBox, Plotly } from "./plotly.js" */
 
 const PLAIN = "autoregressive";
@@ -17,18 +19,23 @@ export class CompareCharts {
   /**
    * @param {PlotBox} bars
    * @param {PlotBox} lines
+   * @param {PlotBox} sweep
    */
-  constructor(bars, lines) {
+  constructor(bars, lines, sweep) {
     this.bars = bars;
     this.lines = lines;
+    this.sweep = sweep;
+    /** @type {AxisName} */
+    this.axis = "time";
     this.drawn = 0;
   }
 
   /**
    * @param {ComparedRow[]} rows one for every method, whether it has begun or not
    * @param {Lanes} lanes
+   * @param {Sweep | null} sweep
    */
-  async draw(rows, lanes) {
+  async draw(rows, lanes, sweep) {
     const plotly = await loadPlotly();
     const ink = inkOf(this.bars);
     const narrow = this.bars.clientWidth < NARROW;
@@ -40,8 +47,12 @@ export class CompareCharts {
     const bars = barsFigure(shown, narrow, this.canvas(this.bars, ink));
     await plotly.react(this.bars, bars.traces, bars.layout, CONFIG);
     await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
-    const lines = linesFigure(shown, lanes, narrow, this.canvas(this.lines, ink));
+    const lines = linesFigure(shown, lanes, this.axis, narrow, this.canvas(this.lines, ink));
     await plotly.react(this.lines, lines.traces, lines.layout, CONFIG);
+    if (!sweep || !this.sweep.clientWidth) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    const swept = sweepFigure(shown, sweep, this.canvas(this.sweep, ink));
+    await plotly.react(this.sweep, swept.traces, swept.layout, CONFIG);
   }
 
   /**
@@ -53,10 +64,11 @@ export class CompareCharts {
     return { width: box.clientWidth, height: box.clientHeight, ink, drawn: this.drawn };
   }
 
-  /** Both charts under each other, as one PNG. */
+  /** The charts under each other, as one PNG. */
   async picture() {
     const plotly = await loadPlotly();
-    const parts = await Promise.all([imageOf(plotly, this.bars), imageOf(plotly, this.lines)]);
+    const boxes = [this.bars, this.lines, this.sweep].filter((box) => box.clientWidth > 0);
+    const parts = await Promise.all(boxes.map((box) => imageOf(plotly, box)));
     const canvas = document.createElement("canvas");
     canvas.width = Math.max(...parts.map((part) => part.width));
     canvas.height = parts.reduce((sum, part) => sum + part.height, 0);
@@ -139,15 +151,17 @@ function barsFigure(rows, narrow, canvas) {
 /**
  * @param {ComparedRow[]} rows
  * @param {Lanes} lanes
+ * @param {AxisName} axis
  * @param {boolean} narrow
  * @param {Canvas} canvas
  * @returns {Figure}
  */
-function linesFigure(rows, lanes, narrow, canvas) {
+function linesFigure(rows, lanes, axis, narrow, canvas) {
+  const passes = axis === "passes";
   const { ink, series, veil } = canvas.ink;
   const traces = rows.map((row, i) => ({
-    x: lanes[row.method].ends,
-    y: lanes[row.method].totals,
+    x: passes ? lanes[row.lane].totals.map((_, step) => step) : lanes[row.lane].ends,
+    y: lanes[row.lane].totals,
     mode: "lines",
     hoverinfo: "name",
     name: row.name,
@@ -157,7 +171,7 @@ function linesFigure(rows, lanes, narrow, canvas) {
     ? { x: 0, xanchor: "left", y: -0.12, yanchor: "top" }
     : { x: 1, xanchor: "right", y: 0.02, yanchor: "bottom" };
   const layout = layoutOf(canvas, {
-    xaxis: { ticksuffix: " s", nticks: 6, rangemode: "tozero", showgrid: false },
+    xaxis: { ticksuffix: passes ? "" : " s", nticks: 6, rangemode: "tozero", showgrid: false },
     yaxis: { nticks: 6, rangemode: "tozero" },
     showlegend: true,
     legend: { ...place, bgcolor: veil, font: { size: 11.5, color: ink } },

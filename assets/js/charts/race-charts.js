@@ -1,11 +1,12 @@
-/** The two live charts of a race on the page. plotly itself is loaded when the page is idle. */
+/** The three live charts of a race on the page. plotly itself is loaded when the page is idle. */
 
 import { make } from "../common/dom.js";
+import { acceptanceFigure } from "./acceptance-figure.js";
 import { CONFIG, inkOf, loadPlotly } from "./plotly.js";
 import { barFrame, gainFigure, growthFigure } from "./race-figures.js";
 
 /** @import { Look } from "../common/tab.js" */
-/** @import { Canvas, Ink, Layout, PlotBox, Plotly } from "./plotly.js" */
+/** @import { Canvas, Figure, Ink, Layout, PlotBox, Plotly } from "./plotly.js" */
 /** @import { AxisName, Race } from "./race-figures.js" */
 
 /** @typedef {(step: number | null, chosen: boolean) => void} OnStep the pointer is on a bar, or a bar was clicked */
@@ -14,12 +15,17 @@ export class RaceCharts {
   /**
    * @param {PlotBox} growth
    * @param {PlotBox} gain
+   * @param {PlotBox} acceptance
    * @param {Look[]} looks
    * @param {OnStep} onStep
    */
-  constructor(growth, gain, looks, onStep) {
+  constructor(growth, gain, acceptance, looks, onStep) {
     this.growth = growth;
     this.gain = gain;
+    this.acceptance = acceptance;
+    /** @type {"guessed" | "reached"} which guesses the shares are of */
+    this.of = "guessed";
+    this.cost = 0; // ms that the last drawing took
     this.looks = looks;
     this.onStep = onStep;
     /** @type {AxisName} */
@@ -47,14 +53,29 @@ export class RaceCharts {
     const ink = inkOf(this.growth);
     this.drawn += 1;
     const growth = growthFigure(race, this.axis, this.canvas(ink));
-    await plotly.react(this.growth, growth.traces, growth.layout, CONFIG);
-    await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
+    this.cost = 0;
+    await this.react(plotly, this.growth, growth);
     if (!this.gain.clientWidth) return;
     const colours = { looks: this.looks, colourOf: this.colours(ink, shown) };
     const gain = gainFigure(race, colours, this.canvas(ink));
-    await plotly.react(this.gain, gain.traces, gain.layout, CONFIG);
+    await this.react(plotly, this.gain, gain);
     this.bars = gain.layout;
     this.listen();
+    const acceptance = acceptanceFigure(race.method.steps, this.of, race.over, colours, this.canvas(ink));
+    await this.react(plotly, this.acceptance, acceptance);
+  }
+
+  /**
+   * Draw one figure and let the page breathe: several short tasks rather than a long one.
+   * @param {Plotly} plotly
+   * @param {PlotBox} box
+   * @param {Figure} figure
+   */
+  async react(plotly, box, { traces, layout }) {
+    const begun = performance.now();
+    await plotly.react(box, traces, layout, CONFIG);
+    this.cost += performance.now() - begun;
+    await new Promise((resolve) => setTimeout(resolve));
   }
 
   /**

@@ -27,6 +27,10 @@ export const percent = (x) => `${Math.round(100 * x)} %`;
  */
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
+/** @param {{ what: string, done: number, total: number }} progress of a datastore that is built first */
+export const building = ({ what, done, total }) =>
+  `building its datastore: ${what}${total ? `, ${count(done)} of ${count(total)}` : ""}`;
+
 /** @param {string} text */
 export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 

@@ -14,12 +14,12 @@
 
 /**
  * A row of the palette (visual/palette.py).
- * @typedef {{ source: string, name: string, meaning: string, hatch: string }} Look
+ * @typedef {{ source: string, name: string, meaning: string, hatch: string, dash: string }} Look
  */
 
 /**
- * A method's one-line description and its short name, by preset.
- * @typedef {{ methods: Record<string, string>, names: Record<string, string> }} Methods
+ * A method's one-line description, by preset.
+ * @typedef {{ methods: Record<string, string> }} Methods
  */
 
 export {};

@@ -1,17 +1,33 @@
 /** The table of Compare: its columns, its rows and its CSV. */
 
 import { make } from "../common/dom.js";
-import { count, percent, ratio, speed } from "../common/format.js";
+import { count, percent, prose, ratio, speed } from "../common/format.js";
 
 /** @import { Lane } from "../stream/lane.js" */
 /** @import { BriefStep, ComparedRow } from "../stream/messages.js" */
 
 /** @type {(keyof ComparedRow)[]} */
-const CSV = ["method", "tokens", "seconds", "rate", "speedup", "tau", "passes", "acceptance", "differs", "drawn"];
+const CSV = [
+  "method",
+  "changed",
+  "tokens",
+  "seconds",
+  "rate",
+  "speedup",
+  "macro",
+  "macro_speedup",
+  "tau",
+  "passes",
+  "acceptance",
+  "of_reached",
+  "differs",
+  "drawn",
+];
 
 /**
  * @typedef {object} Column
  * @property {string} name
+ * @property {string} [told] what it is
  * @property {(row: ComparedRow, ended: boolean) => string} text
  */
 
@@ -22,14 +38,32 @@ const SPEEDUP = { name: "Speedup", text: ({ speedup }) => (speedup ? `${ratio(sp
 /** @type {Column} */
 const OUTPUT = { name: "Output", text: (row, ended) => (ended ? agreement(row).text : "…") };
 
+const MACRO = prose`Mean over the passes of tokens / seconds of the pass, the prompt's time left out: what the
+  speedups of the paper are ratios of`;
+
+/** @param {ComparedRow} row */
+function macro({ macro, macro_speedup }) {
+  if (macro === undefined) return "";
+  return macro_speedup ? `${speed(macro)} (${ratio(macro_speedup)}×)` : speed(macro);
+}
+
 /** @type {Column[]} */
 const COLUMNS = [
   METHOD,
-  { name: "Tokens/s", text: (row) => speed(row.rate) },
+  {
+    name: "Mic-TP",
+    told: "All tokens / all time, the prompt's included: tokens a second",
+    text: (row) => speed(row.rate),
+  },
   SPEEDUP,
+  { name: "Mac-TP", told: MACRO, text: macro },
   { name: "Tokens a pass (τ)", text: (row) => ratio(row.tau) },
   { name: "Passes", text: (row) => count(row.passes) },
-  { name: "Guesses accepted", text: ({ acceptance }) => (typeof acceptance === "number" ? percent(acceptance) : "–") },
+  {
+    name: "Guesses accepted",
+    told: "Accepted / all guessed tokens, as the paper counts; the CSV also has the share of the judged ones",
+    text: ({ acceptance }) => (typeof acceptance === "number" ? percent(acceptance) : "–"),
+  },
   OUTPUT,
 ];
 
@@ -45,9 +79,10 @@ function agreement({ differs, drawn }) {
 
 export function headRow() {
   const head = make("tr");
-  for (const { name } of COLUMNS) {
+  for (const { name, told = "" } of COLUMNS) {
     const cell = make("th", "", name);
     cell.scope = "col";
+    cell.title = told;
     head.append(cell);
   }
   return head;
@@ -55,15 +90,14 @@ export function headRow() {
 
 /**
  * A method that has not ended: what its steps say by now.
- * @param {string} method
- * @param {string} name
+ * @param {{ lane: string, method: string, name: string }} who
  * @param {Lane<BriefStep>} lane
  * @returns {ComparedRow}
  */
-export function liveRow(method, name, { steps, tokens, seconds }) {
+export function liveRow(who, { steps, tokens, seconds }) {
   const passes = steps.length;
   const rate = seconds ? tokens / seconds : 0;
-  return { name, method, passes, tokens, rate, tau: passes ? tokens / passes : 0, differs: null };
+  return { ...who, passes, tokens, rate, tau: passes ? tokens / passes : 0, differs: null };
 }
 
 /**
@@ -74,6 +108,7 @@ export function liveRow(method, name, { steps, tokens, seconds }) {
 export function tableRow(row, ended, best) {
   const line = make("tr", stageOf(row, ended));
   line.dataset.method = row.method;
+  line.dataset.lane = row.lane;
   for (const column of COLUMNS) {
     if (column === METHOD) line.append(nameCell(row));
     else line.append(make("td", lookOf(column, row, ended, best), row.passes ? column.text(row, ended) : ""));
@@ -108,11 +143,17 @@ function lookOf(column, row, ended, best) {
   return column === OUTPUT && ended ? agreement(row).look : "";
 }
 
+/** @param {ComparedRow[keyof ComparedRow]} value */
+function cellOf(value) {
+  const text = String(value ?? "");
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
 /**
  * The rows as a CSV file.
  * @param {ComparedRow[]} rows
  */
 export function csvOf(rows) {
-  const lines = rows.map((row) => CSV.map((name) => String(row[name] ?? "")).join(","));
+  const lines = rows.map((row) => CSV.map((name) => cellOf(row[name])).join(","));
   return `${[CSV.join(","), ...lines].join("\n")}\n`;
 }

@@ -4,7 +4,9 @@ import { make } from "../common/dom.js";
 import { list, milliseconds, plural, prose, ratio, visible } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
 import { factsOf, sourcesOf } from "../stream/step-facts.js";
+import { methodChapters } from "./method-chapters.js";
 import { sample } from "./sample.js";
+import { secondsOver } from "./what-if.js";
 
 /** @import { Look } from "../common/tab.js" */
 /** @import { RaceView } from "../race/race-view.js" */
@@ -51,6 +53,7 @@ export function chapters(facts, race) {
     accepted(facts, exampleOf(race, best)),
     rejected(facts, exampleOf(race, missed)),
     unchanged(race),
+    ...methodChapters(race),
     temperature(),
     precision(facts),
   ];
@@ -63,9 +66,9 @@ export function chapters(facts, race) {
 function cost(table) {
   const lesson = prose`To write one token, the processor has to fetch every weight of the model from memory. That
     takes most of the time; the arithmetic itself is quick. Once the weights are there, a few more tokens can be
-    computed with them almost for free.`;
+    computed with them almost for free: on a GPU hundreds, on a few CPU cores a handful.`;
   return {
-    title: "Why eight tokens cost little more than one",
+    title: "Why a wide pass is free on a GPU and not here",
     text: table.length ? [lesson, measured(table)] : [lesson],
     figure: table.length ? bars(table) : undefined,
     pointer: {
@@ -86,19 +89,6 @@ function measured(table) {
       : "Arithmetic is slow here, so the budget guesses less than it would on another processor.";
   return prose`Measured on this machine: a forward pass over 1 token takes ${milliseconds(one)}, over 8 tokens
     ${milliseconds(eight)}. That is ${ratio(eight / one)} times as long for 8 times the tokens. ${lesson}`;
-}
-
-/**
- * Seconds of a forward pass, between two that were measured on a line.
- * @param {[number, number][]} table
- * @param {number} tokens
- */
-function secondsOver(table, tokens) {
-  const next = table.findIndex(([n]) => n >= tokens);
-  if (next < 1) return table[next === 0 ? 0 : table.length - 1][1];
-  const [n0, t0] = table[next - 1];
-  const [n1, t1] = table[next];
-  return t0 + ((t1 - t0) * (tokens - n0)) / (n1 - n0);
 }
 
 /** @param {[number, number][]} table */

@@ -57,6 +57,7 @@ export class LaneView {
   piece(piece) {
     const node = make("i", classesOf(piece), piece.text);
     node.dataset.sources = piece.sources.join(",");
+    if (piece.offers.some((each) => each.length > 1)) node.dataset.offers = piece.offers.join(";");
     this.nodes.set(piece, node);
     return node;
   }

@@ -1,12 +1,26 @@
-/** A button for every source: its look, how many tokens it gave, how many guesses held. It toggles the colour. */
+/**
+ * A button for every source: its look, how many tokens it gave, how many guesses held. It toggles the colour. Beside
+ * them, whether a token that several sources offered counts for the first one or for each.
+ */
 
+import { Choice } from "../common/choice.js";
 import { button, make } from "../common/dom.js";
 import { count, percent } from "../common/format.js";
+import { Tally } from "../stream/lane.js";
 
 /** @import { Look } from "../common/tab.js" */
-/** @import { LaneFigures } from "../stream/messages.js" */
+/** @import { LaneFigures, Step } from "../stream/messages.js" */
 
-/** @typedef {{ button: HTMLButtonElement, total: HTMLElement, share: HTMLElement }} Chip */
+/** @typedef {{ button: HTMLButtonElement, total: HTMLElement, more: HTMLElement, share: HTMLElement }} Chip */
+/** @typedef {"guessed" | "reached"} Of which guesses a share is of */
+
+/**
+ * steps: of the answer so far. figures: of the whole answer, once known. of: which guesses the shares are of.
+ * @typedef {object} Shown
+ * @property {readonly Step[]} steps
+ * @property {LaneFigures | null} figures
+ * @property {Of} of
+ */
 
 export class Legend {
   /**
@@ -18,22 +32,28 @@ export class Legend {
   constructor(box, stage, looks, changed) {
     this.stage = stage;
     this.changed = changed;
+    this.looks = looks;
+    /** @type {Shown | null} */
+    this.last = null;
+    this.tally = new Tally();
     this.chips = new Map(looks.map((look) => [look.source, this.chip(look)]));
     for (const chip of this.chips.values()) box.append(chip.button);
+    this.credit = new Choice("Count", { first: "first offers", every: "all offers" }, () => this.show(this.last));
+    box.append(this.credit.box);
   }
 
   /**
    * @param {Look} look
    * @returns {Chip}
    */
-  chip({ source, name, meaning }) {
+  chip({ source, name }) {
     const chip = button(`chip ${source}`, "", () => this.toggle(source));
     const total = make("b");
+    const more = make("em");
     const share = make("small");
-    chip.title = meaning;
     chip.setAttribute("aria-pressed", "true");
-    chip.append(make("i", "swatch"), make("span", "", name), total, share);
-    return { button: chip, total, share };
+    chip.append(make("i", "swatch"), make("span", "", name), total, more, share);
+    return { button: chip, total, more, share };
   }
 
   /** @param {string} source */
@@ -49,28 +69,33 @@ export class Legend {
     this.changed();
   }
 
-  /**
-   * @param {Map<string, number> | null} tokens in the answer, by source
-   * @param {LaneFigures | null} [figures] of the whole answer, once known
-   */
-  show(tokens, figures = null) {
-    for (const [source, { button: chip, total, share }] of this.chips) {
-      const given = tokens?.get(source) ?? 0;
-      const rate = figures?.acceptance[source];
-      total.textContent = tokens ? count(given) : "";
-      const echo = Boolean(tokens) && !given; // others had the same guesses before it
-      share.textContent = rate === undefined ? "" : acceptance(rate, echo);
-      if (rate !== undefined)
-        share.title = `of the ${count(figures?.offered[source] ?? 0)} guesses that the model got to judge`;
-      chip.hidden = !given && !figures?.offered[source];
-    }
+  /** @param {Shown | null} shown null for no answer */
+  show(shown) {
+    this.last = shown;
+    const { first, every } = this.tally;
+    this.tally.count(shown?.steps ?? []);
+    this.credit.box.hidden = [...every].every(([source, tokens]) => tokens === first.get(source));
+    for (const look of this.looks) this.fill(look, first.get(look.source) ?? 0, every.get(look.source) ?? 0);
   }
-}
 
-/**
- * @param {number} rate
- * @param {boolean} echo
- */
-function acceptance(rate, echo) {
-  return rate > 0 && echo ? "agreed with others" : `${percent(rate)} accepted`;
+  /**
+   * @param {Look} look
+   * @param {number} first tokens it offered first
+   * @param {number} every tokens it offered
+   */
+  fill({ source, meaning }, first, every) {
+    const { button: chip, total, more, share } = /** @type {Chip} */ (this.chips.get(source));
+    const { figures = null, of = "guessed" } = this.last ?? {};
+    const rate = (of === "guessed" ? figures?.of_guessed : figures?.acceptance)?.[source];
+    const guesses = (of === "guessed" ? figures?.guessed : figures?.offered)?.[source] ?? 0;
+    const counted = this.credit.value === "first" ? first : every;
+    total.textContent = this.last ? count(counted) : "";
+    more.textContent = every > counted ? `+${count(every - counted)} shared` : "";
+    share.textContent = rate === undefined ? "" : `${percent(rate)} accepted`;
+    const what = of === "guessed" ? "guesses" : "guesses that the model got to judge";
+    const told = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${count(guesses)} ${what}.`;
+    const both = every ? ` Of the answer's tokens it offered ${count(every)}, ${count(first)} of them first.` : "";
+    chip.title = `${meaning}.${source === "model" ? "" : both + told}`;
+    chip.hidden = !every && !guesses;
+  }
 }

@@ -4,10 +4,10 @@
  */
 
 import { RaceCharts } from "../charts/race-charts.js";
+import { Choice } from "../common/choice.js";
 import { fill } from "../common/dom.js";
 import { plural, seconds, sentence } from "../common/format.js";
 import { Paced } from "../common/paced.js";
-import { tally } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 import { Clock } from "./clock.js";
 import { LaneView } from "./lane-view.js";
@@ -19,10 +19,11 @@ import { TEMPLATE } from "./template.js";
 
 /** @import { AxisName } from "../charts/race-figures.js" */
 /** @import { Ask, Look, Methods } from "../common/tab.js" */
-/** @import { End, Problem, RunMessage } from "../stream/messages.js" */
+/** @import { End, LaneFigures, Problem, RunMessage } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
-const CHARTS_EVERY = 700;
+const CHARTS_EVERY = 700; // ms between two drawings, more where one takes long
+const CHARTS_LATEST = 1600;
 const STATUS_EVERY = 1000;
 const BUTTONS = ["play", "download", "again", "link", "clear"];
 
@@ -59,13 +60,16 @@ export class RaceView {
       () => this.showPlay(),
     );
     this.legend = new Legend(this.at("legend"), stage, facts.legend, () => this.drawCharts());
-    this.charts = new RaceCharts(this.at("plot-growth"), this.at("plot-gain"), facts.legend, (step, chosen) =>
+    const boxes = ["plot-growth", "plot-gain", "plot-acceptance"].map((id) => this.at(id));
+    this.charts = new RaceCharts(boxes[0], boxes[1], boxes[2], facts.legend, (step, chosen) =>
       chosen ? this.links.look(step) : this.links.light(step),
     );
+    this.of = new Choice("Share of", { guessed: "all guesses", reached: "those judged" }, () => this.judgeBy());
+    this.at("accepted-of").append(this.of.box);
     this.links = new StepLinks(this.at, facts.legend, this.charts, new StepPanel(this.at, facts.legend));
     this.drawing = new Paced(
       () => this.redraw(),
-      () => (this.state === "running" ? CHARTS_EVERY : 0),
+      () => (this.state === "running" ? Math.min(CHARTS_LATEST, Math.max(CHARTS_EVERY, 12 * this.charts.cost)) : 0),
     );
     this.clear();
     this.listen();
@@ -144,7 +148,7 @@ export class RaceView {
   begin({ run, state, begin }) {
     this.clock.halt();
     const { method } = begin.lanes;
-    this.name = this.facts.names[method] ?? method;
+    this.name = begin.names.method;
     Object.assign(this.stage.dataset, { run, state });
     this.lanes = this.emptyLanes();
     this.at("title").title = this.facts.methods[method] ?? "";
@@ -171,7 +175,7 @@ export class RaceView {
     const guess = (plain.lane.seconds * begin.cap) / Math.max(plain.lane.tokens, 1);
     this.scoreboard.live(racing ? level : null);
     this.scoreboard.clock(this.lanes, view.lane.seconds, racing ? this.span : guess);
-    this.legend.show(racing ? tally(method.lane.steps) : null);
+    this.showLegend(null);
     this.stage.dataset.phase = racing ? "method" : "plain";
     view.follow();
     this.drawCharts();
@@ -192,7 +196,7 @@ export class RaceView {
       plain.flag(figures.differs);
       method.flag(figures.differs);
     }
-    this.legend.show(tally(method.lane.steps), figures.method);
+    this.showLegend(figures.method);
     this.drawCharts();
     this.at("download").hidden = !plain.lane.steps.length || recorded;
     this.at("again").hidden = recorded;
@@ -206,6 +210,19 @@ export class RaceView {
       for (const { box } of [plain, method]) box.scrollTop = 0;
     }
     this.announce(true);
+  }
+
+  /** @param {LaneFigures | null} figures */
+  showLegend(figures) {
+    const { steps } = this.lanes.method.lane;
+    this.legend.show(steps.length ? { steps, figures, of: this.of.value } : null);
+  }
+
+  /** Shares of all guesses, as the paper counts, or of those that the model got to judge. */
+  judgeBy() {
+    this.charts.of = this.of.value;
+    this.showLegend(this.turn?.end?.figures.method ?? null);
+    this.drawCharts();
   }
 
   /** Both answers to their end. */
@@ -279,6 +296,15 @@ export class RaceView {
     const [name, { lane }] = method.lane.steps.length ? [this.name, method] : ["Plain decoding", plain];
     if (this.state === "running") this.say(`${name}: ${plural(lane.tokens, "token")} in ${seconds(lane.seconds)}`);
     else this.say(["speedup", "verdict", "badge"].map((id) => this.at(id).textContent).join(" "));
+  }
+
+  /**
+   * What goes on while no step comes, in the place of the verdict.
+   * @param {string} text
+   */
+  tell(text) {
+    this.at("verdict").textContent = text;
+    this.say(text);
   }
 
   /** @param {string} text */

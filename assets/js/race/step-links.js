@@ -2,6 +2,7 @@
 
 import { make } from "../common/dom.js";
 import { count, list, plural } from "../common/format.js";
+import { offersOf } from "../stream/lane.js";
 
 /** @import { RaceCharts } from "../charts/race-charts.js" */
 /** @import { Parts } from "../common/dom.js" */
@@ -117,10 +118,26 @@ export class StepLinks {
     const parts = used.map(({ source, name }) => `${name.toLowerCase()} ${given(source)}`);
     const head = `Step ${count(step + 1)}: ${plural(facts.sources.length, "token")}`;
     tip.replaceChildren(make("b", "", head), make("span", "", list(parts)));
+    const also = alsoOffered(facts, this.looks);
+    if (also) tip.append(make("span", "also", also));
     const box = span ? span.getClientRects()[0] : this.charts.band.getBoundingClientRect();
     tip.style.left = `${Math.max(8, Math.min(innerWidth - tip.offsetWidth - 8, box.left))}px`;
     tip.style.top = `${Math.max(8, box.top - tip.offsetHeight - 6)}px`;
   }
+}
+
+/**
+ * Who else offered the tokens of a step, in words; "" where each had one source.
+ * @param {Step} step
+ * @param {Look[]} looks
+ */
+export function alsoOffered(step, looks) {
+  const others = offersOf(step).flatMap(([, ...rest]) => rest);
+  const parts = looks.flatMap(({ source, name }) => {
+    const times = others.filter((each) => each === source).length;
+    return times ? [`${name.toLowerCase()} ${count(times)}`] : [];
+  });
+  return parts.length ? `also offered by: ${list(parts)}` : "";
 }
 
 /**

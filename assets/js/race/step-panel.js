@@ -5,6 +5,7 @@ import { count, plural } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
 import { factsOf } from "../stream/step-facts.js";
 import { attentionMask } from "./attention-mask.js";
+import { dictionaries } from "./dictionaries.js";
 import { gist, reasons } from "./step-reasons.js";
 import { tokenTree } from "./token-tree.js";
 
@@ -45,6 +46,8 @@ export class StepPanel {
     at("step-line").textContent = `${guessed}, one forward pass, ${gained}. Drag to any step.`;
     at("context").textContent = (before.length > CONTEXT ? "… " : "") + before.slice(-CONTEXT);
     at("tree").replaceChildren(tokenTree(facts, step, words, this.names));
+    at("dictionaries").hidden = !step.inside;
+    at("held").replaceChildren(dictionaries(step, words));
     at("gist").textContent = gist(step, facts);
     at("reasons").replaceChildren(...reasons(step, facts, words, this.names).map((text) => make("li", "", text)));
     this.seen = { tree: facts.tree, path: facts.path, words };

@@ -1,7 +1,9 @@
 /** The fixed markup of a race view. No text of a model, a prompt or an engine ever passes through here. */
 
+import { WINDOW } from "../charts/acceptance-figure.js";
+
 export const KEY = `Tinted words were guessed ahead and confirmed by the model; the colour says who guessed.
-Untinted ones the model wrote itself.`;
+A line above: several sources had it. Untinted words the model wrote itself.`;
 
 const HERO = `
 <p class="recorded" data-id="recorded" hidden><b>A recording</b> <span data-id="recorded-note"></span>
@@ -35,7 +37,7 @@ const LANES = `
 </section>`;
 
 const CHARTS = `
-<section class="figures" data-id="figures" hidden>
+<section class="figures three" data-id="figures" hidden>
   <article class="card figure">
     <h2>Tokens over <span class="switch" role="group" aria-label="Horizontal axis">
       <button type="button" aria-pressed="true" data-id="axis-time">time</button><button
@@ -44,6 +46,9 @@ const CHARTS = `
   <article class="card figure"><h2>Tokens gained per forward pass</h2>
     <p>One bar a pass, stacked by source; the line is the mean of the last 12 passes.</p>
     <div class="plot" data-id="plot-gain"></div></article>
+  <article class="card figure"><h2>Accepted of <span data-id="accepted-of"></span></h2>
+    <p>By source, over the last ${WINDOW} passes.</p>
+    <div class="plot" data-id="plot-acceptance"></div></article>
 </section>`;
 
 const STEP_PANEL = `
@@ -55,7 +60,9 @@ const STEP_PANEL = `
   <p class="reading">Each box is a token (· a space, ↵ a line end) with the chance it was given, where one was. Bold
     lines: accepted. Struck through: not accepted. No number, no fill: the model's own pick.</p>
   <p class="gist" data-id="gist"></p><ol data-id="reasons"></ol>
-  <details class="mask" data-id="mask"><summary>What each token may read</summary>
+  <details class="fold" data-id="dictionaries" hidden><summary>What the dictionaries held and learned</summary>
+    <div class="held" data-id="held"></div></details>
+  <details class="fold" data-id="mask"><summary>What each token may read</summary>
     <p>A filled square: the token of this row reads the token of this column. Each reads the whole text before and its
       own branch, never the branch beside it. So one forward pass scores every branch as if it stood alone.</p>
     <div class="sees" data-id="sees" tabindex="0" role="region" aria-label="Attention mask of this step"></div>

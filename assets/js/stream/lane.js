@@ -1,5 +1,7 @@
 /** One answer as it came: its steps, and when they were over. Plain values; no DOM. */
 
+import { sourcesOf } from "./step-facts.js";
+
 /** @import { BriefStep, Step } from "./messages.js" */
 
 /**
@@ -61,16 +63,45 @@ export function passesTo({ totals }, tokens) {
 }
 
 /**
- * Tokens by source.
- * @param {Iterable<BriefStep>} steps
+ * Every source that offered a token, for each token of a step; the first one has the credit.
+ * @param {Step} step
  */
-export function tally(steps) {
-  /** @type {Map<string, number>} */
-  const tokens = new Map();
-  for (const { sources } of steps) {
-    for (const source of sources) tokens.set(source, (tokens.get(source) ?? 0) + 1);
+export function offersOf({ sources, tree, path = [] }) {
+  return sources.map((source, i) => (tree && i < path.length ? sourcesOf(tree, path[i]) : [source]));
+}
+
+/** Tokens by source, of the sources that offered them first and of all that did. Steps that come are counted on. */
+export class Tally {
+  constructor() {
+    /** @type {Map<string, number>} */
+    this.first = new Map();
+    /** @type {Map<string, number>} */
+    this.every = new Map();
+    /** @type {readonly Step[]} */
+    this.counted = [];
   }
-  return tokens;
+
+  /** @param {readonly Step[]} steps those that were counted last and more, or others */
+  count(steps) {
+    if (steps.length < this.counted.length || steps[0] !== this.counted[0]) {
+      this.first.clear();
+      this.every.clear();
+      this.counted = [];
+    }
+    for (const step of steps.slice(this.counted.length)) {
+      for (const source of step.sources) more(this.first, source);
+      for (const source of offersOf(step).flat()) more(this.every, source);
+    }
+    this.counted = steps;
+  }
+}
+
+/**
+ * @param {Map<string, number>} tokens
+ * @param {string} source
+ */
+function more(tokens, source) {
+  tokens.set(source, (tokens.get(source) ?? 0) + 1);
 }
 
 /**

@@ -25,6 +25,40 @@
  */
 
 /**
+ * N-grams out of one row of tokens. origin: "pool", "text" or "rejected". place: the pool row. forward, backward: where
+ * those begin that each dictionary took.
+ * @typedef {{ origin: string, place: number, tokens: number[], forward: number[], backward: number[] }} Learned
+ */
+
+/**
+ * What followed the same last `match` tokens in a datastore; texts: that hold it, perplexity: the lowest among them.
+ * @typedef {object} Hit
+ * @property {number} token
+ * @property {number} match
+ * @property {number} times
+ * @property {number} seen
+ * @property {string} store
+ * @property {number | null} texts
+ * @property {number | null} perplexity
+ */
+
+/**
+ * forward: continuations of the last token, newest first. backward: [length of the suffix, token]. refined: a pool
+ * row's prediction had to avoid known tokens.
+ * @typedef {object} Inside
+ * @property {number[][]} forward
+ * @property {[number, number][]} backward
+ * @property {boolean[]} refined
+ * @property {Learned[]} learned
+ * @property {Hit[]} hits
+ */
+
+/**
+ * Guesses that were accepted, those whose parent was, all of them.
+ * @typedef {[number, number, number]} Judged
+ */
+
+/**
  * A step with what it wrote: pieces are [number of tokens, text], each with the tokens whose text it completes.
  * @typedef {object} StepDetails
  * @property {[number, string][]} pieces
@@ -32,6 +66,8 @@
  * @property {Tree} [tree]
  * @property {number[]} [path] accepted nodes
  * @property {Record<string, number>} [held] n-grams each source held by then
+ * @property {Inside} [inside] what dictionaries and datastores held and learned, where the visitor asked for it
+ * @property {Record<string, Judged>} [judged] what came of the guesses of each source
  * @property {number} [offered] tokens the sources offered before the budget chose
  * @property {string} [finish] why the answer ended here: "eos" or "length"
  *
@@ -49,8 +85,10 @@
  * @property {number} first seconds to the first token
  * @property {number} distinct4 share of the answer's runs of four tokens that are distinct
  * @property {string} finish
- * @property {Record<string, number>} acceptance by source
- * @property {Record<string, number>} offered by source
+ * @property {Record<string, number>} acceptance by source, of the guesses whose parent was accepted
+ * @property {Record<string, number>} offered by source: those guesses
+ * @property {Record<string, number>} of_guessed the acceptance by source of all guesses
+ * @property {Record<string, number>} guessed by source
  */
 
 /**
@@ -80,17 +118,23 @@
  */
 
 /**
- * A row of Compare.
+ * A row of Compare. changed: the settings of its method that were, in words. macro: tokens a second, the mean of the
+ * steps' own (Mac-TP).
  * @typedef {object} ComparedRow
+ * @property {string} lane
  * @property {string} method
+ * @property {string} [changed]
  * @property {string} name
  * @property {number} tokens
  * @property {number} [seconds]
  * @property {number} rate
+ * @property {number} [macro]
  * @property {number | null} [speedup]
+ * @property {number | null} [macro_speedup]
  * @property {number} tau
  * @property {number} passes
  * @property {number | null} [acceptance]
+ * @property {number | null} [of_reached]
  * @property {number | null} differs
  * @property {boolean} [drawn]
  */
@@ -122,14 +166,21 @@
  */
 
 /**
- * lanes: lane -> method. cap: the most tokens an answer can have. recorded: what ran where, in a recording.
+ * @typedef {{ letter: string, values: Record<string, number> }} Sweep
+ */
+
+/**
+ * lanes: lane -> method. names: lane -> what the page calls it. cap: the most tokens an answer can have. recorded: what
+ * ran where, in a recording. sweep: the setting that a comparison varies, and its value in the lanes that have one.
  * @typedef {object} Begin
  * @property {"begin"} kind
  * @property {string} run
  * @property {Record<string, string>} lanes
+ * @property {Record<string, string>} names
  * @property {number} cap
  * @property {Link} link
  * @property {string} [recorded]
+ * @property {Sweep} [sweep]
  * @property {number} [turn]
  */
 
@@ -189,6 +240,11 @@
 /**
  * How many visitors are served before this one.
  * @typedef {{ kind: "waiting", ahead: number }} Waiting
+ */
+
+/**
+ * A datastore is built before a method can begin.
+ * @typedef {{ kind: "building", what: string, done: number, total: number }} Building
  */
 
 /** @typedef {{ kind: "left" }} Left */

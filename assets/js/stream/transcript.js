@@ -2,16 +2,20 @@
  * An answer's steps as pieces of text: what each looks like, whose tokens it holds, where code begins. No DOM.
  */
 
+import { offersOf } from "./lane.js";
+
 /** @import { Step } from "./messages.js" */
 
 const FENCE = "```";
 
 /**
- * One or more tokens whose text is complete together. sources: of each token. opens: its text begins a new line.
+ * One or more tokens whose text is complete together. sources: who has the credit for each token. offers: everyone who
+ * offered it. opens: its text begins a new line.
  * last: the token that ended the answer.
  * @typedef {object} Piece
  * @property {string} text
  * @property {string[]} sources
+ * @property {string[][]} offers
  * @property {boolean} code
  * @property {boolean} opens
  * @property {boolean} last
@@ -32,7 +36,7 @@ export class Transcript {
     this.gaps = gaps;
     /** @type {Piece[]} */
     this.pieces = [];
-    /** @type {string[]} sources of tokens whose text is not complete yet */
+    /** @type {string[][]} who offered the tokens whose text is not complete yet */
     this.waiting = [];
     /** The line being written, and its pieces. */
     this.line = "";
@@ -45,8 +49,9 @@ export class Transcript {
    * @param {Step} step
    * @returns {Written}
    */
-  add({ sources, pieces, finish }) {
-    this.waiting.push(...sources);
+  add(step) {
+    const { pieces, finish } = step;
+    this.waiting.push(...offersOf(step));
     const unmarked = this.row.filter((piece) => !piece.code);
     const fresh = pieces.map(([tokens, text]) => this.write(this.waiting.splice(0, tokens), text));
     const gap = this.gaps ? (pieces[0]?.[1].match(/^ +(?=\S)/)?.[0] ?? "") : "";
@@ -57,12 +62,13 @@ export class Transcript {
   }
 
   /**
-   * @param {string[]} sources
+   * @param {string[][]} offers
    * @param {string} text
    */
-  write(sources, text) {
+  write(offers, text) {
+    const sources = offers.map(([first]) => first);
     /** @type {Piece} */
-    const piece = { text, sources, code: this.fenced, opens: text.startsWith("\n"), last: false };
+    const piece = { text, sources, offers, code: this.fenced, opens: text.startsWith("\n"), last: false };
     this.pieces.push(piece);
     this.row.push(piece);
     const [rest, ...lines] = text.split("\n");
@@ -91,9 +97,11 @@ export class Transcript {
 }
 
 /**
- * The classes of a piece on the page: its underline and tint are those of the source of its last token.
+ * The classes of a piece on the page: its underline and tint are those of the source of its last token. "shared":
+ * several sources offered one of its tokens.
  * @param {Piece} piece
  */
-export function classesOf({ sources, code, opens, last }) {
-  return ["t", sources.at(-1), code && "code", opens && "break", last && "last"].filter(Boolean).join(" ");
+export function classesOf({ sources, offers, code, opens, last }) {
+  const shared = offers.some((each) => each.length > 1) && "shared";
+  return ["t", sources.at(-1), shared, code && "code", opens && "break", last && "last"].filter(Boolean).join(" ");
 }

@@ -3,15 +3,14 @@
 import { TurnView } from "../chat/turn-view.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { plural, seconds, speed } from "../common/format.js";
+import { building, plural, seconds, sentence, speed } from "../common/format.js";
 import { Legend } from "../race/legend.js";
 import { KEY } from "../race/template.js";
-import { tally } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { Measured } from "../chat/turn-view.js" */
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
-/** @import { End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
+/** @import { Building, End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
@@ -40,7 +39,7 @@ const TEMPLATE = `
 
 /** @typedef {{ kind: "rate" } & Rate} RateMessage */
 /** @typedef {{ kind: "measuring" | "measured", turn: number } & Measured} MeasuredMessage */
-/** @typedef {Refused | Waiting | Left | RateMessage | MeasuredMessage | RunMessage} Message */
+/** @typedef {Refused | Waiting | Building | Left | RateMessage | MeasuredMessage | RunMessage} Message */
 
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -92,6 +91,8 @@ class ChatTab {
         return this.fields.refuse(message);
       case "waiting":
         return this.say(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
+      case "building":
+        return this.say(`${sentence(building(message))}.`);
       case "left":
         return this.say("");
       case "rate":
@@ -137,7 +138,7 @@ class ChatTab {
   back() {
     const { turns } = this.stream;
     this.drop(turns.length);
-    if (turns.length) this.legend.show(this.given());
+    if (turns.length) this.showLegend();
     else this.clear();
     this.at("race").hidden = !turns.at(-1)?.readout?.plain;
     this.fields.box("prompt")?.querySelector("textarea")?.focus();
@@ -150,7 +151,7 @@ class ChatTab {
     if (turn.begin !== before?.begin) this.begin(turn, place);
     if (turn.lanes !== before?.lanes) {
       this.views[place].lane.show(turn.lanes.method);
-      this.legend.show(this.given());
+      this.showLegend();
     }
     if (turn.end && turn.end !== before?.end) this.end(turn, turn.end);
   }
@@ -163,8 +164,7 @@ class ChatTab {
     this.fields.clear();
     this.drop(place);
     Object.assign(this.stage.dataset, { run, state });
-    const { method } = begin.lanes;
-    const view = new TurnView(begin.link.prompt, this.facts.names[method] ?? method);
+    const view = new TurnView(begin.link.prompt, begin.names.method);
     this.views.push(view);
     this.at("talk").append(view.box);
     this.at("hint").hidden = true;
@@ -192,8 +192,9 @@ class ChatTab {
   }
 
   /** Tokens of the whole conversation, by source. */
-  given() {
-    return tally(this.stream.turns.flatMap((turn) => turn.lanes.method.steps));
+  showLegend() {
+    const steps = this.stream.turns.flatMap((turn) => turn.lanes.method.steps);
+    this.legend.show({ steps, figures: null, of: "guessed" });
   }
 
   /** @param {MeasuredMessage} message */

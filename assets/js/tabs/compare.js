@@ -3,14 +3,15 @@
 import { CompareCharts } from "../charts/compare-charts.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { plural, prose, ratio, seconds } from "../common/format.js";
+import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
 import { Paced } from "../common/paced.js";
 import { save } from "../common/save.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
+/** @import { AxisName } from "../charts/race-figures.js" */
 /** @import { Ask, Host, Methods } from "../common/tab.js" */
-/** @import { BriefStep, ComparedRow, End, FileMessage, Left } from "../stream/messages.js" */
+/** @import { BriefStep, Building, ComparedRow, End, FileMessage, Left } from "../stream/messages.js" */
 /** @import { Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
@@ -30,15 +31,20 @@ const TEMPLATE = `
   <button type="button" class="quiet" data-id="png">PNG</button></span></p></section>
 <section class="figures" data-id="figures" hidden>
 <article class="card figure"><h2>Tokens a second</h2>
-  <p>With the time to read the prompt. The dashed line is plain decoding.</p>
+  <p>Mic-TP: with the time to read the prompt. The dashed line is plain decoding.</p>
   <div class="plot" data-id="bars"></div></article>
-<article class="card figure"><h2>Tokens over time</h2><p>Every method on one clock.</p>
-  <div class="plot" data-id="lines"></div></article></section>
+<article class="card figure"><h2>Tokens over <span class="switch" role="group" aria-label="Horizontal axis">
+  <button type="button" aria-pressed="true" data-id="axis-time">time</button><button
+    type="button" aria-pressed="false" data-id="axis-passes">forward passes</button></span></h2>
+  <p>Every method from the same start.</p><div class="plot" data-id="lines"></div></article>
+<article class="card figure" data-id="sweep-card" hidden><h2><span data-id="sweep-name"></span> varied</h2>
+  <p>Tokens a pass (τ, solid, left) and tokens a second (dashed, right; the dotted line is plain decoding).</p>
+  <div class="plot" data-id="sweep"></div></article></section>
 <p class="hero-hint" data-id="hint">${HINT}</p>
 <p class="unseen" role="status" data-id="status"></p>`;
 
 /** @typedef {Methods & { examples: string[] }} Facts */
-/** @typedef {Refused | FileMessage | Waiting | Left | RunMessage<BriefStep>} Message */
+/** @typedef {Refused | FileMessage | Waiting | Building | Left | RunMessage<BriefStep>} Message */
 
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -60,7 +66,7 @@ class CompareTab {
     this.stream = EMPTY;
     this.at = fill(stage, TEMPLATE);
     this.fields = new Fields(byId("compare-ask"), "compare-");
-    this.charts = new CompareCharts(this.at("bars"), this.at("lines"));
+    this.charts = new CompareCharts(this.at("bars"), this.at("lines"), this.at("sweep"));
     this.drawing = new Paced(
       () => this.redraw(),
       () => (this.turn?.state === "running" ? CHARTS_EVERY : 0),
@@ -77,6 +83,8 @@ class CompareTab {
     });
     this.at("json").addEventListener("click", () => this.ask("download"));
     this.at("png").addEventListener("click", async () => save("spectra-comparison.png", await this.charts.picture()));
+    this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
+    this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.at("bars"));
@@ -96,6 +104,8 @@ class CompareTab {
         return save(message.name, message.text);
       case "waiting":
         return this.note(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
+      case "building":
+        return this.note(`${sentence(building(message))}.`);
       case "left":
         return this.restore();
       default:
@@ -129,8 +139,10 @@ class CompareTab {
   }
 
   /** @param {Turn<BriefStep>} turn */
-  begin({ run, state }) {
+  begin({ run, state, begin }) {
     this.fields.clear();
+    this.at("sweep-card").hidden = !begin.sweep;
+    this.at("sweep-name").textContent = begin.sweep?.letter ?? "";
     Object.assign(this.stage.dataset, { run, state });
     this.at("hint").hidden = true;
     this.at("table-card").hidden = false;
@@ -161,11 +173,19 @@ class CompareTab {
    * The rows of the table: a finished method's figures are the server's; those of one that runs are read off its steps.
    * @param {Turn<BriefStep>} turn
    */
-  rows({ lanes, rows }) {
-    return Object.entries(lanes).map(
-      ([method, lane]) =>
-        rows.find((row) => row.method === method) ?? liveRow(method, this.facts.names[method] ?? method, lane),
-    );
+  rows({ begin, lanes, rows }) {
+    return Object.entries(lanes).map(([name, lane]) => {
+      const who = { lane: name, method: begin.lanes[name], name: begin.names[name] };
+      return rows.find((row) => row.lane === name) ?? liveRow(who, lane);
+    });
+  }
+
+  /** @param {AxisName} axis of the chart of tokens */
+  turnTo(axis) {
+    this.charts.axis = axis;
+    this.at("axis-time").setAttribute("aria-pressed", String(axis === "time"));
+    this.at("axis-passes").setAttribute("aria-pressed", String(axis === "passes"));
+    this.draw();
   }
 
   /** @param {Turn<BriefStep>} turn */
@@ -179,10 +199,10 @@ class CompareTab {
   }
 
   /** @param {Turn<BriefStep>} turn */
-  soFar({ lanes, rows }) {
-    const running = Object.keys(lanes).find((name) => !rows.some((row) => row.method === name));
+  soFar({ begin, lanes, rows }) {
+    const running = Object.keys(lanes).find((name) => !rows.some((row) => row.lane === name));
     if (!running) return "";
-    return `${this.facts.names[running] ?? running}: ${plural(lanes[running].tokens, "token")} so far`;
+    return `${begin.names[running]}: ${plural(lanes[running].tokens, "token")} so far`;
   }
 
   /** @param {Turn<BriefStep>} turn */
@@ -210,7 +230,7 @@ class CompareTab {
     const { turn } = this;
     if (!turn || !this.chartsShown) return;
     try {
-      await this.charts.draw(this.rows(turn), turn.lanes);
+      await this.charts.draw(this.rows(turn), turn.lanes, turn.begin.sweep ?? null);
     } catch (error) {
       this.note(error instanceof Error ? error.message : String(error));
     }

@@ -1,8 +1,9 @@
-/** The Learn tab: six short chapters on the visitor's own last race, each with a button that shows the thing itself. */
+/** The Learn tab: short chapters on the visitor's own last race, each with a button that shows the thing itself. */
 
 import { button, find, make } from "../common/dom.js";
 import { prose } from "../common/format.js";
 import { chapters } from "../learn/chapters.js";
+import { WhatIf } from "../learn/what-if.js";
 import { shared } from "../race/shared.js";
 
 /** @import { Host } from "../common/tab.js" */
@@ -31,6 +32,7 @@ class LearnTab {
     this.facts = facts;
     /** @type {string | null | undefined} the race that the chapters speak of; undefined before the first drawing */
     this.run = undefined;
+    this.whatIf = facts.cost.length ? new WhatIf(facts.cost) : null;
     stage.className = "learn";
     this.draw();
   }
@@ -41,10 +43,12 @@ class LearnTab {
     if (race && race.run === this.run) return;
     this.run = race?.run;
     const whose = race?.begin.recorded ? "the recorded race" : "your last race";
-    const source = race ? `Six short chapters tell how; the examples are from ${whose} in the Race tab.` : NO_RACE;
+    const source = race ? `Short chapters tell how; the examples are from ${whose} in the Race tab.` : NO_RACE;
     const list = make("ol", "chapters");
     for (const chapter of chapters(this.facts, race)) list.append(this.chapter(chapter, race));
-    this.stage.replaceChildren(make("p", "lead", LEAD + source), list);
+    const whatIf = this.whatIf ? [this.whatIf.box] : [];
+    this.stage.replaceChildren(make("p", "lead", LEAD + source), ...whatIf, list);
+    this.whatIf?.show(race);
   }
 
   /**

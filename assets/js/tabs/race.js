@@ -2,15 +2,13 @@
 
 import { byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { plural } from "../common/format.js";
+import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
-/** @import { FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
-
-const LINKED = ["prompt", "method", "max_new_tokens", "temperature", "top_p", "seed"];
+/** @import { Building, FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
 
 /** @typedef {{ model: string, badges: string[] }} Model */
 
@@ -21,7 +19,7 @@ const LINKED = ["prompt", "method", "max_new_tokens", "temperature", "top_p", "s
 
 /** @typedef {{ kind: "loading", model: string }} Loading */
 /** @typedef {{ kind: "model" } & Model} Ready */
-/** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Left | RunMessage} Message */
+/** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Building | Left | RunMessage} Message */
 
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -83,6 +81,8 @@ class RaceTab {
         return save(message.name, message.text);
       case "waiting":
         return this.queued(message.ahead);
+      case "building":
+        return this.view.tell(building(message));
       case "left":
         return this.restore();
       default:
@@ -140,9 +140,7 @@ class RaceTab {
     const link = this.view.turn?.begin.link;
     if (!link) return;
     const query = new URLSearchParams();
-    for (const name of LINKED) {
-      if (link[name] !== undefined) query.set(name, String(link[name]));
-    }
+    for (const [name, value] of Object.entries(link)) query.set(name, String(value));
     history.replaceState(null, "", `?${query}`);
     const copied = await copy(location.href);
     this.view.at("link").textContent = copied ? "Link copied" : "Link is in the address bar";

@@ -24,7 +24,7 @@ export function stepOf(sources, more = {}) {
  * @returns {Begin}
  */
 export function beginOf(run, lanes, more = {}) {
-  return { kind: "begin", run, lanes, cap: 64, link: { prompt: "hello", method: "spectra" }, ...more };
+  return { kind: "begin", run, lanes, names: lanes, cap: 64, link: { prompt: "hello", method: "spectra" }, ...more };
 }
 
 /**
@@ -120,6 +120,8 @@ export function figuresOf(more) {
     finish: "length",
     acceptance: {},
     offered: {},
+    of_guessed: {},
+    guessed: {},
     ...more,
   };
 }

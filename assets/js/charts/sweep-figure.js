@@ -1,0 +1,61 @@
+/** One setting varied: tokens a pass and tokens a second over its values, as a plotly figure. Pure. */
+
+import { ratio } from "../common/format.js";
+import { layoutOf } from "./plotly.js";
+
+/** @import { ComparedRow, Sweep } from "../stream/messages.js" */
+/** @import { Canvas, Figure } from "./plotly.js" */
+
+const PLAIN = "autoregressive";
+
+/**
+ * @param {ComparedRow[]} rows those that have begun
+ * @param {Sweep} sweep
+ * @param {Canvas} canvas
+ * @returns {Figure}
+ */
+export function sweepFigure(rows, { letter, values }, canvas) {
+  const { ink, good, muted } = canvas.ink;
+  const swept = rows.filter(({ lane }) => lane in values).sort((a, b) => values[a.lane] - values[b.lane]);
+  const x = swept.map(({ lane }) => String(values[lane]));
+  const common = { x, mode: "lines+markers", hoverinfo: "none" };
+  const tau = {
+    ...common,
+    y: swept.map((row) => row.tau),
+    mode: "lines+markers+text",
+    text: swept.map((row) => ratio(row.tau)),
+    textposition: "top center",
+    textfont: { color: ink, size: 11.5 },
+    cliponaxis: false,
+    line: { color: ink, width: 2.2 },
+    marker: { color: ink, size: 7 },
+  };
+  const rate = {
+    ...common,
+    y: swept.map((row) => row.rate),
+    yaxis: "y2",
+    line: { color: good, width: 2, dash: "7px,4px" },
+    marker: { color: good, size: 7, symbol: "square" },
+  };
+  const plain = rows.find(({ method }) => method === PLAIN)?.rate ?? 0;
+  const top = 1.25 * Math.max(1, ...swept.map((row) => row.tau));
+  const fast = 1.25 * Math.max(1, plain, ...swept.map((row) => row.rate));
+  const line = { type: "line", xref: "paper", x0: 0, x1: 1, yref: "y2", y0: plain, y1: plain };
+  const layout = layoutOf(canvas, {
+    xaxis: { type: "category", title: { text: letter, font: { size: 12 }, standoff: 4 } },
+    yaxis: { range: [0, top], nticks: 5, tickfont: { color: ink } },
+    yaxis2: {
+      overlaying: "y",
+      side: "right",
+      range: [0, fast],
+      nticks: 5,
+      showgrid: false,
+      zeroline: false,
+      fixedrange: true,
+      tickfont: { color: good, size: 11.5 },
+    },
+    margin: { l: 38, r: 40, t: 18, b: 42 },
+    shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "2px,3px" } }] : [],
+  });
+  return { traces: [tau, rate], layout };
+}

@@ -1,0 +1,142 @@
+/** Chapters on what the method is made of, with the figures of the visitor's own last race. */
+
+import { count, percent, plural, prose } from "../common/format.js";
+
+/** @import { Turn } from "../stream/reducer.js" */
+/** @import { LaneFigures } from "../stream/messages.js" */
+/** @import { Chapter } from "./chapters.js" */
+
+const PANEL = { name: "Show the step panel", selector: "#stage-race [data-id=inside]" };
+const SETTINGS = { name: "Show the settings", selector: "#ask .method-settings" };
+
+/**
+ * @param {Turn | null} race one that is over
+ * @returns {Chapter[]}
+ */
+export function methodChapters(race) {
+  return [dictionaries(race), pool(race), refining(race), retrieval(race), trees(), hub()];
+}
+
+/**
+ * What a source's guesses came to in the race; "" where it had none.
+ * @param {Turn | null} race
+ * @param {string} source
+ * @param {string} name
+ */
+function cameTo(race, source, name) {
+  /** @type {LaneFigures | null | undefined} */
+  const figures = race?.end?.figures.method;
+  const guessed = figures?.guessed[source];
+  if (!figures || !guessed) return "";
+  return `${name} guessed ${plural(guessed, "token")}, of which ${percent(figures.of_guessed[source])} were accepted.`;
+}
+
+/**
+ * @param {Turn | null} race
+ * @returns {Chapter}
+ */
+function dictionaries(race) {
+  const last = race?.lanes.method.steps.findLast(({ held }) => held);
+  const held = last?.held
+    ? prose`When the race ended the forward dictionary held ${count(last.held.forward ?? 0)} n-grams, the backward one
+        ${count(last.held.backward ?? 0)}.`
+    : "";
+  return {
+    title: "Two dictionaries: forward and backward",
+    text: [
+      prose`The forward dictionary is asked with the last token and answers with runs that followed it: many guesses,
+        each from little context. The backward one is asked with the last few tokens, the longest known end first, and
+        answers with one next token: one guess, from much context. Its answer is appended and it is asked again.`,
+      [held, cameTo(race, "forward", "The forward dictionary"), cameTo(race, "backward", "The backward one")]
+        .filter(Boolean)
+        .join(" "),
+    ].filter(Boolean),
+    pointer: PANEL,
+  };
+}
+
+/**
+ * @param {Turn | null} race
+ * @returns {Chapter}
+ */
+function pool(race) {
+  const steps = race?.lanes.method.steps ?? [];
+  const scored = steps.reduce((sum, { tree }) => sum + (tree?.pool.length ?? 0), 0);
+  const story = scored
+    ? `In this race the pool had ${plural(scored, "token")} scored in ${plural(steps.length, "pass", "passes")}.`
+    : "In this race no pool tokens were scored beside the guesses: here wide passes are dear. Set W to see it work.";
+  return {
+    title: "The pool, and every n-gram of its rows",
+    text: [
+      prose`N-grams of an unwritten answer have to come from somewhere. W rows of N − 1 tokens ride along in each pass;
+        the model predicts the next token of each row, the row goes into the dictionaries, then moves on by one. A row
+        of five tokens holds not one n-gram but four, if its shorter ends count too: those sub-n-grams cost nothing.`,
+      story,
+    ],
+    pointer: SETTINGS,
+  };
+}
+
+/**
+ * @param {Turn | null} race
+ * @returns {Chapter}
+ */
+function refining(race) {
+  const told = race?.lanes.method.steps.flatMap(({ inside }) => inside?.refined ?? []) ?? [];
+  const story = told.length
+    ? `Recorded in this race: ${count(told.filter(Boolean).length)} of ${count(told.length)} draws asked for a new one.`
+    : "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
+  return {
+    title: "Refining: rows that look for something new",
+    text: [
+      prose`Left alone, the rows soon predict what the dictionary already holds. So with a small chance, 0.1 in the
+        paper, a row has to take its likeliest token among those that begin no n-gram yet. That spreads what is known.`,
+      story,
+    ],
+    pointer: SETTINGS,
+  };
+}
+
+/**
+ * @param {Turn | null} race
+ * @returns {Chapter}
+ */
+function retrieval(race) {
+  return {
+    title: "Retrieval, and texts the model finds likely",
+    text: [
+      prose`A datastore tells what followed the same last words in other texts. Not every text helps: one that surprises
+        the model is one it will not write. So texts are kept by perplexity, the lowest first. Build a store of Python's
+        library in the Datastore tab and look where the cut falls.`,
+      cameTo(race, "retrieval", "Here the datastores"),
+    ].filter(Boolean),
+    pointer: { name: "Show the sources", selector: "#stage-race [data-id=legend]" },
+  };
+}
+
+/** @returns {Chapter} */
+function trees() {
+  return {
+    title: "Trees, and draws that are tested one by one",
+    text: [
+      prose`Several guesses at one place make a tree, and one pass scores all of it. A guess without a probability is
+        right when it equals the model's own draw. A draft model's draw x carries one, q(x): it is accepted with chance
+        min(1, p(x)/q(x)); if it is not, q is taken away from p, and the next draw at that place is tested against what
+        is left. So the text keeps the model's distribution, however many draws there were (SpecInfer).`,
+    ],
+    pointer: PANEL,
+  };
+}
+
+/** @returns {Chapter} */
+function hub() {
+  return {
+    title: "SpecHub: a pair of drafts, one always the likeliest",
+    text: [
+      prose`With two drafts a place, the best way to accept is a linear program as large as all pairs of tokens. SpecHub
+        only drafts pairs that hold the draft's likeliest token a. Then the program has a solution in closed form:
+        whatever chance the first draft leaves over goes to a, which is accepted with exactly its own chance p(a).`,
+      "Choose Baseline: SpecHub, and RRS or RRSw to compare, in Compare at temperature 1.",
+    ],
+  };
+}

@@ -1,0 +1,139 @@
+/** What the dictionaries and datastores held, found and learned at one step: every number from its trace. */
+
+import { make } from "../common/dom.js";
+import { count, plural, visible } from "../common/format.js";
+import { factsOf, wordOf } from "../stream/step-facts.js";
+
+/** @import { Hit, Inside, Learned, Step } from "../stream/messages.js" */
+
+/** @typedef {Record<number, string>} Words text by token id */
+
+/** @type {Record<string, string>} */
+const ORIGINS = { text: "The text", rejected: "After a rejected guess" };
+
+/**
+ * @param {Step} step
+ * @param {Words} words
+ */
+export function dictionaries(step, words) {
+  const { inside } = step;
+  const box = document.createDocumentFragment();
+  if (!inside) return box;
+  const last = wordOf(words, factsOf(step).tree.tokens[0]);
+  box.append(forward(inside, last, words), backward(inside, words), learned(inside, words));
+  if (inside.hits.length) box.append(hits(inside.hits, words));
+  return box;
+}
+
+/**
+ * @param {string} className
+ * @param {string} head
+ * @param {string} told
+ */
+function section(className, head, told) {
+  const box = make("section", className);
+  box.append(make("h3", "", head), make("p", "", told));
+  return box;
+}
+
+/**
+ * Tokens as small boxes.
+ * @param {number[]} tokens
+ * @param {Words} words
+ */
+const run = (tokens, words) => tokens.map((token) => make("code", "", visible(wordOf(words, token))));
+
+/**
+ * @param {Inside} inside
+ * @param {string} last
+ * @param {Words} words
+ */
+function forward({ forward }, last, words) {
+  const told = forward.length
+    ? `Held for “${visible(last)}”, newest first: ${plural(forward.length, "continuation")}.`
+    : `Nothing held for “${visible(last)}”.`;
+  const box = section("forward", "Forward dictionary", told);
+  const list = make("ol");
+  for (const tokens of forward) {
+    const item = make("li");
+    item.append(...run(tokens, words));
+    list.append(item);
+  }
+  box.append(list);
+  return box;
+}
+
+/**
+ * @param {Inside} inside
+ * @param {Words} words
+ */
+function backward({ backward }, words) {
+  const told = backward.length
+    ? "Asked with the end of the text, then with what it answered appended, up to the first miss."
+    : "It knows no end of this text.";
+  const box = section("backward", "Backward dictionary", told);
+  const list = make("ol");
+  for (const [match, token] of backward) {
+    const item = make("li");
+    item.append(make("span", "", `last ${plural(match, "token")} →`), ...run([token], words));
+    list.append(item);
+  }
+  box.append(list);
+  return box;
+}
+
+/**
+ * @param {Inside} inside
+ * @param {Words} words
+ */
+function learned({ learned, refined }, words) {
+  const grams = learned.reduce((sum, each) => sum + each.forward.length + each.backward.length, 0);
+  const draws = refined.filter(Boolean).length;
+  const pool = refined.length
+    ? ` Refining told ${plural(draws, "row")} of ${count(refined.length)} to predict a token no n-gram begins with.`
+    : "";
+  const box = section("learned", "What this step put in", `${plural(grams, "entry", "entries")}.${pool}`);
+  const list = make("ol");
+  for (const each of learned) {
+    const item = make("li");
+    const told = `${count(each.forward.length)} forward, ${count(each.backward.length)} backward`;
+    item.append(make("span", "", originOf(each, refined)), ...run(each.tokens, words), make("small", "", told));
+    list.append(item);
+  }
+  box.append(list);
+  return box;
+}
+
+/**
+ * @param {Learned} one
+ * @param {boolean[]} refined
+ */
+function originOf({ origin, place }, refined) {
+  if (origin !== "pool") return `${ORIGINS[origin] ?? origin}:`;
+  return `Pool row ${count(place + 1)}${refined[place] ? ", refined" : ""}:`;
+}
+
+/**
+ * @param {Hit[]} found
+ * @param {Words} words
+ */
+function hits(found, words) {
+  const [{ match, seen }] = found;
+  const told = `After the same last ${plural(match, "token")}, seen ${plural(seen, "time")}.`;
+  const box = section("retrieval", "Datastores", told);
+  const table = make("table");
+  const head = make("tr");
+  for (const name of ["Next token", "Times", "Store", "Texts", "Lowest perplexity"]) head.append(make("th", "", name));
+  table.append(head);
+  for (const { token, times, store, texts, perplexity } of found) {
+    const row = make("tr");
+    const cell = make("td");
+    cell.append(...run([token], words));
+    row.append(cell);
+    const figures = [count(times), store, texts === null ? "–" : count(texts), perplexity?.toFixed(2) ?? "–"];
+    row.append(...figures.map((text) => make("td", "", text)));
+    table.append(row);
+  }
+  box.append(table);
+  return box;
+}

@@ -1,0 +1,184 @@
+"""Settings of a method in a real browser: presets of the panel, refusals at the field, links, traces, the sweep."""
+
+from collections.abc import Callable
+from typing import Any
+
+from browsing import appear, download, fill, race
+from fakes_engine import SETTINGS, FakeEngine
+
+Visit = Callable[..., Any]
+Fake = tuple[FakeEngine, str]
+
+
+def unfold(page: Any, root: str = "#ask") -> None:
+    page.click(f"{root} .method-settings button.label-wrap")
+    appear(page, f"{root} .method-settings button.label-wrap.open")
+
+
+def value(page: Any, name: str) -> str:
+    return str(page.locator(f"#field-{name} input").input_value())
+
+
+def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    unfold(page)
+    assert (value(page, "rows"), value(page, "guesses"), value(page, "nodes")) == ("2", "", "64")
+    page.get_by_role("button", name="As in the paper").first.click()
+    page.wait_for_function("document.querySelector('#field-rows input').value === '15'")
+    assert value(page, "method") == "Paper: SPECTRA" and value(page, "guesses") == "15"
+    page.locator("#field-successors").wait_for(state="hidden")
+    fill(page, rows=3, order=4, max_new_tokens=40)
+    page.uncheck("#field-retrieval input")
+    race(page)
+    trace = engine.answers[-1].trace
+    changed = {"order": 4, "rows": 3, "retrieval": False}
+    assert trace.method == "spectra-paper" and trace.settings["method"]["changed"] == changed
+    assert engine.answers[-2].trace.settings["method"]["changed"] == {}
+    assert download(page)["method"].settings["method"] == {"changed": changed, "values": SETTINGS}
+    assert page.locator("[data-id=title]").inner_text() == "Paper: SPECTRA (N 4, W 3, no retrieval)"
+    page.click("[data-id=link]")
+    page.wait_for_function("location.search.includes('rows=3')")
+    assert "order=4" in page.url and "retrieval=off" in page.url and "guesses" not in page.url
+    other = visit(page.url)
+    unfold(other)
+    other.wait_for_function("document.querySelector('#field-rows input').value === '3'")
+    assert not other.locator("#field-retrieval input").is_checked() and value(other, "order") == "4"
+    assert other.locator("#left-out").count() == 0 or other.locator("#left-out").is_hidden()
+    other.get_by_role("button", name="As fast as this device allows").first.click()
+    other.wait_for_function("document.querySelector('#field-nodes input').value === '64'")
+    assert value(other, "method") == "SPECTRA" and other.locator("#field-retrieval input").is_checked()
+    differ = other.locator("#ask .differences")
+    differ.locator("summary").click()
+    rows = [row.split("\t") for row in differ.locator("tr").all_inner_texts()]
+    assert rows[2][:3] == ["W", "15", "2"] and rows[3][:3] == ["G", "15", "as pays"]
+    assert page.problems == [] and other.problems == []
+
+
+def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    unfold(page)
+    before = len(engine.answers)
+    for name, bad, said in (("order", "1", "from 2 to 16"), ("refine", "1.5", "from 0 to 1"), ("rows", "2.5", "whole")):
+        usual = value(page, name)
+        page.locator(f"#field-{name} input").evaluate(
+            "(box, bad) => { box.value = bad; box.dispatchEvent(new Event('input', {bubbles: true})); }", bad
+        )
+        page.click("#go")
+        page.locator(f"#field-{name} .field-error:has-text('{said}')").wait_for()
+        appear(page, "#ask .method-settings button.label-wrap.open")
+        fill(page, **{name: usual})
+    assert len(engine.answers) == before
+    race(page, max_new_tokens=20)
+    assert page.locator(".field-error").count() == 0 and page.problems == []
+
+
+def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) -> None:
+    page = visit(f"{fake[1]}?rows=999&order=6&pool=%3Cb%3E&method=%24%7Balert(1)%7D")
+    note = page.locator("#left-out")
+    note.wait_for()
+    unfold(page)
+    page.wait_for_function("document.querySelector('#field-order input').value === '6'")
+    assert value(page, "rows") == "2" and page.locator("#field-pool input").is_checked()
+    said = note.inner_text()
+    assert "rows: 999 is out of range" in said and "pool: '<b>' is neither on nor off" in said
+    assert "method: '${alert(1)}' is not offered here" in said and page.problems == []
+
+
+def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=30)
+    assert page.locator("[data-id=dictionaries]").is_hidden()
+    assert all(step.inside is None for step in download(page)["method"].steps)
+    unfold(page)
+    page.check("#field-explain input")
+    race(page, max_new_tokens=30)
+    traces = download(page)
+    assert all(step.inside is None for step in traces["plain"].steps)
+    steps, words = traces["method"].steps, traces["method"].vocabulary
+    page.click("[data-id=dictionaries] summary")
+    for number in (1, 4):
+        page.locator("[data-id=step-slider]").fill(str(number))
+        inside = steps[number - 1].inside
+        assert inside is not None
+
+        def shown(*tokens: int) -> list[str]:
+            return [words[token].replace(" ", "·").replace("\n", "↵") for token in tokens]
+
+        held = page.locator("[data-id=held]")
+        runs = [item.locator("code").all_inner_texts() for item in held.locator(".forward li").all()]
+        assert runs == [shown(*continuation) for continuation in inside.forward]
+        chain = held.locator(".backward li").all_inner_texts()
+        ends = zip(inside.backward, chain, strict=True)
+        assert all(f"last {match} tokens" in said and shown(token)[0] in said for (match, token), said in ends)
+        learned = held.locator(".learned li")
+        assert learned.first.inner_text().startswith("Pool row 2, refined:")
+        assert learned.first.locator("code").all_inner_texts() == shown(*inside.learned[0].tokens)
+        assert learned.first.locator("small").inner_text() == "2 forward, 3 backward"
+        told = held.locator(".learned p").inner_text()
+        assert told.startswith("6 entries.") and "told 1 row of 3 to predict" in told
+        assert "same last 3 tokens, seen 66 times" in held.locator(".retrieval p").inner_text()
+        cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
+        assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
+        assert cells[1][3:] == ["–", "–"]
+    page.click("[data-id=again]")
+    page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'running'")
+    page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'done'")
+    assert engine.answers[-1].explain and page.problems == []
+
+
+def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    page.get_by_role("tab", name="Compare").click()
+    appear(page, "#stage-compare .stage[data-state]")
+    for box in page.locator("#field-compare-methods input").all():
+        box.uncheck()
+    unfold(page, "#compare-ask")
+    fill(page, **{"compare-max_new_tokens": 30, "compare-order": 4, "compare-values": "0, x"})
+    page.click("#field-compare-sweep input")
+    page.locator("#field-compare-sweep .item", has_text="W").first.click()
+    page.click("#compare-go")
+    page.locator("#field-compare-values .field-error:has-text('is not')").wait_for()
+    fill(page, **{"compare-values": "0, 3, 15"})
+    before = len(engine.answers)
+    page.click("#compare-go")
+    appear(page, "#stage-compare .stage[data-state=done]")
+    ran = [answer.trace.settings["method"]["changed"] for answer in engine.answers[before:]]
+    assert ran == [{}, *({"order": 4, "rows": rows} for rows in (0, 3, 15))]
+    names = page.locator("#stage-compare tbody th").all_inner_texts()
+    assert names == ["Plain decoding", *(f"Paper: SPECTRA (N 4, W {rows})" for rows in (0, 3, 15))]
+    assert page.locator("#stage-compare [data-id=sweep-name]").inner_text() == "W"
+    drawn = "document.querySelector('#stage-compare [data-id=sweep]').calcdata"
+    page.wait_for_function(f"{drawn}?.length === 2 && {drawn}[0].length === 3")
+    shown = page.evaluate(f"{drawn}[0].map((point) => point.s ?? point.y)")
+    taus = page.locator("#stage-compare tbody tr td:nth-child(5)").all_inner_texts()
+    assert [f"{tau:.2f}" for tau in shown] == taus[1:] and page.problems == []
+
+
+def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    engine.built = 0
+    page = visit(f"{url}?method=rest&max_new_tokens=20")
+    page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
+    for number in (1, 2):
+        page.evaluate(
+            """() => { window.told = []; const verdict = document.querySelector('#stage-race [data-id=verdict]');
+            new MutationObserver(() => told.push(verdict.textContent)).observe(verdict, {childList: true}); }"""
+        )
+        race(page)
+        told = [text for text in page.evaluate("told") if text.startswith("building its datastore: indexing")]
+        assert engine.built == 1 and bool(told) == (number == 1)
+    assert engine.answers[-1].trace.method == "rest" and page.problems == []
+
+
+def test_a_store_of_text_the_model_did_not_write_is_one_click(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    page.get_by_role("tab", name="Datastore").click()
+    appear(page, "#stage-datastore .stage[data-state]")
+    page.click("#own-library")
+    page.wait_for_function("document.querySelector('#field-store-store input').value === 'python-library'")
+    assert engine.uploads[-1] is None and page.problems == []

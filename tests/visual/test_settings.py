@@ -1,0 +1,111 @@
+"""A method's settings on the page: what a form and a link change, what they refuse, and the lanes of a sweep."""
+
+import json
+from dataclasses import replace
+
+import gradio as gr
+import pytest
+from asking import asked
+from fakes_engine import SETTINGS, FakeEngine, recorded_race
+
+from spectra.errors import SpectraError
+from spectra.settings import METHOD_NUMBERS, MethodSettings
+from visual.names import named
+from visual.page import build_page
+from visual.permalink import read_link
+from visual.run.method_settings import FIELDS, NUMBERS, in_words, link_of, settings_of
+from visual.run.sweep import lanes_of, read_sweep
+from visual.wire.events import encode
+from visual.wire.race_file import RaceFile
+
+CHANGES = {"order": 3, "rows": 0, "guesses": 7, "refine": 0.5, "nodes": 40, "forward": False, "retrieval": False}
+
+
+def test_every_setting_has_a_field() -> None:
+    assert tuple(FIELDS) == MethodSettings.__slots__ and set(NUMBERS) == set(METHOD_NUMBERS)
+
+
+def test_a_form_changes_what_differs_from_the_preset() -> None:
+    as_it_is = {**SETTINGS, "order": 5.0, "successors": 3, "rows": None, "refine": ""}
+    assert settings_of(as_it_is, SETTINGS) == MethodSettings()
+    changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0}, SETTINGS)
+    assert changed.changed == CHANGES and isinstance(changed.rows, int)
+    assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
+    assert in_words(CHANGES) == "N 3, W 0, G 7, refine 0.5, budget 40, no forward dictionary, no retrieval"
+    assert named("spectra-paper", {}) == "Paper: SPECTRA" and named("spectra", {"pool": True}) == "SPECTRA (with pool)"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("order", 1), ("order", 2.5), ("rows", -1), ("guesses", "many"), ("refine", 1.2), ("nodes", 0)]
+)
+def test_a_form_is_checked_as_the_command_line_is(field: str, value: object) -> None:
+    with pytest.raises(SpectraError) as error:
+        settings_of({field: value}, SETTINGS)
+    assert error.value.field == field and "; give" in str(error.value)
+
+
+def test_a_link_and_a_recording_hold_what_was_changed() -> None:
+    request = asked("hello", "spectra-paper", seed=4, settings=MethodSettings(**CHANGES))
+    link = {name: str(value) for name, value in link_of(request).items()}
+    filled = read_link(link, FakeEngine(), "spectra")
+    assert (filled.form, filled.method) == (["hello", "spectra-paper", 256, 0, 4, 1], "spectra-paper")
+    assert filled.changed == CHANGES and not filled.left
+    race = recorded_race()
+    race["method"]["settings"]["method"] = {"changed": {"rows": 3, "pool": True}}
+    begin = RaceFile.from_json(encode(race)).snapshot()["begin"]
+    assert begin["names"]["method"] == "SPECTRA (W 3, with pool)" and begin["names"]["plain"] == "Plain decoding"
+    assert (begin["link"]["rows"], begin["link"]["pool"], begin["link"]["seed"]) == (3, "on", 7)
+    for damaged in ("x", {"rows": "<b>"}, {"rows": 999}, ["rows"]):
+        race["method"]["settings"]["method"] = {"changed": damaged}
+        assert RaceFile.from_json(encode(race)).snapshot()["begin"]["names"]["method"] == "SPECTRA"
+
+
+def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
+    query = {"prompt": "<b>hi</b>", "method": "spectra-paper", "seed": "12", "temperature": "99", "max_new_tokens": "x"}
+    query |= {"rows": "7", "pool": "perhaps", "refine": "2", "successors": "3"}
+    filled = read_link(query, FakeEngine(), "spectra")
+    prompt, method, tokens, temperature, seed, top_p = filled.form
+    assert (prompt, method, seed, filled.changed) == ("<b>hi</b>", "spectra-paper", 12, {"rows": 7})
+    assert all(isinstance(skipped, dict) for skipped in (tokens, temperature, top_p))
+    fields = [line.split(":")[0] for line in filled.left]
+    assert fields == ["max_new_tokens", "temperature", "refine", "successors", "pool"]
+    nothing = read_link({"method": "autoregressive"}, FakeEngine(), "spectra")
+    assert all(isinstance(field, dict) for field in nothing.form) and nothing.left[0].startswith("method: ")
+
+
+def test_a_sweep_has_a_lane_for_every_value() -> None:
+    own = asked("hello", "spectra-paper", settings=MethodSettings(order=4))
+    sweep = read_sweep("rows", "0, 3,3, 15")
+    assert sweep is not None and sweep.values == (0, 3, 15)
+    lanes = lanes_of(own, ["spectra"], own, sweep)
+    assert list(lanes) == ["autoregressive", "spectra", *(f"spectra-paper W={value}" for value in (0, 3, 15))]
+    assert [each.settings.changed for each in lanes.values()] == [
+        {},
+        {},
+        *({"order": 4, "rows": w} for w in (0, 3, 15)),
+    ]
+    assert sweep.told(own)["values"] == {"spectra-paper W=0": 0, "spectra-paper W=3": 3, "spectra-paper W=15": 15}
+    assert list(lanes_of(own, [], own, None)) == ["autoregressive", "spectra-paper own"]
+    assert read_sweep("", "1, 2") is None
+    with pytest.raises(SpectraError, match="tick at least one"):
+        lanes_of(own, [], replace(own, settings=MethodSettings()), None)
+    for name, text in (
+        ("rows", ""),
+        ("rows", "1, x"),
+        ("rows", "999"),
+        ("refine", "2"),
+        ("order", ",".join("23456789") + ",9"),
+    ):
+        with pytest.raises(SpectraError) as error:
+            read_sweep(name, text)
+        assert error.value.field == "values"
+
+
+def test_the_panel_hides_what_a_preset_has_not(tmp_path) -> None:
+    engine = FakeEngine()
+    page = build_page(engine, races=tmp_path)
+    fields = {block.elem_id: block for block in page.blocks.values() if str(block.elem_id or "").startswith("field-")}
+    assert fields["field-rows"].value == 2 and fields["field-guesses"].value is None
+    assert fields["field-successors"].visible and not fields["field-compare-successors"].visible
+    assert isinstance(fields["field-pool"], gr.Checkbox) and fields["field-compare-rows"].value == 15
+    json.dumps(engine.settings)

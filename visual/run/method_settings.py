@@ -1,0 +1,82 @@
+"""A method's settings as the page has them: names, what a form holds, links, what was changed in words. No gradio."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spectra.settings import AnswerRequest, MethodSettings, Value
+from visual.run.request import number
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """letter: what charts and lanes call it. label, info: of its input. switch: on or off, not a number."""
+
+    letter: str
+    label: str
+    info: str
+    switch: bool = False
+
+
+FIELDS = {
+    "order": Field("N", "N", "Tokens of an n-gram: a dictionary's guess has one less"),
+    "rows": Field("W", "W", "Rows of the candidate pool, N − 1 query tokens each"),
+    "guesses": Field("G", "G", "The most guesses a step; empty: as many as pay"),
+    "refine": Field("refine", "Refine", "Chance that a row must predict a token that no n-gram begins with yet"),
+    "nodes": Field("budget", "Node budget", "The most guessed tokens a step, pool rows included"),
+    "successors": Field("top-k", "Top-k", "Likely successors kept of each scored token, to guess from; 0: none"),
+    "forward": Field("forward dictionary", "Forward dictionary", "What followed the last token", switch=True),
+    "backward": Field("backward dictionary", "Backward dictionary", "What followed the last few tokens", switch=True),
+    "subngrams": Field("sub-n-grams", "Sub-n-grams", "A pool row teaches every n-gram in it", switch=True),
+    "pool": Field("pool", "Candidate pool", "Rows of tokens that each pass moves on by one", switch=True),
+    "retrieval": Field("retrieval", "Retrieval", "Guess from the datastores that fit the model", switch=True),
+}
+"""Of `MethodSettings`, in the order of the panel."""
+
+SWITCH = ("off", "on")
+"""How a link says it."""
+NUMBERS = tuple(name for name, field in FIELDS.items() if not field.switch)
+
+
+def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> MethodSettings:
+    """What a form changes about a preset. What it leaves empty, what the preset has not and what is equal is not
+    changed. Raises `SpectraError` naming the field that is no number or out of range.
+    """
+    changed: dict[str, object] = {}
+    for name, field in FIELDS.items():
+        value = form.get(name)
+        if name not in preset or value is None or value == "":
+            continue
+        value = bool(value) if field.switch else number(name, value)
+        if value != preset[name]:
+            changed[name] = value
+    return MethodSettings(**changed)  # type: ignore[arg-type]
+
+
+def link_of(request: AnswerRequest) -> dict[str, Any]:
+    """The fields that a link to this request sets, see `visual.permalink`."""
+    return {
+        "max_new_tokens": request.max_new_tokens,
+        "temperature": request.sampling.temperature,
+        "top_p": request.sampling.top_p,
+        "seed": request.sampling.seed,
+        "prompt": request.prompt,
+        "method": request.method,
+        **link_values(request.settings.changed),
+    }
+
+
+def link_values(changed: Mapping[str, Value]) -> dict[str, Any]:
+    """What was changed, as a link has it."""
+    return {name: SWITCH[bool(value)] if FIELDS[name].switch else value for name, value in changed.items()}
+
+
+def in_words(changed: Mapping[str, Value]) -> str:
+    """What was changed, in a few words; "" for nothing."""
+    return ", ".join(
+        f"{'with' if value else 'no'} {FIELDS[name].letter}"
+        if FIELDS[name].switch
+        else f"{FIELDS[name].letter} {value:g}"
+        for name, value in changed.items()
+        if name in FIELDS and value is not None
+    )

@@ -1,0 +1,99 @@
+"""The panel of a method's settings: two presets to start from, a field for each setting, and how the presets differ."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from spectra.settings import MethodSettings, Value
+from visual.engine import Engine
+from visual.run.method_settings import FIELDS, settings_of
+from visual.widgets import PRIVATE
+
+PAPER = ("spectra-paper", "spectra-paper-core")
+FAST = ("spectra", "spectra-core")
+FOLD = ["more-settings", "method-settings"]
+"""Classes of the fold that a panel is in."""
+ELSE = (
+    "The paper scores every guess, up to G of them, whatever a wide pass costs; on this device a budget keeps those "
+    "worth their time, the dictionaries also learn from the text, and repeats of the text are copied."
+)
+
+
+def start_from(engine: Engine, presets: Sequence[str]) -> str:
+    """The first of these presets that runs here."""
+    return next((name for name in presets if name in engine.methods), next(iter(engine.methods)))
+
+
+class SettingsPanel:
+    """Lays itself out inside the current container. method: the field that names the preset.
+
+    scope: what ids start with after "field-".
+    """
+
+    def __init__(self, engine: Engine, method: gr.Dropdown, scope: str = "") -> None:
+        self.engine = engine
+        self.method = method
+        with gr.Row(elem_classes="start-from"):
+            paper = gr.Button("As in the paper", elem_classes="quiet", size="sm", min_width=0)
+            fast = gr.Button("As fast as this device allows", elem_classes="quiet", size="sm", min_width=0)
+        preset = str(method.value)
+        self.fields = [self._field(name, preset, scope) for name in FIELDS]
+        self.told = gr.HTML(self.differences(), apply_default_css=False, elem_classes="differences")
+        for button, presets in ((paper, PAPER), (fast, FAST)):
+            button.click(self._starter(presets), None, [method, *self.fields], queue=False, **PRIVATE)
+        method.input(self.updates, method, self.fields, queue=False, **PRIVATE)
+
+    def read(self, method: object, values: Sequence[object]) -> MethodSettings:
+        """What the fields change about a preset. Raises `SpectraError` naming the field."""
+        return settings_of(dict(zip(FIELDS, values, strict=True)), self.values(str(method)))
+
+    def updates(self, method: str, changed: Mapping[str, Value] | None = None) -> list[Any]:
+        """For every field: the preset's values, some of them changed; what the preset has not is not to be seen."""
+        values = self.values(method)
+        return [gr.update(value={**values, **(changed or {})}.get(name), visible=name in values) for name in FIELDS]
+
+    def values(self, method: str) -> Mapping[str, Value]:
+        return self.engine.settings.get(method, {})
+
+    def differences(self) -> str:
+        """The two presets side by side, as HTML."""
+        presets = [self.values(start_from(self.engine, names)) for names in (PAPER, FAST)]
+        rows = "".join(
+            f"<tr><th scope=row>{escape(field.label)}</th>"
+            + "".join(f"<td>{_shown(values, name)}</td>" for values in presets)
+            + f"<td>{escape(field.info)}</td></tr>"
+            for name, field in FIELDS.items()
+        )
+        head = "<tr><th></th><th scope=col>Paper</th><th scope=col>This device</th><th></th></tr>"
+        return (
+            f"<details><summary>What differs between the two</summary><div><table>{head}{rows}</table></div>"
+            f"<p>{ELSE}</p></details>"
+        )
+
+    def _starter(self, presets: Sequence[str]) -> Any:
+        def start() -> list[Any]:
+            chosen = start_from(self.engine, presets)
+            return [chosen, *self.updates(chosen)]
+
+        return start
+
+    def _field(self, name: str, preset: str, scope: str) -> gr.Number | gr.Checkbox:
+        field, values = FIELDS[name], self.values(preset)
+        common: dict[str, Any] = {"label": field.label, "elem_id": f"field-{scope}{name}", "visible": name in values}
+        value: Any = values.get(name)
+        if field.switch:
+            return gr.Checkbox(bool(value), **common)
+        return gr.Number(value, placeholder="as pays", step=0.1 if name == "refine" else 1, **common)
+
+
+def _shown(values: Mapping[str, Value], name: str) -> str:
+    if name not in values:
+        return "–"
+    value = values[name]
+    if value is None:
+        return "as pays"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}"
