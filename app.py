@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError
@@ -41,6 +42,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")), help="default: 7860"
     )
+    parser.add_argument(
+        "--remember",
+        type=Path,
+        metavar="FOLDER",
+        help="all visitors' finished answers join this folder; later ones are guessed from them (default: none)",
+    )
     parser.add_argument("--mcp", action="store_true", help="offer the race as an MCP tool too (needs gradio[mcp])")
     return parser.parse_args(arguments)
 
@@ -62,7 +69,7 @@ def main() -> None:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
         endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
         models = [name.strip() for name in (options.model or "").split(",") if name.strip()]
-        engine = Engine.load(*(models or DEFAULTS), lend=lender())
+        engine = Engine.load(*(models or DEFAULTS), lend=lender(), remember=options.remember)
         engine.models = models or [engine.chosen]
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None

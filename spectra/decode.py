@@ -6,13 +6,14 @@ loop without drafters. Does not know tokenizers or text.
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from spectra.guess import Source
-from spectra.method import Holder, Method, Outcome, Target
+from spectra.method import Finisher, Holder, Method, Outcome, Session, Target
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, TreeTrace
-from spectra.tree import TokenTree
+from spectra.tree import Noise, TokenTree
 
 
 def decode(
@@ -45,7 +46,7 @@ def decode(
         for drafter in method.drafters:
             drafter.begin(prompt)
         while not finish:
-            grown = TokenTree(tokens[-1])
+            grown = TokenTree(tokens[-1], noise=partial(_noise_at, session, len(tokens) - 1))
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
             grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
@@ -69,6 +70,10 @@ def decode(
             for drafter in method.drafters:
                 drafter.observe(tokens, outcome)
             method.budget.observe(grown, emitted)
+            if finish:
+                for drafter in method.drafters:
+                    if isinstance(drafter, Finisher):
+                        drafter.end(tokens)
             clock.lap("keep")
 
             seconds, parts = clock.step()
@@ -92,6 +97,11 @@ def decode(
             clock.restart()
     finally:
         session.close()
+
+
+def _noise_at(session: Session, root: int, depth: int) -> Noise | None:
+    """The noise of nodes at this depth of the tree whose root is the token at position `root`."""
+    return session.noise(root + depth)
 
 
 class _Clock:

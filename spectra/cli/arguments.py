@@ -26,6 +26,7 @@ MODEL_HELP = {
     "numerics": "auto, exact or fast",
     "step": "auto, eager, or on a GPU graphs or flash",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
+    "remember": "a folder that finished answers join; later answers are guessed from them (default: none)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
 

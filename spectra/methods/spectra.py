@@ -9,10 +9,13 @@ from itertools import pairwise
 
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.step_cost import StepCost
+from spectra.drafters.adviser import Adviser
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.continuations import Counted
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
+from spectra.drafters.draft_model import Draft
 from spectra.drafters.recycling import Recycling
+from spectra.drafters.remembering import Remembering
 from spectra.drafters.retrieval import Retrieval
 from spectra.guess import Source
 from spectra.method import Drafter, Method
@@ -29,13 +32,17 @@ RANKS = 8
 """How many successors of a token are kept."""
 
 
-def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True) -> Build:
-    """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out."""
+def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True, advised: bool = False) -> Build:
+    """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out.
+
+    advised: ask a draft model where the other sources know little.
+    """
 
     def build(setup: Setup) -> Method:
         refined = [store for store in setup.resources.stores if stores and store.refined]
         left_out = () if without is None else (without,)
-        return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text))
+        draft = setup.drafts(1)[0] if advised else None
+        return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text), draft=draft)
 
     return build
 
@@ -44,11 +51,16 @@ def retrieval(setup: Setup) -> Method:
     """RETRIEVAL alone, with as many nodes as pay."""
     nodes = setup.max_nodes(MAX_NODES)
     drafter = Retrieval(setup.stores(), banned=setup.target.eos)
-    return Method(setup.name, [drafter], AdaptiveBudget(setup.cost, nodes), nodes)
+    return Method(setup.name, [drafter], budget_of(setup, nodes), nodes)
 
 
 def adaptive(
-    setup: Setup, *, stores: Sequence[Counted] = (), without: Collection[Source] = (), core: CoreSettings = IMPROVED
+    setup: Setup,
+    *,
+    stores: Sequence[Counted] = (),
+    without: Collection[Source] = (),
+    core: CoreSettings = IMPROVED,
+    draft: Draft | None = None,
 ) -> Method:
     """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
 
@@ -66,7 +78,17 @@ def adaptive(
     cheap = setup.cost.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * setup.cost.seconds(1)
     if Source.RECYCLED not in without and (cheap or not stores):
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=RANKS, depth=4, banned=target.eos))
-    return Method(setup.name, drafters, AdaptiveBudget(setup.cost, nodes), nodes)
+    if setup.resources.memory is not None:
+        drafters.append(Remembering(setup.resources.memory, banned=target.eos))
+    budget = budget_of(setup, nodes)
+    if draft is not None:
+        plain = setup.cost.seconds(1)
+        drafters.append(Adviser(draft, setup.sampling, budget, plain, banned=target.eos))
+    return Method(setup.name, drafters, budget, nodes)
+
+
+def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
+    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature)
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
@@ -85,6 +107,9 @@ def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
 
 SPECTRA: dict[str, Preset] = {
     "spectra": Preset("both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()),
+    "spectra-draft": Preset(
+        "spectra, and a draft model is asked where the other sources know little", spectra(advised=True)
+    ),
     "spectra-core": Preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
     "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),
     "spectra-no-automaton": Preset("ablation: without copies of long repeats", spectra(without=Source.AUTOMATON)),

@@ -49,22 +49,23 @@ class Engine:
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
         self.chosen = target.name
+        self.remember: Path | None = None
         self.models: list[str] = [target.name]
         self.problems: list[str] = []
         self._adopt(target, resources)
 
     @classmethod
     @in_worker_thread
-    def load(cls, *models: str, lend: Lend | None = None) -> Engine:
+    def load(cls, *models: str, lend: Lend | None = None, remember: Path | None = None) -> Engine:
         """Load the first of these models that can be reached and run a few steps, so that no visitor pays for them.
 
-        models: hub ids, folders or "embedded" (the default); `choose` changes between them. Raises SpectraError when
-        none of them can be loaded.
+        models: hub ids, folders or "embedded" (the default); `choose` changes between them. remember: a folder that
+        all visitors' finished answers join. Raises SpectraError when none of them can be loaded.
         """
         problems = []
         for model in models or (EMBEDDED,):
             try:
-                target, resources = _load(model, lend)
+                target, resources = _load(model, lend, remember)
                 engine = cls(target, resources, lend)
             except SpectraError as error:
                 problems.append(str(error).removeprefix("model: "))
@@ -72,6 +73,7 @@ class Engine:
             engine.models = list(models or (EMBEDDED,))
             engine.problems = problems
             engine.chosen = model
+            engine.remember = remember
             engine.prepare()
             return engine
         raise SpectraError("model", "; ".join(problems))
@@ -82,7 +84,7 @@ class Engine:
         if model not in self.models:
             raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
         if model != self.chosen:
-            target, resources = _load(model, self._lend)
+            target, resources = _load(model, self._lend, self.remember)
             self._adopt(target, resources)
             self.chosen = model
             self.prepare()
@@ -224,9 +226,9 @@ def _badges(target: HuggingFaceTarget) -> list[str]:
     return [place, f"{width}, {facts['numerics']}"]
 
 
-def _load(model: str, lend: Lend | None) -> tuple[HuggingFaceTarget, Resources]:
+def _load(model: str, lend: Lend | None, remember: Path | None) -> tuple[HuggingFaceTarget, Resources]:
     from spectra.target.load import load_target
 
     step = "eager" if lend else "auto"  # a lent GPU forgets its CUDA graphs
     target = load_target(None if model == EMBEDDED else model, step=step)
-    return target, load_resources(target)
+    return target, load_resources(target, remember=None if lend else remember)

@@ -52,7 +52,7 @@ class ModelOptions:
     """model: a hub id or a folder; None is the embedded one. device: None is a GPU where there is one.
 
     dtype, numerics, step: see `load_target`. datastores: folders. drafts: folders or hub ids of draft models. Without
-    any of these it is those that come with the project and fit.
+    any of these it is those that come with the project and fit. remember: a folder of finished answers.
     """
 
     model: str | None = None
@@ -62,6 +62,7 @@ class ModelOptions:
     step: str = "auto"
     datastores: tuple[Path, ...] = ()
     drafts: tuple[Path, ...] = ()
+    remember: Path | None = None
 
     def __post_init__(self) -> None:
         if self.model is not None and not self.model.strip():
@@ -81,7 +82,7 @@ class ModelOptions:
 
         quiet_transformers()
         target = load_target(self.model, device=self.device, dtype=self.dtype, numerics=self.numerics, step=self.step)
-        resources = load_resources(target, self.datastores, self.drafts)
+        resources = load_resources(target, self.datastores, self.drafts, self.remember)
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")
         return LoadedModel(target, resources)

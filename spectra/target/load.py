@@ -36,6 +36,7 @@ class Learned:
     steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
     packing: Packing | None = None
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    memories: dict[str, Any] = field(default_factory=dict)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
