@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.methods.presets import make_method
-from spectra.methods.resources import Resources
+from spectra.methods.resources import Resources, memory_of
 from spectra.settings import Limits, Sampling
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def generate(
     step: str = "auto",
     seed: int | None = None,
     drafts: Sequence[str | os.PathLike[str]] = (),
+    remember: str | os.PathLike[str] | None = None,
     streamer: Any = None,
     **model_kwargs: Any,
 ) -> torch.Tensor:
@@ -40,6 +41,7 @@ def generate(
 
     method, nodes, numerics, step: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws
     one from torch's generator. drafts: folders of draft models, for methods that take one; loaded once for a model.
+    remember: a folder that finished answers join, and from which later ones are guessed.
     streamer: transformers drops one given to generate(), bind it here with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
     Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
@@ -62,7 +64,8 @@ def generate(
 
     target = wrap_model(model, numerics=numerics, step=step)
     sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=seed)
-    resources = Resources(drafts=lambda: drafts_of(target, drafts))
+    memory = None if remember is None else memory_of(target, remember)
+    resources = Resources(drafts=lambda: drafts_of(target, drafts), memory=memory)
     steps = decode(
         target,
         prompt,

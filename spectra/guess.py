@@ -24,6 +24,7 @@ class Source(str):
     NGRAM: ClassVar["Source"]
     RECYCLED: ClassVar["Source"]
     AUTOMATON: ClassVar["Source"]
+    MEMORY: ClassVar["Source"]
     DRAFT: ClassVar["Source"]
     SECOND: ClassVar["Source"]
 
@@ -45,6 +46,7 @@ Source.POOL = Source("pool")
 Source.NGRAM = Source("ngram")
 Source.RECYCLED = Source("recycled")
 Source.AUTOMATON = Source("automaton")
+Source.MEMORY = Source("memory")
 Source.DRAFT = Source("draft")
 Source.SECOND = Source("second")
 
@@ -57,6 +59,7 @@ KNOWN_SOURCES = (
     Source.NGRAM,
     Source.RECYCLED,
     Source.AUTOMATON,
+    Source.MEMORY,
     Source.DRAFT,
     Source.SECOND,
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectra.guess import Source
 from spectra.inside import Inside
 from spectra.settings import Sampling, Value
-from spectra.tree import TokenTree
+from spectra.tree import Noise, TokenTree
 from spectra.verify.walk import walk
 
 
@@ -72,6 +72,15 @@ class Explainer(Protocol):
         ...
 
 
+@runtime_checkable
+class Finisher(Protocol):
+    """A drafter that is told when an answer came to its end (not when it was broken off)."""
+
+    def end(self, tokens: Sequence[int]) -> None:
+        """tokens: prompt and answer."""
+        ...
+
+
 class Budget(Protocol):
     """Decides which nodes are worth a query token."""
 
@@ -116,6 +125,13 @@ class Session(Protocol):
 
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> Scored:
         """One forward pass over the whole tree. tokens: everything committed, the tree's root being the last."""
+        ...
+
+    def noise(self, position: int) -> Noise | None:
+        """What the draw of the token at `position` is keyed by: Exp(1) a vocabulary entry; None at temperature 0.
+
+        The token is argmax(p / noise): who guesses may know the noise, and the picks do not depend on who does.
+        """
         ...
 
     def keep(self, path: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ Node 0 is the root: the last committed token. A parent's index is always below i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from spectra.guess import Guess, Source
@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 
 ROOT = 0
 
+Noise = Sequence[float] | memoryview
+"""[vocabulary]: the noise of one output position, see `spectra/verify/picks.py`."""
+
+
+def unknown(depth: int) -> Noise | None:
+    """The noise where there is none, or nobody tells."""
+    return None
+
 
 class TokenTree:
     """A growing tree of guessed tokens.
 
     merge: what shares a prefix shares nodes (the default). Draws from a draft distribution too, but a token drawn twice
-    is two tests: `draws` has it twice.
+    is two tests: `draws` has it twice. noise: depth of a node -> the noise of its output position, None where none is.
 
     Columns, one entry a node: `tokens`, `parents` (-1 for the root), `depths` (root 0), `sources` (every source that
     offered the node, the first gets the credit), `eligible` (may be accepted; candidate-pool rows may not be),
@@ -29,8 +37,9 @@ class TokenTree:
     (estimated chance that the whole path is accepted, or None).
     """
 
-    def __init__(self, root_token: int, *, merge: bool = True) -> None:
+    def __init__(self, root_token: int, *, merge: bool = True, noise: Callable[[int], Noise | None] = unknown) -> None:
         self.merge = merge
+        self.noise = noise
         self.tokens: list[int] = [root_token]
         self.parents: list[int] = [-1]
         self.depths: list[int] = [0]
@@ -144,7 +153,7 @@ class TokenTree:
         """
         keep = sorted({ROOT, *nodes})
         place = {old: new for new, old in enumerate(keep)}
-        small = TokenTree(self.tokens[ROOT], merge=self.merge)
+        small = TokenTree(self.tokens[ROOT], merge=self.merge, noise=self.noise)
         small.sources[ROOT] = self.sources[ROOT]
         for old in keep[1:]:
             parent = place[self.parents[old]]

@@ -106,6 +106,15 @@ LOOKS: dict[Source, Look] = {
         "4 4",
         "|",
     ),
+    Source.MEMORY: Look(
+        "Earlier answers",
+        "What followed the same words in an answer that was given before",
+        "#1B6E5A",
+        "#7FD8C0",
+        Underline(7, "M1 2H3M5 .5V3.5", 1.6),
+        "3 2 7 2",
+        ".",
+    ),
     Source.DRAFT: Look(
         "Draft model",
         "A draw of a small model that runs ahead of the large one",

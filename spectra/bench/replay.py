@@ -270,6 +270,9 @@ class ReplaySession:
             {node: top[place] for node, place in right.items() if place < len(top)},
         )
 
+    def noise(self, position: int) -> None:
+        """Recorded answers are greedy."""
+
     def keep(self, path: Sequence[int]) -> None:
         """Nothing is cached."""
 

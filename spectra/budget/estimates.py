@@ -14,12 +14,20 @@ class Estimates:
 
     A logistic score: one weight for each property of the node, starting at what the property was worth on other texts
     and learned as the answer goes from what the target wrote. Every grown node is judged, scored or not.
+
+    Above temperature 0 the noise of the node's token is one more property. The target picks argmax(log p + g), where
+    g = -log e is known and log p is estimated by the score: so g adds to it, with a weight that grows with the
+    temperature, for the flatter p is the more the noise decides.
     """
 
     RATE = 0.1
+    LUCK_RATE = 0.03
 
-    def __init__(self) -> None:
+    def __init__(self, temperature: float = 0.0) -> None:
+        flat = min(temperature, FLATTEST)
         self._weights = dict(WEIGHTS)
+        self._drawn = DRAWN * flat
+        self._luck = LUCK * flat**2
 
     @staticmethod
     def features(tree: TokenTree, node: int) -> list[Feature]:
@@ -32,9 +40,16 @@ class Estimates:
             found.append(("confidence", tree.confidence[node]))
         return found
 
-    def probability(self, features: Sequence[Feature]) -> float:
+    def chance(self, tree: TokenTree, node: int) -> float:
+        """That the target writes the node's token, given that it wrote its parent's."""
+        return self._probability(self.features(tree, node), luck_of(tree, node))
+
+    def _probability(self, features: Sequence[Feature], luck: float | None) -> float:
         weights = self._weights
-        return 1.0 / (1.0 + math.exp(-sum(weights.get(feature, UNKNOWN) for feature in features)))
+        score = sum([weights.get(feature, UNKNOWN) for feature in features])
+        if luck is not None:
+            score += self._drawn + self._luck * luck
+        return 1.0 / (1.0 + math.exp(-score))
 
     def path_probabilities(self, tree: TokenTree) -> list[float]:
         chance = [1.0]
@@ -42,8 +57,7 @@ class Estimates:
             if not tree.eligible[node]:
                 chance.append(0.0)
                 continue
-            one = self.probability(self.features(tree, node))
-            chance.append(chance[tree.parents[node]] * one)
+            chance.append(chance[tree.parents[node]] * self.chance(tree, node))
         return chance
 
     def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
@@ -56,9 +70,21 @@ class Estimates:
             if hit:
                 reached[node] = at + 1
             features = self.features(tree, node)
-            change = self.RATE * (hit - self.probability(features))
+            luck = luck_of(tree, node)
+            missed = hit - self._probability(features, luck)
+            if luck is not None:
+                self._luck += self.LUCK_RATE * missed * luck
+            change = self.RATE * missed
             for feature in features:
                 self._weights[feature] = self._weights.get(feature, UNKNOWN) + change
+
+
+def luck_of(tree: TokenTree, node: int) -> float | None:
+    """g of the node's token at its output position less the mean of all, or None where no noise is known."""
+    row = tree.noise(tree.depths[node])
+    if row is None:
+        return None
+    return min(LUCKIEST, -math.log(max(row[tree.tokens[node]], 1e-9)) - EULER)
 
 
 GRADES = {
@@ -69,12 +95,19 @@ GRADES = {
     Source.NGRAM: 5,
     Source.RECYCLED: 7,
     Source.AUTOMATON: 8,
-    Source.DRAFT: 2,
+    Source.DRAFT: 7,
     Source.SECOND: 2,
 }
 """The last grade of each source, counted from 0: its rank, or how many context tokens it matched. Others have one."""
 BY_MATCH = frozenset({Source.BACKWARD, Source.NGRAM, Source.AUTOMATON})
 UNKNOWN = -2.0
+DRAWN = -0.5
+"""What a guess is worth less at temperature 1 than at 0, in log-odds."""
+LUCK = 0.5
+"""Weight of g at temperature 1."""
+FLATTEST, LUCKIEST = 1.5, 6.0
+EULER = 0.5772
+"""The mean of g."""
 
 
 def _grades(source: Source, first: Sequence[float], deep: Sequence[float]) -> dict[Feature, float]:
@@ -97,7 +130,13 @@ WEIGHTS: dict[Feature, float] = {
         (-1.1, -2.4, -3.0, -3.5, -3.6, -3.7, -3.9, -4.0),
         (-1.2, -2.5, -2.9, -3.2, -3.4, -3.6, -3.8, -3.9),
     ),
+    **_grades(
+        Source.DRAFT, (1.5, 0.3, -0.4, -1.3, -2.1, -2.8, -3.4, -4.2), (1.5, 0.3, -0.4, -1.3, -2.1, -2.8, -3.4, -4.2)
+    ),
+    **_grades(Source.MEMORY, (-1.7,), (-1.1,)),
     ("and", Source.RECYCLED): 0.5,
+    ("and", Source.DRAFT): 0.4,
+    ("and", Source.MEMORY): 0.8,
     ("and", Source.AUTOMATON): 0.4,
     ("and", Source.FORWARD): 0.2,
     ("and", Source.RETRIEVAL): 1.4,

@@ -41,17 +41,21 @@ class AdaptiveBudget:
     """Chooses nodes by estimated path probability against the measured step cost.
 
     Every grown node is judged by what the target went on to write, scored or not, so the estimates need no exploring.
-    `overhead`: seconds of a step outside the forward pass.
+    `overhead`: seconds of a step outside the forward pass. `temperature`: the answer's.
     """
 
-    def __init__(self, cost: StepCost, max_nodes: int, *, overhead: float = 0.0) -> None:
+    def __init__(self, cost: StepCost, max_nodes: int, *, temperature: float = 0.0, overhead: float = 0.0) -> None:
         self.max_nodes = max_nodes
-        self.estimates = Estimates()
+        self.estimates = Estimates(temperature)
         self._seconds = [cost.seconds(1 + n) + overhead for n in range(max_nodes + 1)]
 
     def inherit(self, other: "AdaptiveBudget") -> None:
         """Go on with the estimates of another one."""
         self.estimates = other.estimates
+
+    def chance(self, tree: TokenTree, node: int) -> float:
+        """Of one node, given that its parent was accepted."""
+        return self.estimates.chance(tree, node)
 
     def choose(self, tree: TokenTree) -> TokenTree:
         chance = self.estimates.path_probabilities(tree)

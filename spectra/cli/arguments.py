@@ -34,6 +34,7 @@ MODEL_HELP = {
     "numerics": "auto, exact or fast",
     "step": "auto, eager, on a CPU native, on a GPU graphs, flash or flash-eager",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
+    "remember": "a folder that finished answers join; later answers are guessed from them (default: none)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
 

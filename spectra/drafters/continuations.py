@@ -38,18 +38,22 @@ class Kept(NamedTuple):
     perplexity: float | None
 
 
-class NGramStore(Protocol):
-    """A store to draft from. order: longest context it knows. refined: its texts were chosen by perplexity."""
+class SuccessorCounts(Protocol):
+    """Texts whose n-grams are counted. order: longest context it knows."""
 
     order: int
+
+    def successors(self, context: Sequence[int]) -> Lookup: ...
+
+
+class NGramStore(SuccessorCounts, Protocol):
+    """A store to draft from. refined: its texts were chosen by perplexity."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def refined(self) -> bool: ...
-
-    def successors(self, context: Sequence[int]) -> Lookup: ...
 
     def texts_with(self, tokens: Sequence[int]) -> Kept | None:
         """The texts that hold these tokens one after the other; None where the store cannot say."""
@@ -124,8 +128,8 @@ def hits(stores: Sequence[NGramStore], context: Sequence[int], most: int = MOST_
     return sorted(found, key=lambda hit: -hit.times)[:most]
 
 
-def successors(stores: Sequence[NGramStore], context: Sequence[int]) -> Lookup:
-    """As `NGramStore.successors`, of several stores."""
+def successors(stores: Sequence[SuccessorCounts], context: Sequence[int]) -> Lookup:
+    """As `SuccessorCounts.successors`, of several texts."""
     answers = [store.successors(context) for store in stores]
     match = max((answer.match for answer in answers), default=0)
     best = [answer for answer in answers if answer.match == match]

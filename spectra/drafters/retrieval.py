@@ -17,7 +17,15 @@ from spectra.tree import ROOT, TokenTree
 class Retrieval:
     """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess."""
 
-    def __init__(self, stores: Sequence[NGramStore], *, max_nodes: int = 16, banned: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        stores: Sequence[NGramStore],
+        *,
+        max_nodes: int = 16,
+        banned: Collection[int] = (),
+        source: Source = Source.RETRIEVAL,
+    ) -> None:
+        self.source = source
         self.stores = stores
         self.max_nodes = max_nodes
         self.banned = banned
@@ -41,9 +49,7 @@ class Retrieval:
                 places.append(None)
                 continue
             grade = confidence(node)
-            places.append(
-                tree.add(parent, node.token, Source.RETRIEVAL, rank=node.rank, match=node.match, confidence=grade)
-            )
+            places.append(tree.add(parent, node.token, self.source, rank=node.rank, match=node.match, confidence=grade))
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """A store does not learn."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
+from spectra.drafters.remembering import Remembered
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
@@ -16,10 +18,16 @@ Drafts = Sequence[Draft] | Callable[[], Sequence[Draft]]
 
 
 class Resources:
-    """stores: datastores. drafts: draft models, the best first, or a function that loads them when first asked for."""
+    """stores: datastores. drafts: draft models, the best first, or a function that loads them when first asked for.
 
-    def __init__(self, stores: Sequence[NGramStore] = (), drafts: Drafts = ()) -> None:
+    memory: finished answers, which those of this process join.
+    """
+
+    def __init__(
+        self, stores: Sequence[NGramStore] = (), drafts: Drafts = (), memory: Remembered | None = None
+    ) -> None:
         self.stores = stores
+        self.memory = memory
         self._drafts = drafts
 
     @property
@@ -30,23 +38,44 @@ class Resources:
 
     def with_stores(self, more: Sequence[NGramStore]) -> Resources:
         """The same and these stores, which come first."""
-        return Resources([*more, *self.stores], lambda: self.drafts)
+        return Resources([*more, *self.stores], lambda: self.drafts, self.memory)
 
 
 def load_resources(
     target: HuggingFaceTarget,
     datastores: Iterable[str | os.PathLike[str]] | None = (),
     drafts: Iterable[str | os.PathLike[str]] = (),
+    remember: str | os.PathLike[str] | None = None,
 ) -> Resources:
     """Open what fits a target that has a tokenizer.
 
     datastores: folders of stores; () are those that come with the project and fit the tokenizer, None is none. drafts:
     folders or hub ids of draft models, the best first; without any those that come with the project, loaded when
-    a method asks for them. Raises SpectraError for what is missing, damaged or made for another tokenizer.
+    a method asks for them. remember: a folder whose answers are guessed from, and which finished answers join. Raises
+    SpectraError for what is missing, damaged or made for another tokenizer.
     """
     from spectra.datastore.shipped import fitting_stores
     from spectra.target.draft_model import load_drafts
 
     stores = [] if datastores is None else fitting_stores(target.tokenizer, datastores, model=target.name)
     named = list(drafts)
-    return Resources(stores, load_drafts(named, target) if named else lambda: load_drafts((), target))
+    memory = None if remember is None else memory_of(target, remember)
+    return Resources(stores, load_drafts(named, target) if named else lambda: load_drafts((), target), memory)
+
+
+def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Remembered:
+    """What is remembered in a folder of this model's answers, opened once for a model in memory.
+
+    A target without a tokenizer has a memory of its own: its name alone says what its token ids mean.
+    """
+    from spectra.datastore.memory import open_memory
+    from spectra.io.hashes import tokenizer_sha256
+    from spectra.target.load import learned_of
+
+    known = learned_of(target.model).memories
+    place = str(Path(folder).resolve())
+    if place not in known:
+        tokenizer = "" if target.tokenizer is None else tokenizer_sha256(target.tokenizer)
+        known[place] = open_memory(Path(place), tokenizer, target.name)
+    found: Remembered = known[place]
+    return found

@@ -9,10 +9,13 @@ from itertools import pairwise
 
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.step_cost import StepCost
+from spectra.drafters.adviser import Adviser
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
+from spectra.drafters.draft_model import Draft
 from spectra.drafters.recycling import Recycling
+from spectra.drafters.remembering import Remembering
 from spectra.drafters.retrieval import Retrieval
 from spectra.guess import Source
 from spectra.method import Drafter, Method
@@ -32,8 +35,11 @@ TAKES = (*CORE, "successors")
 """The settings of methods with every source."""
 
 
-def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True) -> Build:
-    """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out."""
+def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True, advised: bool = False) -> Build:
+    """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out.
+
+    advised: ask a draft model where the other sources know little.
+    """
 
     def build(setup: Setup) -> Method:
         asked = setup.settings.retrieval
@@ -41,7 +47,8 @@ def spectra(*, stores: bool = True, without: Source | None = None, text: bool = 
         if asked is None and stores:
             refined = [store for store in setup.resources.stores if store.refined]
         left_out = () if without is None else (without,)
-        return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text))
+        draft = setup.drafts(1)[0] if advised else None
+        return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text), draft=draft)
 
     return build
 
@@ -50,7 +57,7 @@ def retrieval(setup: Setup) -> Method:
     """RETRIEVAL alone, with as many nodes as pay."""
     nodes = setup.max_nodes(MAX_NODES)
     drafter = Retrieval(setup.stores(), banned=setup.target.eos)
-    return Method(setup.name, [drafter], AdaptiveBudget(setup.cost, nodes), nodes)
+    return Method(setup.name, [drafter], budget_of(setup, nodes), nodes)
 
 
 def adaptive(
@@ -59,6 +66,7 @@ def adaptive(
     stores: Sequence[NGramStore] = (),
     without: Collection[Source] = (),
     core: CoreSettings = IMPROVED,
+    draft: Draft | None = None,
 ) -> Method:
     """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
 
@@ -81,8 +89,18 @@ def adaptive(
     ranks = usual if asked.successors is None else asked.successors
     if ranks:
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
+    if setup.resources.memory is not None:
+        drafters.append(Remembering(setup.resources.memory, banned=target.eos))
+    budget = budget_of(setup, nodes)
+    if draft is not None:
+        plain = setup.cost.seconds(1)
+        drafters.append(Adviser(draft, setup.sampling, budget, plain, banned=target.eos))
     values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
-    return Method(setup.name, drafters, AdaptiveBudget(setup.cost, nodes), nodes, settings=values)
+    return Method(setup.name, drafters, budget, nodes, settings=values)
+
+
+def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
+    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature)
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
@@ -106,6 +124,9 @@ def _preset(summary: str, build: Build) -> Preset:
 SPECTRA: dict[str, Preset] = {
     "spectra": _preset(
         "both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()
+    ),
+    "spectra-draft": _preset(
+        "spectra, and a draft model is asked where the other sources know little", spectra(advised=True)
     ),
     "spectra-core": _preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
     "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),

@@ -108,7 +108,7 @@ class LentEngine(Engine):
     def load_for(cls, lend: Lend, *models: str, options: ModelOptions | None = None) -> LentEngine:
         """Load the first of these models that can be reached; nothing is measured. See `Engine.load`."""
         problems = []
-        options = options or ModelOptions()
+        options = replace(options or ModelOptions(), remember=None)
         for model in models or (EMBEDDED,):
             try:
                 loaded = unmeasured(replace(options, model=model))

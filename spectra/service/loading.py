@@ -57,7 +57,7 @@ class ModelOptions:
 
     device: None is a GPU where there is one. dtype, weights, numerics, step: see `load_target`. placement: of a model
     that fits no single device. datastores: folders. drafts: folders or hub ids of draft models. Without any of these it
-    is those that come with the project and fit.
+    is those that come with the project and fit. remember: a folder of finished answers.
     """
 
     ENVIRONMENT: ClassVar = "SPECTRA"
@@ -70,6 +70,7 @@ class ModelOptions:
     placement: Placement = field(default_factory=Placement)
     datastores: tuple[Path, ...] = ()
     drafts: tuple[Path, ...] = ()
+    remember: Path | None = None
 
     def __post_init__(self) -> None:
         if self.model is not None and not self.model.strip():
@@ -104,7 +105,7 @@ class ModelOptions:
 
     def equipped(self, target: HuggingFaceTarget) -> LoadedModel:
         """The target with its datastores and the draft models that were named. Raises SpectraError."""
-        resources = load_resources(target, self.datastores, self.drafts)
+        resources = load_resources(target, self.datastores, self.drafts, self.remember)
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")
         return LoadedModel(target, resources)

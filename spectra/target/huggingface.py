@@ -21,7 +21,7 @@ from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.prefix import Prefix
 from spectra.target.session import HuggingFaceSession
-from spectra.verify.picks import Chooser
+from spectra.verify.picks import Chooser, Noise
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps
@@ -124,7 +124,8 @@ class HuggingFaceTarget:
         if not self._lock.acquire(blocking=False):
             raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
         try:
-            chooser = Chooser(sampling, processors, top=top_k)
+            noise = Noise(sampling.seed, self.config.vocab_size, self.device)
+            chooser = Chooser(sampling, processors, top=top_k, noise=noise)
             return HuggingFaceSession(self, prompt, max_new_tokens, max_query_tokens, chooser, prefix)
         except BaseException:
             self._lock.release()

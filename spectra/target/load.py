@@ -42,6 +42,7 @@ class Learned:
     steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
     native: NativeSteps | None = None
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    memories: dict[str, Any] = field(default_factory=dict)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()

@@ -89,6 +89,9 @@ class HuggingFaceSession:
             row_of = {node: row for row, node in enumerate(nodes)}
             return self.chooser.choose(logits, row_of, tree, tokens)
 
+    def noise(self, position: int) -> memoryview | None:
+        return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
+
     def keep(self, path: Sequence[int]) -> None:
         with torch.inference_mode():
             self.cache.keep([ROOT, *path])

@@ -36,6 +36,38 @@ def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> to
     return torch.empty(size, device=device).exponential_(generator=generator)
 
 
+class Noise:
+    """The keyed noise of one answer, made once a position: for the picks, and for drafters that want to know it.
+
+    size, device: of the logits, as far as they are known before the first pass.
+    """
+
+    def __init__(self, seed: int, size: int, device: torch.device) -> None:
+        self._seed = seed
+        self._size = size
+        self._device = device
+        self._rows: dict[tuple[int, int, torch.device], torch.Tensor] = {}
+        self._read: dict[int, memoryview] = {}
+
+    def row(self, position: int, size: int, device: torch.device) -> torch.Tensor:
+        """[size] for logits on `device`."""
+        key = position, size, device
+        if key not in self._rows:
+            self._rows[key] = keyed_noise(self._seed, *key)
+        return self._rows[key]
+
+    def read(self, position: int) -> memoryview:
+        """The same as plain floats."""
+        if position not in self._read:
+            self._read[position] = self.row(position, self._size, self._device).cpu().numpy().data
+        return self._read[position]
+
+    def forget(self, before: int) -> None:
+        """Let go of positions below `before`."""
+        self._rows = {key: row for key, row in self._rows.items() if key[0] >= before}
+        self._read = {position: row for position, row in self._read.items() if position >= before}
+
+
 def processors_of(sampling: Sampling) -> LogitsProcessorList:
     """transformers' own processors for these settings, in its order."""
     chain = LogitsProcessorList()
@@ -72,12 +104,20 @@ class Chooser:
 
     processors: any transformers processors; with one that reads the tokens, picks are made node by node as the walk
     reaches them, each with exactly the tokens plain decoding would have had. top: how many likely tokens of each row
-    are read as well.
+    are read as well. noise: of this answer; None is one that only the picks see.
     """
 
-    def __init__(self, sampling: Sampling, processors: Sequence[Any] | None = None, *, top: int = 0) -> None:
+    def __init__(
+        self,
+        sampling: Sampling,
+        processors: Sequence[Any] | None = None,
+        *,
+        top: int = 0,
+        noise: Noise | None = None,
+    ) -> None:
         self.sampling = sampling
         self.top = top
+        self.noise = noise or Noise(sampling.seed, 0, torch.device("cpu"))
         self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
         self.blind = all(isinstance(p, BLIND) for p in self.processors)
 
@@ -90,6 +130,7 @@ class Chooser:
         def probabilities(node: int) -> NDArray[np.float64]:
             return self._probabilities(logits[row_of[node]], before(node))
 
+        self.noise.forget(len(tokens))
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
         extras = torch.cat([reads, self._top(logits)]) if self.top else reads
         if self.sampling.greedy and not self.processors:
@@ -119,7 +160,7 @@ class Chooser:
             scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores)
         if self.sampling.greedy:
             return scores[0].argmax()
-        noise = keyed_noise(self.sampling.seed, position, scores.shape[-1], scores.device)
+        noise = self.noise.row(position, scores.shape[-1], scores.device)
         return (scores[0] - noise.log()).argmax()  # argmax of p / e, in logs
 
     def _probabilities(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """The budget: never wider than told, closed under parents, plain where nothing promises, estimates that converge."""
 
+import math
 import random
 
 import pytest
@@ -82,16 +83,16 @@ def test_estimates_converge_to_what_happens(rate):
         tree = TokenTree(9)
         tree.insert(Guess((1,), Source.BACKWARD, match=2))
         estimates.observe(tree, [1 if dice.random() < rate else 2])
-    assert estimates.probability(Estimates.features(tree, 1)) == pytest.approx(rate, abs=0.12)
+    assert estimates.chance(tree, 1) == pytest.approx(rate, abs=0.12)
 
 
 def test_a_node_is_judged_only_where_its_parent_was_written():
     estimates = Estimates()
     tree = TokenTree(9)
     tree.insert(Guess((1, 2), Source.FORWARD))
-    before = [estimates.probability(Estimates.features(tree, n)) for n in (1, 2)]
+    before = [estimates.chance(tree, n) for n in (1, 2)]
     estimates.observe(tree, [5, 2])
-    after = [estimates.probability(Estimates.features(tree, n)) for n in (1, 2)]
+    after = [estimates.chance(tree, n) for n in (1, 2)]
     assert after[0] < before[0]
     assert after[1] == before[1]
 
@@ -102,7 +103,7 @@ def test_path_probabilities_multiply():
     leaf = tree.insert(Guess((1, 2, 3), Source.FORWARD))
     tree.add(ROOT, 8, Source.POOL, eligible=False)
     chance = estimates.path_probabilities(tree)
-    one = [estimates.probability(Estimates.features(tree, n)) for n in range(1, leaf + 1)]
+    one = [estimates.chance(tree, n) for n in range(1, leaf + 1)]
     assert chance[leaf] == pytest.approx(one[0] * one[1] * one[2])
     assert chance[-1] == 0.0
 
@@ -113,3 +114,46 @@ def test_step_cost_is_linear_between_and_goes_on_past_the_end():
     for table in ((), ((2, 1.0), (1, 1.0)), ((1, 1.0), (1, 2.0))):
         with pytest.raises(ValueError, match="rising"):
             StepCost(table)
+
+
+class TestKnownNoise:
+    """A node's chance once the noise of its token is known."""
+
+    def test_the_budget_takes_the_node_that_the_noise_favours(self):
+        noise = [9.0] * 64
+        noise[5] = 0.001
+        tree = TokenTree(9, noise=lambda depth: noise)
+        for rank, token in enumerate((3, 4, 5)):
+            tree.add(ROOT, token, Source.RECYCLED, rank=rank)
+        budget = AdaptiveBudget(FREE, 64, temperature=1.0)
+        part = budget.choose(tree.subset([1, 2, 3]))
+        assert max(range(1, 4), key=lambda node: part.probability[node]) == 3
+        tree.noise = lambda depth: None
+        assert max(range(1, 4), key=lambda node: budget.choose(tree).probability[node]) == 1
+
+    @pytest.mark.parametrize("chance", [0.1, 0.4, 0.8])
+    def test_estimates_learn_how_much_the_noise_says(self, chance):
+        """A token of known chance against all others: the estimate follows exp(-e (1 - q) / q), the chance given e."""
+        dice, estimates = random.Random(8), Estimates(1.0)
+        for _ in range(4000):
+            own, other = dice.expovariate(1), dice.expovariate(1) / (1 - chance)
+            tree = guessed(own)
+            estimates.observe(tree, [1 if own / chance < other else 2])
+        for own in (0.05, 0.3, 1.0, 2.5):
+            truth = math.exp(-own * (1 - chance) / chance)
+            assert estimates.chance(guessed(own), 1) == pytest.approx(truth, abs=0.2)
+
+    def test_without_noise_nothing_of_it_is_learned(self):
+        one, other = Estimates(1.0), Estimates(0.0)
+        for estimates in (one, other):
+            tree = TokenTree(9)
+            tree.insert(Guess((1,), Source.BACKWARD, match=2))
+            estimates.observe(tree, [1])
+        assert one.chance(tree, 1) == other.chance(tree, 1)
+
+
+def guessed(noise):
+    """A tree of one guess, token 1, of which the noise is this."""
+    tree = TokenTree(9, noise=lambda depth: [0.0, noise])
+    tree.insert(Guess((1,), Source.BACKWARD, match=2))
+    return tree

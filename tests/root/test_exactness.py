@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 import torch
-from drafting import KINDS, Scripted, TextStore, decode_by, method_of
+from drafting import KINDS, Scripted, TextMemory, TextStore, decode_by, method_of
 from reference import plain
 from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 
@@ -118,7 +118,8 @@ def check_case(number):
         stores = [TextStore([*prompt, *truth[: most // 2], *noise], refined=kind) for kind in (True, False)]
         drafts = [DraftModel(target_of(model_of(kind, dtype, 1))) for kind in dice.sample(FAMILIES, 2)]
         method, nodes, label = random_method(random.Random(recipe), target, truth, prompt, sampling, eos)
-        got, steps = run(target, prompt, sampling, Limits(most, eos), method, nodes, Resources(stores, drafts))
+        resources = Resources(stores, drafts, TextMemory([*noise, *prompt, *truth[most // 3 :]]))
+        got, steps = run(target, prompt, sampling, Limits(most, eos), method, nodes, resources)
         if got != truth:
             at = next(
                 (i for i, (a, b) in enumerate(zip(got, truth, strict=False)) if a != b), min(len(got), len(truth))

@@ -121,6 +121,19 @@ class TextStore:
         return Lookup.nothing()
 
 
+class TextMemory(TextStore):
+    """`Remembered` over one text; answers: what was added."""
+
+    worth = 1.0
+
+    def __init__(self, tokens):
+        super().__init__(tokens)
+        self.answers = []
+
+    def add(self, answer):
+        self.answers.append(list(answer))
+
+
 def method_of(drafters, most=128, cost=None):
     """cost: None for a fixed budget, else an adaptive one."""
     return Method("test", list(drafters), AdaptiveBudget(cost, most) if cost else FixedBudget(most), most)

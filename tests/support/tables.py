@@ -47,6 +47,9 @@ class TableTarget:
     def score(self, tree, tokens):
         return TableScored(self.tables, tree, tuple(tokens[1:]))
 
+    def noise(self, position):
+        return None
+
     def keep(self, path):
         pass
 

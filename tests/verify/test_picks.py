@@ -10,7 +10,8 @@ from tiny import VOCABULARY, make, model_of, target_of
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from spectra import Limits, Sampling
-from spectra.verify.picks import Chooser, keyed_noise, processors_of
+from spectra.tree import TokenTree
+from spectra.verify.picks import Chooser, Noise, keyed_noise, processors_of
 
 CPU = torch.device("cpu")
 
@@ -38,6 +39,38 @@ def test_noise_leaves_torchs_generator_alone():
     before = torch.get_rng_state()
     keyed_noise(1, 2, 50, CPU)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_whoever_drafts_reads_the_noise_that_the_pick_is_made_with():
+    noise, logits = Noise(3, 50, CPU), torch.randn(50, dtype=torch.float32)
+    row = keyed_noise(3, 7, 50, CPU)
+    assert list(noise.read(7)) == row.tolist()
+    assert noise.row(7, 50, CPU) is noise.row(7, 50, CPU)
+    assert torch.equal(noise.row(7, 60, CPU), keyed_noise(3, 7, 60, CPU))
+    picks = Chooser(Sampling(1.0, seed=3), noise=noise).choose(logits[None], {0: 0}, TokenTree(1), [0] * 7)
+    assert picks.pick(0) == (logits.softmax(-1) / row).argmax()
+    noise.forget(8)
+    assert torch.equal(noise.row(7, 50, CPU), row)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drafters_are_told_the_noise_of_each_depth(seed):
+    sampling, prompt, seen = Sampling(1.0, seed=seed), [3, 4, 5], []
+
+    class Reader:
+        def begin(self, prompt):
+            pass
+
+        def grow(self, tree, tokens):
+            seen.extend((len(tokens) - 1 + depth, list(tree.noise(depth))) for depth in (1, 2, 5))
+
+        def observe(self, tokens, outcome):
+            pass
+
+    list(decode_by(target_of(model_of("llama")), prompt, method_of([Reader()]), sampling=sampling, limits=Limits(5)))
+    assert len(seen) == 15
+    for position, row in seen:
+        assert row == keyed_noise(seed, position, VOCABULARY, CPU).tolist()
 
 
 def test_processors_in_the_order_of_transformers():

@@ -1,0 +1,177 @@
+"""What is remembered: found again, bounded, whole after any stop, shared by processes, of one model only."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from drafting import TextMemory, TextStore, decode_by, grown
+from tiny import FREE, model_of, target_of
+
+from spectra import Limits, Sampling
+from spectra.datastore.memory import FILE_BYTES, Memory, open_memory
+from spectra.datastore.text_index import TextIndex
+from spectra.drafters.remembering import LEAST, RARELY, Remembering
+from spectra.errors import SpectraError
+from spectra.guess import Source
+from spectra.method import Outcome
+from spectra.methods.presets import make_method
+from spectra.methods.resources import Resources
+from spectra.target.execution_plan import Plan
+
+
+def texts(count, length=30, symbols=6, seed=0):
+    dice = random.Random(seed)
+    return [[dice.randrange(symbols) for _ in range(length)] for _ in range(count)]
+
+
+def opened(folder, **limits):
+    return open_memory(folder, "tokens", "model", **limits)
+
+
+class TestTextIndex:
+    def test_it_counts_what_followed_the_longest_suffix(self):
+        dice = random.Random(1)
+        for text in texts(20, length=40, symbols=3):
+            index, slow = TextIndex([np.asarray(text, np.uint32)]), TextStore(text, order=8)
+            for _ in range(20):
+                context = [dice.randrange(4) for _ in range(dice.randrange(1, 12))]
+                got, want = index.successors(context), slow.successors(context)
+                assert (got.match, got.seen, dict(got.pairs)) == (want.match, want.seen, dict(want.pairs))
+
+    def test_nothing_runs_from_one_text_into_the_next(self):
+        index = TextIndex([np.array([1, 2], np.uint32), np.array([3, 4], np.uint32)])
+        assert index.successors([2]).match == 0
+        assert index.successors([2, 3]).match == 1
+        assert TextIndex([]).successors([1]).match == 0
+
+
+class TestMemory:
+    def test_answers_are_found_again_by_this_process_and_the_next(self, tmp_path):
+        memory = opened(tmp_path)
+        assert memory.successors([1]).match == 0
+        answer = list(range(20))
+        memory.add(answer)
+        memory.flush()
+        for one in (memory, opened(tmp_path)):
+            assert one.successors([4, 5]) == (2, 1, [(6, 1)])
+
+    def test_an_answer_given_twice_is_kept_once(self, tmp_path):
+        memory = opened(tmp_path)
+        for _ in range(3):
+            memory.add(list(range(20)))
+        memory.flush()
+        assert memory.successors([5]).seen == 1
+
+    def test_every_answer_counts_once_however_the_index_grew(self, tmp_path):
+        memory, answers = opened(tmp_path), texts(60, symbols=40)
+        for answer in answers:
+            memory.add(answer)
+        memory.flush()
+        one = [[*answer, 40 + number] for number, answer in enumerate(answers)]
+        for context in ([3], [7, 1], [12]):
+            seen = sum(a[i : i + len(context)] == context for a in one for i in range(30 - len(context)))
+            if seen:
+                assert memory.successors(context).seen == seen
+
+    def test_the_oldest_go_when_it_is_full(self, tmp_path):
+        memory, answers = opened(tmp_path, max_bytes=3 * FILE_BYTES), texts(25, length=4000, symbols=30000)
+        for answer in answers:
+            memory.add(answer)
+        memory.flush()
+        files = list(memory.folder.glob("*.npy"))
+        assert sum(file.stat().st_size for file in files) <= 3 * FILE_BYTES
+        assert memory.successors(answers[-1][:8]).match == 8
+        assert memory.successors(answers[0][:8]).match < 8
+
+    def test_processes_share_it(self, tmp_path):
+        mine = opened(tmp_path)
+        code = "import sys; from pathlib import Path; from spectra.datastore.memory import open_memory\n"
+        code += "m = open_memory(Path(sys.argv[1]), 'tokens', 'model'); m.add(range(100, 130)); m.flush()"
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+        mine.add(list(range(20)))
+        mine.flush()
+        assert mine.successors([110]).pairs == [(111, 1)]
+        assert opened(tmp_path).successors([10]).pairs == [(11, 1)]
+
+    def test_killed_while_it_writes_it_opens(self, tmp_path):
+        code = "import sys; from pathlib import Path; from spectra.datastore.memory import open_memory\n"
+        code += "m = open_memory(Path(sys.argv[1]), 'tokens', 'model')\n"
+        code += "for i in range(10**6):\n m.add(range(i, i + 50)); print(i, flush=True)"
+        for lines in (1, 5):
+            process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+            for _ in range(lines):
+                process.stdout.readline()
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        memory = opened(tmp_path)
+        memory.add(list(range(5000, 5050)))
+        memory.flush()
+        assert memory.successors([5005]).pairs == [(5006, 1)]
+
+    def test_a_damaged_file_is_left_out(self, tmp_path):
+        memory = opened(tmp_path)
+        memory.add(list(range(20)))
+        memory.flush()
+        (memory.folder / "0.npy").write_bytes(b"nothing")
+        np.save(memory.folder / "1.npy", np.ones((2, 2)))
+        assert opened(tmp_path).successors([5]).pairs == [(6, 1)]
+
+    def test_another_model_has_a_memory_of_its_own(self, tmp_path):
+        memory = opened(tmp_path)
+        memory.add(list(range(20)))
+        memory.flush()
+        assert open_memory(tmp_path, "tokens", "other").successors([5]).match == 0
+        assert open_memory(tmp_path, "others", "model").successors([5]).match == 0
+        (memory.folder / "card.json").write_text('{"model": "other"}')
+        with pytest.raises(SpectraError, match="another folder"):
+            opened(tmp_path)
+
+    def test_a_folder_that_cannot_be_made_is_refused(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(SpectraError, match="remember"):
+            opened(tmp_path / "file")
+
+
+class TestRemembering:
+    def test_a_finished_answer_joins_and_one_that_was_broken_off_does_not(self):
+        target, memory = target_of(model_of("llama")), TextMemory([1, 2])
+        method = make_method("spectra", target, Resources(memory=memory))
+        answer = [t for step in decode_by(target, [3, 4], method, limits=Limits(12)) for t in step.tokens]
+        assert memory.answers == [answer]
+        steps = decode_by(target, [3, 4], make_method("spectra", target, Resources(memory=memory)), limits=Limits(12))
+        next(steps)
+        steps.close()
+        assert memory.answers == [answer]
+
+    @pytest.mark.parametrize("temperature", [0.0, 1.0])
+    def test_an_answer_given_before_takes_few_passes_and_is_the_same(self, temperature, tmp_path):
+        target = target_of(model_of("llama"), Plan(cost=FREE))
+        memory, sampling = Memory(tmp_path), Sampling(temperature=temperature, seed=5)
+        steps = []
+        for _ in range(2):
+            method = make_method("spectra", target, Resources(memory=memory), sampling=sampling)
+            steps.append(list(decode_by(target, [3, 4], method, sampling=sampling, limits=Limits(40))))
+            memory.flush()
+        first, second = ([t for step in each for t in step.tokens] for each in steps)
+        assert first == second
+        assert len(steps[1]) < len(steps[0]) / 2
+        assert Source.MEMORY in {source for step in steps[1] for source in step.sources}
+
+    def test_what_brings_nothing_is_asked_rarely(self):
+        drafter = Remembering(TextMemory([1, 2, 3, 4]))
+        drafter.begin([2])
+        asked = []
+        for _ in range(400):
+            tree = grown(drafter, [2])
+            asked.append(len(tree) > 1)
+            drafter.observe([2, 9], Outcome(tree, [], [9], lambda ticket: None))
+        assert all(asked[:50])
+        assert sum(asked[-80:]) == 80 // RARELY
+        for _ in range(400):
+            tree = grown(drafter, [2])
+            path = [1] if len(tree) > 1 else []
+            drafter.observe([2, 3, 9], Outcome(tree, path, [3, 9], lambda ticket: None))
+        assert drafter.memory.worth > LEAST

@@ -1,0 +1,115 @@
+"""A draft model beside other sources: asked where they know little and while it pays, and the text stays the same."""
+
+import numpy as np
+import pytest
+from drafting import TextStore, decode_by
+from tiny import FREE, model_of, target_of
+
+from spectra import Limits, Sampling
+from spectra.drafters.adviser import GRADES, Adviser, grade
+from spectra.guess import Source
+from spectra.methods.presets import make_method
+from spectra.methods.resources import Resources
+from spectra.target.draft_model import DraftModel
+from spectra.target.execution_plan import Plan
+from spectra.tree import ROOT, TokenTree
+
+LAW = np.array([0.05, 0.4, 0.3, 0.2, 0.05])
+
+
+class Asked:
+    """`Draft` and `DraftAnswer` in one, that says the same everywhere and notes where it was asked."""
+
+    name = "asked"
+
+    def __init__(self, fits=True):
+        self.fits, self.nodes = fits, []
+
+    def start(self, sampling):
+        return self
+
+    def follow(self, tokens, ahead):
+        return self.fits
+
+    def probabilities(self, tree, nodes):
+        self.nodes += nodes
+        return [LAW for _ in nodes]
+
+
+class Told:
+    """A judge that has one chance for what the draft model says and one for the rest."""
+
+    def __init__(self, draft=0.2, other=0.9):
+        self.chances = draft, other
+
+    def chance(self, tree, node):
+        return self.chances[tree.sources[node] != (Source.DRAFT,)]
+
+
+def advised(tree, *, step=1.0, draft=None, judge=None, **settings):
+    draft = draft or Asked()
+    adviser = Adviser(draft, Sampling(), judge or Told(), step, tokens=2, **settings)
+    adviser.begin([1])
+    adviser.grow(tree, [1])
+    return draft.nodes
+
+
+def test_it_offers_the_likeliest_and_what_the_noise_favours():
+    tree = TokenTree(9)
+    assert advised(tree, depth=1) == [ROOT]
+    assert set(tree.tokens[1:]) == {1, 2}
+    tree = TokenTree(9, noise=lambda depth: [1e-6, 1.0, 1.0, 1.0, 1.0])
+    advised(tree, depth=1)
+    assert set(tree.tokens[1:]) == {0, 1, 2}
+
+
+def test_it_asks_after_the_node_of_which_the_least_is_known():
+    tree = TokenTree(9)
+    likely = tree.add(ROOT, 3, Source.BACKWARD)
+    assert advised(tree, depth=2)[0] == likely
+
+
+def test_it_stops_where_its_time_is_not_worth_it():
+    assert advised(TokenTree(9), step=0.0) == []
+    tree = TokenTree(9)
+    tree.add(ROOT, 3, Source.BACKWARD)
+    assert advised(tree, judge=Told(other=1.0), depth=1) == []
+
+
+def test_a_text_that_it_cannot_hold_gets_nothing():
+    tree = TokenTree(9)
+    assert advised(tree, draft=Asked(fits=False)) == []
+    assert len(tree) == 1
+
+
+def test_a_banned_token_is_left_out():
+    tree = TokenTree(9)
+    advised(tree, depth=1, banned={1})
+    assert tree.tokens[1:] == [2]
+
+
+def test_grades_fall_with_the_probability():
+    assert [grade(low) for low in GRADES] == list(range(len(GRADES)))
+    assert grade(0.0) == len(GRADES)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
+def test_a_target_that_advises_itself_takes_few_passes_for_the_same_text(temperature):
+    model = model_of("llama")
+    target = target_of(model, Plan(cost=FREE))
+    sampling, resources = Sampling(temperature=temperature, seed=3), Resources(drafts=[DraftModel(target_of(model))])
+    runs = {}
+    for name in ("autoregressive", "spectra", "spectra-draft"):
+        method = make_method(name, target, resources, sampling=sampling)
+        runs[name] = list(decode_by(target, [3, 4, 5], method, sampling=sampling, limits=Limits(40)))
+    texts = {name: [token for step in steps for token in step.tokens] for name, steps in runs.items()}
+    assert texts["spectra-draft"] == texts["spectra"] == texts["autoregressive"]
+    assert len(runs["spectra-draft"]) < len(runs["spectra"])
+    assert Source.DRAFT in {source for step in runs["spectra-draft"] for source in step.sources}
+
+
+def test_it_comes_after_the_stores():
+    drafters = make_method(
+        "spectra-draft", target_of(model_of("llama")), Resources([TextStore([1, 2, 3])], [Asked()])
+    ).drafters
+    assert isinstance(drafters[-1], Adviser)
