@@ -6,15 +6,14 @@ loop without drafters. Does not know tokenizers or text.
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from spectra.guess import Source
 from spectra.inside import joined
-from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Session, Target
+from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Target
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, TreeTrace
-from spectra.tree import Noise, TokenTree
+from spectra.tree import TokenTree
 
 
 def decode(
@@ -33,8 +32,8 @@ def decode(
 
     method: a fresh one, it learns as it goes (`make_method` has presets by name). sampling: default greedy.
     limits: default 256 new tokens and the target's end-of-sequence ids. explain: steps tell what drafters looked up and
-    learned (`StepTrace.inside`); the time it takes is not counted.
-    session_options: handed to `target.start` (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
+    learned (`StepTrace.inside`); the time it takes is not counted. session_options: handed to `target.start`
+    (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
     Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
     """
     sampling = sampling or Sampling()
@@ -45,6 +44,7 @@ def decode(
     try:
         tokens, produced, index, finish = list(prompt), 0, 0, ""
         holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
+        finishers = [drafter for drafter in method.drafters if isinstance(drafter, Finisher)]
         clock = _Clock()
         for drafter in method.drafters:
             drafter.begin(prompt)
@@ -52,7 +52,8 @@ def decode(
         while not finish:
             looked = [explainer.look(tokens) for explainer in explainers]
             clock.restart()
-            grown = TokenTree(tokens[-1], noise=partial(_noise_at, session, len(tokens) - 1))
+            root = len(tokens) - 1
+            grown = TokenTree(tokens[-1], noise=lambda depth, root=root: session.noise(root + depth))
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
             grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
@@ -76,10 +77,8 @@ def decode(
             for drafter in method.drafters:
                 drafter.observe(tokens, outcome)
             method.budget.observe(grown, emitted)
-            if finish:
-                for drafter in method.drafters:
-                    if isinstance(drafter, Finisher):
-                        drafter.end(tokens)
+            for finisher in finishers if finish else ():
+                finisher.end(tokens)
             clock.lap("keep")
 
             seconds, parts = clock.step()
@@ -103,11 +102,6 @@ def decode(
             yield step
     finally:
         session.close()
-
-
-def _noise_at(session: Session, root: int, depth: int) -> Noise | None:
-    """The noise of nodes at this depth of the tree whose root is the token at position `root`."""
-    return session.noise(root + depth)
 
 
 class _Clock:

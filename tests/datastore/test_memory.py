@@ -18,7 +18,7 @@ from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 
 
 def texts(count, length=30, symbols=6, seed=0):
@@ -148,7 +148,7 @@ class TestRemembering:
 
     @pytest.mark.parametrize("temperature", [0.0, 1.0])
     def test_an_answer_given_before_takes_few_passes_and_is_the_same(self, temperature, tmp_path):
-        target = target_of(model_of("llama"), Plan(cost=FREE))
+        target = target_of(model_of("llama"), ExecutionPlan(cost=FREE))
         memory, sampling = Memory(tmp_path), Sampling(temperature=temperature, seed=5)
         steps = []
         for _ in range(2):

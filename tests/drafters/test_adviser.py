@@ -11,7 +11,7 @@ from spectra.guess import Source
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
-from spectra.target.execution_plan import Plan
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.tree import ROOT, TokenTree
 
 LAW = np.array([0.05, 0.4, 0.3, 0.2, 0.05])
@@ -96,7 +96,7 @@ def test_grades_fall_with_the_probability():
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
 def test_a_target_that_advises_itself_takes_few_passes_for_the_same_text(temperature):
     model = model_of("llama")
-    target = target_of(model, Plan(cost=FREE))
+    target = target_of(model, ExecutionPlan(cost=FREE))
     sampling, resources = Sampling(temperature=temperature, seed=3), Resources(drafts=[DraftModel(target_of(model))])
     runs = {}
     for name in ("autoregressive", "spectra", "spectra-draft"):

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 from drafting import TextStore, decode_by
-from stores import build, rows, save_model, write_rows
+from stores import build, rows, write_rows
 from tiny import model_of, target_of
+from words import save_model
 
 from spectra import Limits
 from spectra.datastore.store import Store

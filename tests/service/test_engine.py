@@ -71,9 +71,9 @@ def test_the_first_model_that_can_be_reached_is_used_and_another_can_be_chosen(f
         Engine.load(MISSING)
 
 
-def test_presets_that_lack_a_datastore_are_not_offered(engine):
-    assert {"autoregressive", "spectra", "spectra-paper-core"} <= set(engine.methods)
-    assert not {"spectra-retrieval", "rest"} & set(engine.methods)
+def test_presets_that_lack_a_refined_datastore_are_not_offered(engine):
+    assert {"autoregressive", "spectra", "spectra-paper-core", "rest"} <= set(engine.methods)
+    assert "spectra-retrieval" not in engine.methods
 
 
 def test_a_store_that_is_not_there_is_refused(engine):
