@@ -10,6 +10,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.service.engine import EMBEDDED, Engine
 from visual.endpoint import Endpoint
+from visual.guard import Guard
 from visual.page import build_page
 from visual.serve import launch_options, queued
 
@@ -67,8 +68,9 @@ def main() -> None:
     except SpectraError as error:
         raise SystemExit(f"error: {error}") from None
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
-    page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)
-    page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
+    guard = Guard()
+    page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS, guard=guard), 8 * MAX_VISITORS)
+    page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options(guard))
 
 
 if __name__ == "__main__":
