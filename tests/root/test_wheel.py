@@ -26,7 +26,7 @@ def copy(wheel, tmp_path_factory):
     site, work = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("empty")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
     subprocess.run(pip, check=True, cwd=work)
-    return Installed(site / "bin", Path(sys.executable), work, {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"})
+    return Installed(site / "bin", Path(sys.executable), work, {"PYTHONPATH": str(site)})
 
 
 def test_it_says_what_it_is(wheel):

@@ -73,7 +73,7 @@ class Installed:
         """The drop-in: whether it wrote the text of plain decoding, its stores, where it lies."""
         return self.run(self.python, "-c", DROP_IN).split()
 
-    def demo(self, seconds: float = 120.0) -> dict[str, bytes]:
+    def demo(self, seconds: float = 240.0) -> dict[str, bytes]:
         """`spectra-demo`, started and asked for the page, a script and a recorded race; it is ended again."""
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
