@@ -23,7 +23,7 @@ class FormUpdate(NamedTuple):
 
 def form_update(query: Mapping[str, str], engine: Engine) -> FormUpdate:
     """What a link's query sets. What it leaves out or what is out of range stays as it is."""
-    prompt = query.get("prompt", "")[:MAX_CHARACTERS]
+    prompt = query.get("prompt", "")[:MAX_CHARACTERS].encode(errors="replace").decode()
     method = query.get("method", "")
     known = method in engine.methods and method != PLAIN
     return FormUpdate(
