@@ -42,7 +42,8 @@ dist: setup
 	PYTHONPATH=.:tests/support $(BIN)/python tests/tools/try_wheel.py
 
 docs: .venv-docs/.done
-	.venv-docs/bin/mkdocs build --strict --quiet --site-dir out/site
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --site-dir out/site
+	.venv-docs/bin/python tests/tools/site_links.py out/site
 
 .venv-docs/.done: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
