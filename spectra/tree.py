@@ -125,7 +125,7 @@ class TokenTree:
         return [self.tokens[i] for i in self.path(node)]
 
     def ancestor_mask(self) -> list[list[bool]]:
-        """[nodes][nodes]: row i marks what node i sees of the tree, its ancestors and itself."""
+        """A row for each node: row i marks what node i sees of the tree, its ancestors and itself."""
         return [[bool(bits >> j & 1) for j in range(len(self))] for bits in self.ancestors]
 
     def positions(self, base: int) -> list[int]:

@@ -12,6 +12,7 @@ from visual.engine import Engine
 from visual.run.admission import AdmissionQueue
 from visual.run.request import request_of
 from visual.run.run import Run, stream
+from visual.widgets import visitor_of
 
 UPDATE_SECONDS = 0.25
 
@@ -20,7 +21,12 @@ def add_endpoint(engine: Engine, admission: AdmissionQueue) -> None:
     """Register `/compare` on the page that is being built."""
 
     def compare(
-        prompt: str, method: str = "spectra", max_new_tokens: int = 256, temperature: float = 0.0, seed: int = 0
+        prompt: str,
+        method: str = "spectra",
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        seed: int = 0,
+        visit: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Race plain decoding against a method on one prompt, one after the other, and stream both answers.
 
@@ -35,7 +41,8 @@ def add_endpoint(engine: Engine, admission: AdmissionQueue) -> None:
             dicts with lane ("plain" or "method"), text so far, tokens so far, tokens_per_second, and done
         """
         try:
-            run = Run.against_plain(request_of(prompt, method, max_new_tokens, temperature, seed))
+            visitor = visitor_of(visit) if visit else ""
+            run = Run.against_plain(request_of(prompt, method, max_new_tokens, temperature, seed, visitor=visitor))
             yield from lanes(engine, run, admission)
         except SpectraError as error:
             raise gr.Error(str(error), print_exception=False) from None

@@ -8,6 +8,7 @@ import gradio as gr
 from visual.api import add_endpoint
 from visual.endpoint import Endpoint
 from visual.engine import Engine
+from visual.guard import Guard
 from visual.run.admission import AdmissionQueue
 from visual.serve import ASSETS
 from visual.tabs.chat import build_chat
@@ -20,17 +21,26 @@ from visual.widgets import visitor_of
 
 HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.</p><ul class="badges"></ul></header>"""
 
+KEPT_UPLOADS = (600, 3600)
+"""Seconds between two looks for uploads that nobody took, and how old those are that go."""
+
 
 def build_page(
-    engine: Engine, endpoint: Endpoint | None = None, *, races: Path = ASSETS / "races", max_visitors: int = 16
+    engine: Engine,
+    endpoint: Endpoint | None = None,
+    *,
+    races: Path = ASSETS / "races",
+    max_visitors: int = 16,
+    guard: Guard | None = None,
 ) -> gr.Blocks:
     """The demo for one engine. `visual.serve.launch_options` has what its `launch` needs.
 
     endpoint: a server for the Chat tab to talk to instead of the engine. races: folder of recorded races; the page
-    opens on the first one. max_visitors: those who wait for the model, the one being served included.
+    opens on the first one. max_visitors: those who wait for the model, the one being served included. guard: the one
+    that `launch_options` has; with it runs that nobody listens to are ended.
     """
-    admission = AdmissionQueue(max_visitors)
-    with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False) as page:
+    admission = AdmissionQueue(max_visitors, guard)
+    with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False, delete_cache=KEPT_UPLOADS) as page:
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Race", id="race"):
@@ -39,7 +49,7 @@ def build_page(
                 if endpoint is None:
                     build_chat(engine, admission)
                 else:
-                    build_chat(endpoint, AdmissionQueue(max_visitors), endpoint.note)
+                    build_chat(endpoint, AdmissionQueue(max_visitors, guard), endpoint.note)
             with gr.Tab("Compare", id="compare"):
                 build_compare(engine, admission)
             with gr.Tab("Datastore", id="datastore"):

@@ -29,7 +29,7 @@ class Filled(NamedTuple):
 def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     """usual: the preset that a link without one is about. What it leaves out or what is out of range stays as it is."""
     left: list[str] = []
-    prompt = query.get("prompt", "")[:MAX_CHARACTERS]
+    prompt = query.get("prompt", "")[:MAX_CHARACTERS].encode(errors="replace").decode()
     method = query.get("method", "")
     known = method in engine.methods and method != PLAIN
     if method and not known:

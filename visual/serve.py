@@ -5,12 +5,15 @@ from typing import Any
 
 import gradio as gr
 import plotly
+from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from spectra.io.resources import shipped
 from visual import palette
+from visual.guard import Guard
+from visual.wire.race_file import MAX_BYTES
 
 ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
@@ -34,13 +37,14 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
 
     Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on.
     """
-    page.queue(max_size=max_size)
+    page.queue(max_size=max_size, api_open=False)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
     return page
 
 
-def launch_options() -> dict[str, Any]:
-    """Keyword arguments for `Blocks.launch`."""
+def launch_options(guard: Guard | None = None) -> dict[str, Any]:
+    """Keyword arguments for `Blocks.launch`. guard: the one that `build_page` was given."""
+    guard = guard or Guard()
     bundle = Path(plotly.__file__).parent / "package_data"
     return {
         "theme": gr.themes.Base(font=["Inter", "system-ui", "sans-serif"], font_mono=["JetBrains Mono", "monospace"]),
@@ -49,10 +53,12 @@ def launch_options() -> dict[str, Any]:
         "favicon_path": ASSETS / "favicon.svg",
         "footer_links": [],
         "ssr_mode": False,
+        "max_file_size": MAX_BYTES,
         "app_kwargs": {
+            "middleware": [Middleware(guard.wrap)],
             "routes": [
                 Mount("/spectra/plotly", Served(directory=bundle)),
                 Mount("/spectra", Served(directory=ASSETS)),
-            ]
+            ],
         },
     }

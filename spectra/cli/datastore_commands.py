@@ -191,6 +191,8 @@ class Verify:
     def run(self) -> int:
         from spectra.target.embedded import NAME
 
+        if not self.store.is_dir():
+            read_card(self.store)  # says so
         wrong = problems(self.store)
         if not wrong and (self.model is not None or read_card(self.store)["model"] == NAME):
             wrong = tokenizer_problems(self.store, _load_language(self.model))

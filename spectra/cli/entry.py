@@ -1,10 +1,10 @@
-"""What `python -m spectra...` runs: a command line, imported where an interrupt already ends with one line."""
+"""What `spectra` and `python -m spectra...` run: a command line, imported where an interrupt ends with one line."""
 
 import sys
 from importlib import import_module
 
 
-def run(program: str) -> int:
+def run(program: str = "spectra") -> int:
     """The exit code of a program's command line: of "spectra.bench" it is spectra/cli/bench.py."""
     room = program.partition(".")[2] or "main"
     try:

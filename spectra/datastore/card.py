@@ -13,6 +13,23 @@ from spectra.errors import SpectraError
 from spectra.io.hashes import file_sha256, json_sha256
 
 FORMAT, VERSION = "spectra-datastore", 1
+CHECKED_BYTES = 64_000_000
+"""Stores up to this size are checked byte for byte when they are opened; larger ones by `verify` only."""
+SHAPE = {
+    **dict.fromkeys(("name", "model", "tokenizer_sha256", "licence", "command"), str),
+    **dict.fromkeys(("sources", "bytes"), int),
+    "refined": bool,
+    "kept": {"texts": int, "tokens": int},
+    "seen": {"texts": int, "tokens": int},
+    "index": dict.fromkeys(("order", "contexts", "successors", "ngrams"), int),
+    "perplexity": {"edges": [float], "scored": [int], "kept": [int]},
+    "corpus": [{"name": str}],
+    "dropped": {},
+    "settings": {},
+    "files": {},
+}
+"""What a card must hold, of which kind; a number may be whole where `float` stands."""
+FILE_SHAPE = {"bytes": int, "sha256": str}
 
 
 def seal(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +46,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """The card of a finished store. Raises SpectraError naming what is missing, cut short or altered."""
     path = folder / CARD
     try:
-        card = json.loads(path.read_bytes())
+        card = json.loads(path.read_bytes(), parse_constant=_no_constant)
     except FileNotFoundError:
         missing = f"has no {CARD}" if folder.is_dir() else "is not there"
         raise SpectraError("datastore", f"{folder} {missing}; name the folder of a finished datastore") from None
@@ -45,6 +62,8 @@ def read_card(folder: Path) -> dict[str, Any]:
         )
     if card.get("sha256") != card_sha256(card):
         raise SpectraError("datastore", f"{path} was altered (its checksum does not fit); build it again")
+    if not _fits(card, SHAPE) or not all(map(_is_file, card["files"].items())):
+        raise SpectraError("datastore", f"{path} lacks facts or holds others than a card has; build it again")
     for name, facts in card["files"].items():
         file = folder / name
         if not file.is_file():
@@ -66,11 +85,41 @@ def check_tokenizer(card: Mapping[str, Any], sha256: str, model: str = "this mod
         )
 
 
+def check_bytes(folder: Path, card: Mapping[str, Any]) -> None:
+    """Raise SpectraError where a byte of a small store is not the one that its card was sealed with."""
+    if sum(facts["bytes"] for facts in card["files"].values()) <= CHECKED_BYTES:
+        for name in altered_files(folder, card):
+            raise SpectraError("datastore", f"{folder / name} was altered; build it again")
+
+
 def altered_files(folder: Path, card: Mapping[str, Any]) -> Iterator[str]:
     """Names of the files whose bytes are not those the card was sealed with."""
     for name, facts in card["files"].items():
         if file_sha256(folder / name) != facts["sha256"]:
             yield name
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    """Whether data has this shape: a type, a list of one shape, or a mapping that has at least these names."""
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(name in value and _fits(value[name], shape[name]) for name in shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(one, shape[0]) for one in value)
+    if shape is str:
+        return isinstance(value, str) and value == value.encode(errors="replace").decode()
+    if shape in (int, float):
+        return isinstance(value, int | shape) and not isinstance(value, bool) and 0 <= value < 2**63
+    return isinstance(value, shape)
+
+
+def _is_file(row: tuple[str, Any]) -> bool:
+    """Whether a name is a file's in the folder itself, and its facts are a file's."""
+    name, facts = row
+    return name == Path(name).name and name.isprintable() and _fits(facts, FILE_SHAPE)
 
 
 def describe_files(folder: Path) -> dict[str, dict[str, Any]]:

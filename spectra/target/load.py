@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,7 @@ class Learned:
     native: NativeSteps | None = None
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
+    stores: dict[tuple[str, ...], tuple[Any, Sequence[Any]]] = field(default_factory=dict)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()

@@ -20,11 +20,21 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.tree import TokenTree
 
 BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
 """Processors that look at the logits only: no need to know the tokens before."""
+
+NO_NUMBER = -1
+"""Stands for the pick of a row that holds a NaN."""
+
+
+def check_numbers(picks: Sequence[int]) -> None:
+    """Raise SpectraError where a model gave no numbers; the text would be nonsense from there on."""
+    if NO_NUMBER in picks:
+        raise SpectraError("model", "its logits are no numbers (NaN); load it in fp32, or check its weights")
 
 
 def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> torch.Tensor:
@@ -134,8 +144,10 @@ class Chooser:
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
         extras = torch.cat([reads, self._top(logits)]) if self.top else reads
         if self.sampling.greedy and not self.processors:
-            best = logits.max(-1).indices  # on a CPU in 16 bits argmax takes four times as long
+            most = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
+            best = torch.where(most.values.isnan(), NO_NUMBER, most.indices)
             picked = torch.cat([best, extras]).tolist()  # the one copy to the host
+            check_numbers(picked[: len(logits)])
             picks = {node: picked[row] for node, row in row_of.items()}
             return Picks(picks.__getitem__, probabilities, picks, *self._unpack(picked[len(logits) :], row_of, tree))
         walked_by_picks = self.blind and not tree.draws
@@ -143,25 +155,28 @@ class Chooser:
             nodes = [node for node in row_of if tree.eligible[node]]
             drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
             both = torch.cat([torch.stack(drawn), extras]).tolist()
+            check_numbers(both[: len(nodes)])
             picks = dict(zip(nodes, both, strict=False))
             return Picks(picks.__getitem__, probabilities, picks, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
             walked[node] = int(self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node]))
+            check_numbers([walked[node]])
             return walked[node]
 
         return Picks(lazily, probabilities, walked, *self._unpack(extras.tolist(), row_of, tree))
 
     def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
-        """row [vocabulary] -> the pick as a 0-d tensor. position: absolute, of the token being picked."""
+        """row [vocabulary] -> the pick as a 0-d tensor, or NO_NUMBER. position: absolute, of the token being picked."""
         scores = row.float()[None]
         if self.processors:
             scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores)
-        if self.sampling.greedy:
-            return scores[0].argmax()
-        noise = self.noise.row(position, scores.shape[-1], scores.device)
-        return (scores[0] - noise.log()).argmax()  # argmax of p / e, in logs
+        drawn = scores[0]
+        if not self.sampling.greedy:  # argmax of p / e, in logs
+            drawn = drawn - self.noise.row(position, len(drawn), drawn.device).log()
+        best = drawn.argmax()
+        return torch.where(drawn[best].isnan(), NO_NUMBER, best)
 
     def _probabilities(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:
         """row [vocabulary] -> what `_pick` draws from; all of it on one token at temperature 0."""

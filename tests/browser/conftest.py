@@ -67,6 +67,8 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         local = re.compile(r"^(http://(127\.0\.0\.1|localhost)|data:|blob:)")
         page.on("request", lambda request: None if local.match(request.url) else page.outside.append(request.url))
         page.on("pageerror", lambda error: page.problems.append(str(error)))
+        refused = "Content Security Policy"
+        page.on("console", lambda line: page.problems.append(line.text) if refused in line.text else None)
         page.goto(url)
         appear(page, ready)
         return page

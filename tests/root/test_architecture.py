@@ -38,7 +38,7 @@ TORCH = ("target", "train", "datastore.build", "bench", "cli")
 TORCH_FILES = ("spectra/verify/picks.py", "spectra/generate.py")
 """And these files."""
 
-VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources"}
+VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent"}
 
 
 def files(*places):

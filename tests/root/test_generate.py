@@ -213,3 +213,16 @@ def test_the_users_model_is_left_as_it_was():
     assert model.training
     assert model.config._attn_implementation == "sdpa"
     assert "past_key_values" not in vars(model)
+
+
+def test_datastores_that_fit_a_bound_tokenizer(tmp_path):
+    model = model_of("llama")
+    store = tmp_path / "store"
+    store.mkdir()
+    with pytest.raises(SpectraError, match=r"datastores: stores hold token ids; bind the tokenizer too"):
+        ours(model, datastores=[store])
+    bound = partial(spectra.generate, tokenizer=letters(), datastores=[store])
+    with pytest.raises(SpectraError, match=r"datastore: .*store has no card\.json"):
+        ours(model, bound)
+    with pytest.raises(SpectraError, match="datastore"):
+        ours(model, partial(spectra.generate, tokenizer=letters()), method="spectra-retrieval")  # none of ours fits

@@ -1,35 +1,70 @@
 """One model, many visitors: who decodes now and who waits, in order of arrival. Knows neither page nor model."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 from spectra.errors import SpectraError
 
 
+class Door(Protocol):
+    """What is known of visitors outside the queue."""
+
+    def address(self, visitor: str) -> str: ...
+
+    def left(self, visitor: str, since: float) -> bool:
+        """Whether nobody listens for the visitor's answers any more. since: `time.monotonic()` of the start."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """A place in the queue. since: when it was taken, in seconds of `time.monotonic`."""
+
+    visitor: str
+    address: str
+    since: float
+
+
 class AdmissionQueue:
-    """max_visitors: those that may be in it, the one being served included."""
+    """max_visitors: those that may be in it, the one being served included. Of one visitor, who may have several tabs
+    open, at most `max_own`, and of one address half of all. door: knows addresses and who left; None: nobody does.
+    """
 
-    def __init__(self, max_visitors: int = 16) -> None:
+    def __init__(self, max_visitors: int = 16, door: Door | None = None, max_own: int = 3) -> None:
         self.max_visitors = max_visitors
+        self.max_own = max_own
+        self._door = door
         self._changed = threading.Condition()
-        self._tickets: list[object] = []
+        self._tickets: list[Ticket] = []
 
-    def join(self) -> object:
-        """A ticket for the end of the queue. Raises SpectraError when it is full."""
-        ticket = object()
+    def join(self, visitor: str = "") -> Ticket:
+        """A ticket for the end of the queue. Raises SpectraError when it is full, or holds enough of this visitor."""
+        address = self._door.address(visitor) if self._door else ""
+        ticket = Ticket(visitor, address, time.monotonic())
         with self._changed:
-            if len(self._tickets) >= self.max_visitors:
+            own = sum(bool(visitor) and each.visitor == visitor for each in self._tickets)
+            near = sum(bool(address) and each.address == address for each in self._tickets)
+            if own >= self.max_own:
+                raise SpectraError("go", f"{own} of your runs are going on or waiting; stop one of them first")
+            if len(self._tickets) >= self.max_visitors or near >= max(1, self.max_visitors // 2):
                 raise SpectraError("go", f"{len(self._tickets)} others are waiting; try again in a minute")
             self._tickets.append(ticket)
         return ticket
 
-    def ahead(self, ticket: object) -> int:
+    def left(self, ticket: Ticket) -> bool:
+        """Whether nobody listens for what this ticket is for."""
+        return self._door is not None and self._door.left(ticket.visitor, ticket.since)
+
+    def ahead(self, ticket: Ticket) -> int:
         """How many are to be served first; 0 means that it is this ticket's turn."""
         with self._changed:
             return self._tickets.index(ticket)
 
-    def wait(self, ticket: object, seconds: float) -> int:
+    def wait(self, ticket: Ticket, seconds: float) -> int:
         """`ahead`, as soon as it changes or after so many seconds."""
         with self._changed:
             before = self._tickets.index(ticket)
@@ -47,7 +82,7 @@ class AdmissionQueue:
         finally:
             self.leave(ticket)
 
-    def leave(self, ticket: object) -> None:
+    def leave(self, ticket: Ticket) -> None:
         """Served, or gone. Safe to call twice."""
         with self._changed:
             if ticket in self._tickets:

@@ -58,6 +58,8 @@ def request_of(
         raise SpectraError("prompt", "it is empty; write what the model should answer")
     if len(text) > MAX_CHARACTERS:
         raise SpectraError("prompt", f"{len(text)} characters; give at most {MAX_CHARACTERS}")
+    if text != text.encode(errors="replace").decode():
+        raise SpectraError("prompt", "it is not valid Unicode; give it as UTF-8")
     for field, allowed in RANGES.items():
         allowed.check(field, numbers[field])
     sampling = Sampling(numbers["temperature"], top_p=numbers["top_p"], seed=numbers["seed"])

@@ -243,7 +243,7 @@ def stream(
     thread leaves the queue after its last step: nobody decodes beside it.
     """
     try:
-        ticket = admission.join()
+        ticket = admission.join(run.request.visitor)
     except SpectraError:
         run.state = "failed"
         raise
@@ -259,6 +259,8 @@ def stream(
         while ahead and not run.stop.is_set():
             yield {"kind": "waiting", "ahead": ahead}
             ahead = admission.wait(ticket, IDLE_SECONDS)
+            if admission.left(ticket):
+                run.stop.set()
         if run.stop.is_set():
             run.state = "stopped"
             yield {"kind": "left"}
@@ -271,7 +273,7 @@ def stream(
         begun = time.monotonic()
         last = begun
         while run.running:
-            stopped = run.stop.wait(UPDATE_SECONDS)
+            stopped = run.stop.wait(UPDATE_SECONDS) or admission.left(ticket)
             if time.monotonic() - begun > max_seconds and not stopped:
                 stopped = True
                 run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}

@@ -53,7 +53,7 @@ class StoreBuild:
 
 def stream(engine: Engine, build: StoreBuild, admission: AdmissionQueue) -> Iterator[Event]:
     """Messages for the browser: queued, building, and at last built, refused or halted. Closing it stops the build."""
-    ticket = admission.join()
+    ticket = admission.join(build.visitor)
 
     def work() -> None:
         try:
@@ -67,11 +67,14 @@ def stream(engine: Engine, build: StoreBuild, admission: AdmissionQueue) -> Iter
         while ahead and not build.stop.is_set():
             yield {"kind": "queued", "ahead": ahead}
             ahead = admission.wait(ticket, IDLE_SECONDS)
+            if admission.left(ticket):
+                build.stop.set()
         if not build.stop.is_set():
             thread.start()
         while thread.is_alive():
             yield {"kind": "building", **build.progress._asdict()}
-            if build.stop.wait(UPDATE_SECONDS):
+            if build.stop.wait(UPDATE_SECONDS) or admission.left(ticket):
+                build.stop.set()
                 thread.join(STOP_SECONDS)
                 break
         yield outcome(build)

@@ -8,6 +8,7 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Engine
+from visual.run.store_build import discard
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
 from visual.wire.race_file import RaceFile, shipped
@@ -39,7 +40,12 @@ def build_replay(engine: Engine, races: Path) -> None:
 
 
 def bring(path: Any) -> str:
-    return load(Path(str(path)))
+    """The uploaded file is deleted in any case."""
+    file = Path(str(path))
+    try:
+        return load(file)
+    finally:
+        discard(file)
 
 
 def load(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Recorded races as files: read, checked, written, and shown without a model."""
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from visual.wire.figures import figures
 FORMAT = "spectra-race"
 VERSION = 1
 MAX_BYTES = 32_000_000
+METHOD = re.compile(r"[a-z0-9-]{1,64}")
+"""Names of presets. The browser looks them up, so one that every object of JavaScript has is refused too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,12 @@ class RaceFile:
                 lanes[lane] = Trace.from_dict(data[lane])
             except SpectraError as error:
                 raise SpectraError("file", f"{lane}: {str(error).removeprefix('trace: ')}") from error
-            if not lanes[lane].steps:
+            if not lanes[lane].tokens:
                 raise SpectraError("file", f"{lane}: it holds no steps; give a whole race")
-        return cls(
-            lanes["plain"], lanes["method"], str(data.get("recorded", ""))[:40], str(data.get("title", ""))[:120]
-        )
+            if not METHOD.fullmatch(lanes[lane].method) or lanes[lane].method == "constructor":
+                raise SpectraError("file", f"{lane}: {lanes[lane].method[:40]!r} is no method; record it again")
+        words = [str(data.get(name, "")).encode(errors="replace").decode() for name in ("recorded", "title")]
+        return cls(lanes["plain"], lanes["method"], words[0][:40], words[1][:120])
 
     @classmethod
     def read(cls, path: Path) -> "RaceFile":

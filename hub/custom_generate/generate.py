@@ -1,0 +1,20 @@
+"""transformers runs this for `model.generate(..., custom_generate=<this repository>, trust_remote_code=True)`."""
+
+from functools import partial
+from typing import Any
+
+import spectra
+
+OPTIONS = ("method", "nodes", "numerics", "step", "seed", "drafts", "datastores", "tokenizer", "streamer")
+"""What `spectra.generate` takes beside what transformers prepares."""
+
+
+def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
+    """Called with the raw arguments of `model.generate`, `inputs` always among them, when the repository is given by
+    name: transformers then prepares them. As a callable, with prepared ones."""
+    if "inputs" not in arguments:
+        return spectra.generate(model, input_ids, **arguments)
+    if input_ids is not None:
+        arguments["input_ids"] = input_ids
+    told = {name: arguments.pop(name) for name in OPTIONS if arguments.get(name) is not None}
+    return model.generate(custom_generate=partial(spectra.generate, **told), **arguments)

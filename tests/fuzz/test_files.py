@@ -1,0 +1,89 @@
+"""Files that are brought along: a model's weights and config, a visitor's text. Read, or refused in a line."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import stores
+from damage import is_one_short_line, texts
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from words import letters
+
+from spectra.datastore.build.settings import BuildSettings
+from spectra.datastore.language import Language
+from spectra.errors import SpectraError
+from spectra.service.visitor_stores import Corpus, _check_texts, _copy, _plain
+from spectra.target.load import load_network
+
+HEAD = 700
+"""Bytes of a file that are changed: a header of safetensors lies at its start."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stores.save_model(tmp_path_factory.mktemp("model"))
+
+
+@settings(max_examples=12)
+@given(st.sampled_from(["model.safetensors", "config.json", "tokenizer.json"]), st.data())
+def test_a_models_files(model: Path, tmp_path: Path, name: str, data: st.DataObject) -> None:
+    folder = tmp_path / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(model, folder)
+    whole = bytearray((folder / name).read_bytes())
+    for at in data.draw(st.lists(st.integers(0, min(HEAD, len(whole)) - 1), min_size=1, max_size=4)):
+        whole[at] ^= data.draw(st.integers(1, 255))
+    (folder / name).write_bytes(whole[: data.draw(st.sampled_from([len(whole), 0, 7, 8, 9, 100]))])
+    loads_or_refuses(folder)
+
+
+@pytest.mark.parametrize("head", [2**63 - 1, 2**40, 0, 8, 1])
+def test_a_header_of_safetensors_that_says_another_length(model: Path, tmp_path: Path, head: int) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(head.to_bytes(8, "little") + whole[8:])
+    loads_or_refuses(folder, refused=True)
+
+
+def loads_or_refuses(folder: Path, *, refused: bool = False) -> None:
+    try:
+        load_network(folder, device="cpu", dtype="fp32")
+    except SpectraError as error:
+        assert error.field == "model" and is_one_short_line(error)
+        return
+    assert not refused
+
+
+@given(st.one_of(st.binary(max_size=300), texts.map(lambda text: text.encode(errors="surrogatepass"))), st.sampled_from(
+    ["a.txt", "a.jsonl", "a.JSONL", "a", ".txt", "a.exe", "<b>.txt", "a b\n.txt", "-x.txt", "ä" * 60 + ".txt"]
+))  # fmt: skip
+@example(b'{"text": "\\ud800"}\n' * 40, "a.jsonl")
+@example(b'{"text": NaN}', "a.jsonl")
+@example(b"[" * 5000, "a.jsonl")
+@example(b"\xef\xbb\xbfhello there", "a.txt")
+def test_an_upload(tmp_path: Path, content: bytes, name: str) -> None:
+    place = tmp_path / "up"
+    place.mkdir(exist_ok=True)
+    file = place / name
+    file.write_bytes(content)
+    folder = tmp_path / "work"
+    folder.mkdir(exist_ok=True)
+    try:
+        copy = _copy(file, folder)
+        assert copy.parent == folder and copy.name.isascii()
+        corpus = Corpus([str(copy)], skip_bad=True)
+        _check_texts(corpus, Language(letters(), "tiny"), BuildSettings(min_tokens=2))
+    except SpectraError as error:
+        assert is_one_short_line(error)
+        text = str(error).replace(f"{folder}/", "")
+        assert str(tmp_path) not in text
+    finally:
+        file.unlink()
+
+
+@given(texts)
+def test_a_name_for_a_folder(name: str) -> None:
+    plain = _plain(name)
+    assert plain and plain.isascii() and os.sep not in plain and len(plain) <= 40

@@ -1,0 +1,90 @@
+"""Traces and race files with any part changed: a short refusal, or a message that a browser can read."""
+
+import json
+import math
+from typing import Any
+
+from damage import changed, is_one_short_line, places, texts, values
+from fakes_engine import recorded_race
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spectra.errors import SpectraError
+from spectra.metrics import summarize
+from spectra.trace import Trace
+from visual.wire.events import send
+from visual.wire.race_file import METHOD, RaceFile
+
+RACE = json.loads(json.dumps(recorded_race(12)))
+PLACES = places(RACE)
+
+
+def no_constant(text: str) -> Any:
+    raise AssertionError(f"{text} is no JSON")
+
+
+def shown(text: str) -> None:
+    """Refused, or a message with finite numbers, a known lane and text that can be sent."""
+    try:
+        race = RaceFile.from_json(text)
+    except SpectraError as error:
+        assert error.field == "file" and is_one_short_line(error)
+        return
+    message = send(race.snapshot())
+    assert "<" not in message
+    data = json.loads(message.encode(), parse_constant=no_constant)
+    for lane, steps in data["lanes"].items():
+        assert steps and METHOD.fullmatch(data["begin"]["lanes"][lane])
+        assert all(math.isfinite(step["seconds"]) and step["seconds"] >= 0 for step in steps)
+    assert len(data["begin"]["recorded"]) < 2000
+
+
+@given(st.sampled_from(PLACES), values)
+@example(("plain", "method"), "__proto__")
+@example(("method", "method"), "constructor")
+@example(("method", "steps", 0, "seconds"), float("nan"))
+@example(("method", "steps", 0, "seconds"), -1.0)
+@example(("plain", "steps", 0, "prefill_seconds"), float("inf"))
+@example(("plain", "pieces", 0, 1), "\ud800")
+@example(("plain", "settings"), {"a": float("nan")})
+@example(("plain", "environment", "threads"), ["x"] * 9000)
+@example(("plain", "environment", "dtype"), [1])
+@example(("title",), "\ud800")
+@example(("version",), "x" * 100_000)
+@example(("plain", "steps"), [])
+@example(("plain", "steps", 0, "tokens"), "12")
+def test_a_changed_part(place: tuple[Any, ...], value: Any) -> None:
+    shown(json.dumps(changed(RACE, place, value)))
+
+
+@given(st.binary(max_size=8), st.integers(0, len(json.dumps(RACE))), st.integers(0, 40))
+def test_changed_bytes(bytes_in: bytes, at: int, out: int) -> None:
+    text = json.dumps(RACE)
+    shown(text[:at] + bytes_in.decode("latin-1") + text[at + out :])
+
+
+@given(values)
+def test_any_json(data: Any) -> None:
+    shown(json.dumps(data))
+
+
+@given(texts)
+def test_any_text(text: str) -> None:
+    shown(text)
+    try:
+        Trace.from_json(text)
+    except SpectraError as error:
+        assert error.field == "trace" and is_one_short_line(error)
+
+
+@given(st.sampled_from(places(RACE["method"])), values)
+def test_a_trace_of_the_command_line(place: tuple[Any, ...], value: Any) -> None:
+    text = json.dumps(changed(RACE["method"], place, value))
+    try:
+        trace = Trace.from_json(text)
+    except SpectraError as error:
+        assert error.field == "trace" and is_one_short_line(error)
+        return
+    again = Trace.from_json(trace.to_json())
+    assert again == trace
+    summarize(trace.steps)

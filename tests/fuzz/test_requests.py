@@ -1,0 +1,102 @@
+"""What a browser, a link or a client may send: a request within its ranges, or a short refusal naming the field."""
+
+import json
+from typing import Any
+
+import pytest
+from damage import is_one_short_line, texts, values
+from fakes_engine import FakeEngine
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spectra.errors import SpectraError
+from spectra.serving.settings import ServingSettings
+from visual.guard import declared, listener_of, session_of
+from visual.permalink import form_update
+from visual.run.request import MAX_CHARACTERS, RANGES, request_of
+from visual.run.run import explain
+from visual.wire.events import harmless, send
+
+FIELDS = ("prompt", "method", "max_new_tokens", "temperature", "seed", "top_p")
+
+
+@given(st.tuples(*[values] * 6))
+@example(("x", "spectra", 9, 0, 10**400, 1))
+@example(("x", "spectra", 9, "1e999", 1, 1))
+@example(("x", "spectra", True, 0, 1, 1))
+@example(("\ud800", "spectra", 9, 0, 1, 1))
+@example(("x" * 99_999, "spectra", 9, 0, 1, 1))
+def test_the_fields_of_a_form(fields: tuple[Any, ...]) -> None:
+    try:
+        request = request_of(*fields)
+    except SpectraError as error:
+        assert error.field in FIELDS and is_one_short_line(error)
+        return
+    assert 0 < len(request.prompt) <= MAX_CHARACTERS and request.prompt.encode()
+    assert 1 <= request.max_new_tokens <= 2048 and 0 <= request.sampling.temperature <= 2
+
+
+@given(st.dictionaries(st.sampled_from([*FIELDS, "x"]), texts))
+@example({"seed": "1" * 5000})
+@example({"seed": "nan", "temperature": "-inf", "top_p": "0"})
+@example({"method": "__proto__", "prompt": "\ud800"})
+def test_a_link(query: dict[str, str]) -> None:
+    engine = FakeEngine()
+    update = form_update(query, engine)
+    for field in RANGES:
+        value = getattr(update, field)
+        if not isinstance(value, dict):
+            RANGES[field].check(field, value)
+    assert isinstance(update.method, dict) or update.method in engine.methods
+    send({"kind": "x", "prompt": update.prompt if isinstance(update.prompt, str) else ""}).encode()
+
+
+@given(values)
+@example({"spectra": {"stores": 5}})
+@example({"spectra": {"stores": {"a": 1}}})
+@example({"spectra": {"stores": None}})
+@example({"spectra": {"tokenizer": 5, "stores": ["a"]}})
+@example({"spectra": {"requests": True}})
+@example({"spectra": {1: 2}})
+def test_additional_config_of_vllm(told: Any) -> None:
+    for config in (told, {"spectra": told}):
+        try:
+            settings = ServingSettings.of(config)
+        except SpectraError as error:
+            assert is_one_short_line(error)
+            continue
+        assert ServingSettings.of(settings.to_dict()) == settings
+        assert all(isinstance(store, str) for store in settings.stores) and isinstance(settings.tokenizer, str)
+
+
+@given(st.dictionaries(st.sampled_from(["stores", "tokenizer", "requests", "tokens", "context"]), values))
+def test_settings_of_the_server(told: dict[str, Any]) -> None:
+    test_additional_config_of_vllm.hypothesis.inner_test(told)  # type: ignore[attr-defined]
+
+
+@given(st.dictionaries(texts, values, max_size=3))
+def test_no_tag_goes_over_the_wire(message: dict[str, Any]) -> None:
+    text = harmless(message)
+    assert "<" not in text and len(text.splitlines()) <= 1 + text.count("\u2028") + text.count("\u2029")
+
+
+@given(st.binary(max_size=60), texts, texts)
+def test_the_guard_reads_anything(body: bytes, path: str, query: str) -> None:
+    assert isinstance(session_of(body), str)
+    assert isinstance(listener_of(path, query), str)
+    assert declared({"headers": [(b"content-length", body)]}) >= 0
+
+
+@given(texts, texts)
+@example("a\nb", "c" * 100_000)
+def test_refusals_are_short_lines(field: str, problem: str) -> None:
+    error = SpectraError(field or "x", problem)
+    assert is_one_short_line(error)
+    json.dumps(explain(error)).encode()
+
+
+def test_an_unknown_error_is_told_without_its_text() -> None:
+    told = explain(OSError("/home/someone/secret"))
+    assert "secret" not in told["text"] and "OSError" in told["text"]
+    with pytest.raises(SpectraError):
+        raise SpectraError("x", "\ud800")

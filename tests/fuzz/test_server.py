@@ -1,0 +1,85 @@
+"""Requests to a served page that no browser sends: answered or refused, and the next visitor is served."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from browsing import serve
+from damage import texts, values
+from fakes_engine import FakeEngine
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+API = "/gradio_api"
+
+
+class Server:
+    def __init__(self) -> None:
+        self.engine = FakeEngine(step_seconds=0.0)
+        self.page, url = serve(self.engine, max_visitors=8)
+        self.host = urlsplit(url).netloc
+        status, body = self.ask("GET", "/config")
+        assert status == 200
+        self.handlers = json.loads(body)["dependencies"]
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        try:
+            connection.request(method, path, body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    served = Server()
+    yield served
+    assert served.ask("GET", "/")[0] == 200
+    served.page.close()
+
+
+def told(server: Server, method: str, path: str, body: bytes | None = None) -> int:
+    status, text = server.ask(method, path, body)
+    assert b"site-packages" not in text and b"Traceback" not in text and b"/tests/" not in text
+    return status
+
+
+@given(st.sampled_from(["/queue/join", "/call/compare", "/run/compare", "/cancel", "/reset"]), values)
+@example("/queue/join", {"data": None, "fn_index": 0, "session_hash": "a"})
+@example("/queue/join", {"data": [], "fn_index": -1, "session_hash": "a"})
+@example("/queue/join", {"data": [], "fn_index": 10**30, "session_hash": "a"})
+@example("/call/compare", {"data": ["\ud800", "spectra", 5, 0, 1]})
+def test_any_body(server: Server, path: str, body: Any) -> None:
+    assert told(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 600
+
+
+@given(st.integers(0, 80), st.lists(values, max_size=8))
+def test_private_handlers_called_by_hand(server: Server, which: int, data: list[Any]) -> None:
+    """Directly: those that go through the queue are refused, and the others take whatever comes."""
+    handler = server.handlers[which % len(server.handlers)]
+    body = {"data": data, "fn_index": handler["id"], "session_hash": "by-hand"}
+    status = told(server, "POST", f"{API}/run/predict", json.dumps(body).encode())
+    if handler["queue"] is not False:
+        assert status != 200
+
+
+@given(st.sampled_from(["GET", "POST", "PUT", "HEAD", "DELETE"]), texts)
+@example("GET", "spectra/../../pyproject.toml")
+@example("GET", "gradio_api/file=/etc/passwd")
+@example("GET", "gradio_api/file=../../etc/passwd")
+@example("GET", "spectra/%2e%2e/%2e%2e/etc/passwd")
+@example("GET", "gradio_api/proxy=http://127.0.0.1:1/")
+def test_any_path(server: Server, method: str, path: str) -> None:
+    status, text = server.ask(method, "/" + quote(path[:2000], safe="/%=:", errors="replace"))
+    assert status < 600 and b"root:x:" not in text and b"[build-system]" not in text
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(server: Server, body: bytes) -> None:
+    told(server, "POST", f"{API}/queue/join", body)
+    told(server, "POST", f"{API}/upload", body)

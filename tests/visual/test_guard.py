@@ -1,0 +1,214 @@
+"""What the server refuses whatever is asked, what it says in every header, and that nobody can shut others out."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from browsing import serve
+from fakes_engine import FakeEngine
+
+from spectra.errors import SpectraError
+from visual.guard import Guard, Limits, listener_of, session_of
+from visual.run.admission import AdmissionQueue
+
+GRACE = 0.6
+LIMITS = Limits(body=20_000, upload=60_000, starts=70, uploads=4, grace=GRACE, patience=1.0)
+API = "/gradio_api"
+
+
+class Server:
+    """A served page with a slow model. ids: gradio's number of each handler that it names."""
+
+    def __init__(self) -> None:
+        self.engine = FakeEngine(step_seconds=0.05)
+        self.guard = Guard(LIMITS)
+        self.page, self.url = serve(self.engine, max_visitors=6, guard=self.guard)
+        self.host = urlsplit(self.url).netloc
+        config = json.loads(self.ask("GET", "/config")[1])
+        self.ids = {one["api_name"]: one["id"] for one in config["dependencies"]}
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes, Any]:
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        try:
+            connection.request(method, path, body, {"content-type": "application/json", **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read(), answer.headers
+        finally:
+            connection.close()
+
+    def start(self, visitor: str, tokens: int = 2000) -> int:
+        """The status of a race that is asked for by hand, its answers never fetched."""
+        data = ["go on", "spectra", tokens, 0, 7]
+        body = {"data": data, "fn_index": self.ids["compare"], "session_hash": visitor}
+        return self.ask("POST", f"{API}/queue/join", json.dumps(body).encode())[0]
+
+    def running(self) -> int:
+        return sum(not answer.closed for answer in self.engine.answers)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    served = Server()
+    yield served
+    served.page.close()
+
+
+def until(happened: Any, seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.03)
+
+
+def test_every_answer_says_what_may_be_loaded_and_who_may_frame_it(server: Server) -> None:
+    for path in ("/", "/spectra/js/tabs/race.js", "/nothing", f"{API}/info"):
+        headers = server.ask("GET", path)[2]
+        policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == policy["frame-ancestors"] == "'self'"
+        assert policy["object-src"] == "'none'"
+        assert not [part for rule in policy.values() for part in rule.split() if part.startswith("http") or part == "*"]
+        assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "SAMEORIGIN"
+
+
+def test_on_a_space_it_may_be_framed_there(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACE_ID", "a/b")
+    headers = server.ask("GET", "/")[2]
+    assert "frame-ancestors 'self' https://huggingface.co" in headers["content-security-policy"]
+    assert headers["x-frame-options"] is None
+
+
+def test_runs_that_nobody_listens_to_shut_nobody_out(server: Server) -> None:
+    before = len(server.engine.answers)
+    assert [server.start(f"deaf-{number}") for number in range(8)] == [200] * 8  # more than the line holds
+    until(lambda: len(server.engine.answers) > before)
+    until(lambda: not server.running(), 8 * GRACE + 8)
+    from gradio_client import Client
+
+    job = Client(server.url, verbose=False).submit("hello", "spectra", 20, 0.0, 7, api_name="/compare")
+    assert job.result(timeout=10)["done"]
+
+
+def test_a_run_whose_visitor_listens_goes_on(server: Server) -> None:
+    from gradio_client import Client
+
+    tokens = int(3 * GRACE / 0.05)
+    job = Client(server.url, verbose=False).submit("hello", "spectra", tokens, 0.0, 7, api_name="/compare")
+    assert job.result(timeout=30)["tokens"] == tokens
+
+
+def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_line() -> None:
+    door = Guard()
+    for number in range(9):
+        door._addresses.put(f"v{number}", "1.2.3.4")
+    line = AdmissionQueue(8, door)
+    tickets = [line.join("v0") for _ in range(3)]
+    with pytest.raises(SpectraError, match="go: 3 of your runs are going on or waiting; stop one of them first"):
+        line.join("v0")
+    line.join("v1")
+    with pytest.raises(SpectraError, match="go: 4 others are waiting"):
+        line.join("v2")
+    for _ in range(3):
+        line.join("elsewhere")
+    line.leave(tickets[0])
+    assert line.ahead(line.join("v2")) == 6
+
+
+def test_who_left_is_known_by_the_streams_that_are_open() -> None:
+    now = [100.0]
+    door = Guard(Limits(grace=10), clock=lambda: now[0])
+    assert not door.left("a", 95.0)
+    now[0] = 106.0
+    assert door.left("a", 95.0) and not door.left("", 95.0)
+    door._heard.put("a", 97.0)
+    assert not door.left("a", 95.0)
+    now[0] = 50.0  # a clock that was put back ends nothing
+    assert not door.left("a", 95.0)
+
+
+def test_listeners_and_visitors_are_read_from_requests() -> None:
+    assert listener_of(f"{API}/queue/data", "session_hash=abc&x=1") == "abc"
+    assert listener_of(f"{API}/call/compare/e1/", "") == "e1"
+    assert listener_of("/", "session_hash=abc") == ""
+    assert session_of(b'{"session_hash": "abc"}') == "abc"
+    for body in (b"", b"[1]", b"{", b"\xff", b"[" * 9999, b'{"session_hash": null}'):
+        assert session_of(body) == ""
+
+
+def test_large_bodies_are_refused_stated_or_not(server: Server) -> None:
+    large = json.dumps({"data": ["x" * LIMITS.body], "session_hash": "big"}).encode()
+    for path in (f"{API}/queue/join", f"{API}/run/compare", "/nothing"):
+        assert server.ask("POST", path, large)[0] == 413
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(large), large) for _ in range(2)) + b"0\r\n\r\n"
+    head = f"POST {API}/queue/join HTTP/1.1\r\nHost: {server.host}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert raw(server, head.encode() + chunks).startswith(b"HTTP/1.1 413")
+
+
+def test_slow_and_broken_requests_get_an_answer_or_none_and_others_go_on(server: Server) -> None:
+    head = f"POST {API}/queue/join HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 900\r\n\r\n".encode()
+    assert raw(server, head + b"{").startswith(b"HTTP/1.1 408")  # the rest never comes
+    for bytes_sent in (b"\0\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n"):
+        raw(server, bytes_sent, half_closed=True)
+    assert server.ask("GET", "/")[0] == 200
+
+
+def raw(server: Server, sent: bytes, *, half_closed: bool = False) -> bytes:
+    name, port = server.host.split(":")
+    with socket.create_connection((name, int(port)), timeout=10) as line:
+        line.sendall(sent)
+        if half_closed:
+            line.shutdown(socket.SHUT_WR)
+        try:
+            return line.recv(4000)
+        except ConnectionError:
+            return b""
+
+
+def test_uploads_have_a_size_and_a_rate(server: Server) -> None:
+    form = "multipart/form-data; boundary=b"
+    body = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.json"\r\n\r\n%s\r\n--b--\r\n'
+    statuses = [
+        server.ask("POST", f"{API}/upload", body % (b"x" * size), **{"content-type": form})[0]
+        for size in (10, LIMITS.upload, 10, 10, 10, 10)
+    ]
+    assert statuses == [200, 413, 200, 200, 429, 429]
+
+
+def test_starts_have_a_rate_for_each_address() -> None:
+    now = [0.0]
+    guard = Guard(Limits(starts=3), clock=lambda: now[0])
+    assert [guard._may("a", "start") for _ in range(4)] == [True, True, True, False]
+    assert guard._may("b", "start")
+    now[0] = 61.0
+    assert guard._may("a", "start")
+
+
+def test_handlers_take_no_direct_calls_beside_the_queue(server: Server) -> None:
+    body = json.dumps({"data": ["x", "spectra", 9, 0, 7], "fn_index": server.ids["compare"]}).encode()
+    before = len(server.engine.answers)
+    status, text, _ = server.ask("POST", f"{API}/run/compare", body)
+    assert status == 404 and b"join the queue" in text
+    assert len(server.engine.answers) == before
+
+
+def test_no_answer_names_a_folder_of_the_host(server: Server) -> None:
+    odd = [b"{}", b"[]", b'{"data": 1}', b'{"data": [], "fn_index": 99999, "session_hash": "a"}', b"\xff\xfe"]
+    for path in ("/queue/join", "/call/compare", "/cancel", "/reset", "/upload", "/file=/etc/passwd", "/run/nothing"):
+        for body in odd:
+            for method in ("POST", "GET"):
+                text = server.ask(method, f"{API}{path}", body)[1]
+                assert b"/work/" not in text and b"site-packages" not in text and b"root:" not in text, path
+
+
+def test_threads_end_with_their_runs(server: Server) -> None:
+    until(lambda: not server.running())
+    before = threading.active_count()
+    for number in range(3):
+        assert server.start(f"gone-{number}") == 200
+    until(lambda: not server.running())
+    until(lambda: threading.active_count() <= before + 1)
