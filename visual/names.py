@@ -14,6 +14,7 @@ NAMES = {
     "spectra": "SPECTRA",
     "spectra-core": "SPECTRA-CORE",
     "spectra-retrieval": "SPECTRA-RETRIEVAL",
+    "spectra-draft": "SPECTRA with a draft model",
     "spectra-paper": "Paper: SPECTRA",
     "spectra-paper-core": "Paper: CORE",
     "spectra-paper-retrieval": "Paper: RETRIEVAL",

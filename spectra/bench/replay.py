@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from spectra.bench.run.answers import check_names, turn_ids
@@ -35,6 +36,7 @@ from spectra.methods.resources import Resources
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling, check_number
 from spectra.tree import ROOT, TokenTree
+from spectra.verify.picks import Noise
 
 FORMAT, VERSION = "spectra-recording", 1
 TOP = 8
@@ -42,15 +44,22 @@ TOP = 8
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Plain greedy answers to the first turn of each prompt, written to the file `out`."""
+    """Plain answers to the first turn of each prompt, written to the file `out`."""
 
     prompts: PromptOptions
     model: ModelOptions
     out: Path
     max_new_tokens: int = 256
+    temperature: float = 0.0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         Limits(self.max_new_tokens)
+        _ = self.sampling  # refuses what it cannot be
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.temperature, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +85,17 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a recording says of its model. cost: T(q) of the device."""
+    """What a recording says of its model. cost: T(q) of the device. vocabulary: size of the noise.
+
+    sampling: of the answers. The noise of a recording made on a GPU is not known elsewhere, and drafts without it.
+    """
 
     model: str
     tokenizer_sha256: str
     eos: frozenset[int]
     cost: StepCost
+    sampling: Sampling = field(default_factory=Sampling)
+    vocabulary: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +143,25 @@ def run_record(options: RecordOptions) -> int:
     header = {
         "format": FORMAT, "version": VERSION, "facts": dict(target.facts), "eos": sorted(target.eos),
         "tokenizer_sha256": tokenizer_sha256(target.tokenizer), "cost": target.cost.table,
+        "temperature": options.temperature, "seed": options.seed,
+        "vocabulary": target.config.vocab_size if target.device.type == "cpu" else 0,
     }  # fmt: skip
-    rows = recorded_rows(model, prompts, options.max_new_tokens)
+    rows = recorded_rows(model, prompts, options.max_new_tokens, options.sampling)
     write_text(options.out, "".join(json.dumps(line) + "\n" for line in [header, *rows]), "out")
     return 0
 
 
-def recorded_rows(model: LoadedModel, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[Row]:
+def recorded_rows(
+    model: LoadedModel, prompts: Sequence[Prompt], max_new_tokens: int, sampling: Sampling | None = None
+) -> Iterator[Row]:
     """A row an answer."""
     limits = Limits(max_new_tokens, model.target.eos)
 
     def measure(prompt: Prompt, _: Sequence[Cell]) -> Iterator[Row]:
         ids = turn_ids(model.target.tokenizer, prompt)
         listener = Listener()
-        steps = decode(model.target, ids, Method("record", [listener], FixedBudget(0), 0), limits=limits)
+        method = Method("record", [listener], FixedBudget(0), 0)
+        steps = decode(model.target, ids, method, sampling=sampling, limits=limits)
         answer = [token for step in steps for token in step.tokens]
         yield {"prompt": ids, "answer": answer, "top": listener.top}
 
@@ -154,7 +173,8 @@ def run_replay(options: ReplayOptions) -> int:
     header, answers = read_recording(options.recording)
     cost = read_cost(options.cost) if options.cost else header.cost
     resources = Resources(stores_for(header.tokenizer_sha256, options.datastores, model=header.model))
-    target = ReplayTarget(cost, header.eos, name=header.model)
+    noise = Noise(header.sampling.seed, header.vocabulary, torch.device("cpu")) if header.vocabulary else None
+    target = ReplayTarget(cost, header.eos, name=header.model, sampling=header.sampling, noise=noise)
     for method in options.methods:
         make_method(method, target, resources, nodes=options.nodes)  # what lacks its datastore says so before the table
     print("| method | tau | queries a step | drafting, us a step | predicted speedup |\n|---|---:|---:|---:|---:|")
@@ -172,8 +192,9 @@ def replay_row(
     for answer in answers:
         target.recorded = answer
         began = time.perf_counter()
-        made = make_method(method, target, resources, nodes=nodes)
-        for step in decode(target, answer.prompt, made, limits=Limits(len(answer.answer))):
+        made = make_method(method, target, resources, nodes=nodes, sampling=target.sampling)
+        limits = Limits(len(answer.answer))
+        for step in decode(target, answer.prompt, made, sampling=target.sampling, limits=limits):
             tokens += len(step.tokens)
             steps += 1
             drafting -= step.parts["forward"]
@@ -215,6 +236,8 @@ def _header(data: Any) -> Header:
         tokenizer_sha256=str(data["tokenizer_sha256"]),
         eos=frozenset(map(int, data["eos"])),
         cost=cost_of(data["cost"]),
+        sampling=Sampling(float(data.get("temperature", 0)), seed=int(data.get("seed", 0))),
+        vocabulary=int(data.get("vocabulary", 0)),
     )
 
 
@@ -238,7 +261,7 @@ class ReplayScored:
         return self.known[node]
 
     def probabilities(self, node: int) -> NDArray[np.float64]:
-        """Raises ValueError: recorded answers are greedy, nothing more of the model is known."""
+        """Raises ValueError: only the picks and the likeliest tokens are recorded."""
         raise ValueError("a recording holds no distributions")
 
     def read(self, ticket: int) -> int | None:
@@ -251,6 +274,7 @@ class ReplaySession:
 
     recorded: RecordedAnswer
     cost: StepCost
+    keyed: Noise | None = None
     prefill_seconds: float = 0.0
     seconds: float = 0.0
     queries: int = 0
@@ -270,8 +294,8 @@ class ReplaySession:
             {node: top[place] for node, place in right.items() if place < len(top)},
         )
 
-    def noise(self, position: int) -> None:
-        """Recorded answers are greedy."""
+    def noise(self, position: int) -> memoryview | None:
+        return None if self.keyed is None else self.keyed.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
         """Nothing is cached."""
@@ -290,6 +314,8 @@ class ReplayTarget:
     trees: bool = True
     name: str = "replay"
     facts: Mapping[str, object] = field(default_factory=dict)
+    sampling: Sampling = field(default_factory=Sampling)
+    noise: Noise | None = None
     recorded: RecordedAnswer | None = None
     session: ReplaySession | None = None
 
@@ -298,5 +324,5 @@ class ReplayTarget:
     ) -> ReplaySession:
         if self.recorded is None or tuple(prompt) != self.recorded.prompt:
             raise ValueError("set `recorded` to the answer of this prompt first")
-        self.session = ReplaySession(self.recorded, self.cost)
+        self.session = ReplaySession(self.recorded, self.cost, None if sampling.greedy else self.noise)
         return self.session

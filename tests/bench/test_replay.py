@@ -3,18 +3,23 @@
 import json
 
 import pytest
+import torch
 from benched import loaded, tiny_target
 from drafting import decode_by
 from tiny import COST
 
 from spectra.bench.replay import TOP, RecordedAnswer, ReplayTarget, read_recording
 from spectra.bench.steps import read_cost
+from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.step_cost import StepCost
 from spectra.cli.bench import main
+from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.errors import SpectraError
+from spectra.method import Method
 from spectra.service.loading import ModelOptions
-from spectra.settings import Limits
+from spectra.settings import Limits, Sampling
 from spectra.target.shapes import SHAPES
+from spectra.verify.picks import Noise
 
 TOKENS = 24
 FREE_OF_GUESSED_TEXT = ["anpd", "prompt-lookup", "suffix-automaton", "autoregressive"]
@@ -56,6 +61,24 @@ def test_a_replay_takes_the_steps_that_the_model_takes(recorded, method):
         limits = Limits(len(answer.answer))
         ours, real = ([s.tokens for s in decode_by(t, answer.prompt, method, limits=limits)] for t in (replay, target))
         assert ours == real
+
+
+def test_a_replay_knows_the_noise_of_sampled_answers(folder, monkeypatch):
+    monkeypatch.setattr(ModelOptions, "load", lambda options: loaded())
+    out, target, sampling = folder / "sampled.jsonl", tiny_target(), Sampling(1.3, seed=9)
+    options = ["--max-new-tokens", str(TOKENS), "--temperature", "1.3", "--seed", "9", "--out", str(out)]
+    assert main(["record", "--data", str(folder), *options]) == 0
+    header, answers = read_recording(out)
+    assert header.sampling == sampling
+    noise = Noise(9, header.vocabulary, torch.device("cpu"))
+    for answer in answers:
+        replay = ReplayTarget(COST, target.eos, sampling=sampling, noise=noise, recorded=answer)
+        limits, both = Limits(len(answer.answer)), []
+        for one in (replay, target):
+            method = Method("copies", [PromptLookup()], AdaptiveBudget(COST, 16, temperature=1.3), 16)
+            steps = decode_by(one, answer.prompt, method, sampling=sampling, limits=limits)
+            both.append([(step.tokens, step.tree.probability) for step in steps])
+        assert both[0] == both[1]
 
 
 def test_a_replay_costs_what_the_table_says():
