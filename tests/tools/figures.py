@@ -9,7 +9,7 @@ import io
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -68,20 +68,29 @@ def statements(paths: Iterable[Path]) -> int:
     return sum(isinstance(node, ast.stmt) for tree in trees for node in ast.walk(tree))
 
 
+def python_of(root: Path) -> list[Path]:
+    return [path for name in ("spectra", "visual") for path in (root / name).rglob("*.py")]
+
+
+def cycle_sizes(root: Path) -> str:
+    found = cycles(imports_of(root / "spectra"))
+    return f"{len(found)}, of {', '.join(str(len(one)) for one in found)}" if found else "0"
+
+
+FIGURES: dict[str, Callable[[Path], object]] = {
+    "modules at the root of spectra/": lambda root: len(list((root / "spectra").glob("*.py"))),
+    "children of spectra/": lambda root: len(imports_of(root / "spectra")),
+    "import cycles among them": cycle_sizes,
+    "lines of Python in spectra/ and visual/": lambda root: lines(python_of(root)),
+    "statements of Python": lambda root: statements(python_of(root)),
+    "lines of JavaScript": lambda root: lines((root / "assets").rglob("*.js")),
+    "files of Python in spectra/bench/": lambda root: len(list((root / "spectra" / "bench").rglob("*.py"))),
+}
+
+
 def figures(root: Path) -> dict[str, str]:
-    graph = imports_of(root / "spectra")
-    circles = cycles(graph)
-    python = [path for name in ("spectra", "visual") for path in (root / name).rglob("*.py")]
-    scripts = [path for path in (root / "assets").rglob("*.js") if ".min." not in path.name]
-    return {
-        "modules at the root of spectra/": str(len(list((root / "spectra").glob("*.py")))),
-        "import cycles": f"{len(circles)}, of {', '.join(str(len(one)) for one in circles)}" if circles else "0",
-        "children of spectra/": str(len(graph)),
-        "lines of Python in spectra/ and visual/": f"{lines(python):,}",
-        "statements of Python": f"{statements(python):,}",
-        "lines of JavaScript": f"{lines(scripts):,}",
-        "files of Python in spectra/bench/": str(len(list((root / "spectra" / "bench").rglob("*.py")))),
-    }
+    found = {name: of(root) for name, of in FIGURES.items()}
+    return {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in found.items()}
 
 
 def figures_at(revision: str) -> dict[str, str]:
@@ -96,7 +105,7 @@ def main(revisions: list[str]) -> int:
     columns = {revision: figures_at(revision) for revision in revisions} | {"working tree": figures(ROOT)}
     print("| |", *(f" {name} |" for name in columns), sep="")
     print("|---|", *("---:|" for _ in columns), sep="")
-    for name in figures(ROOT):
+    for name in FIGURES:
         print(f"| {name} |", *(f" {column[name]} |" for column in columns.values()), sep="")
     return 0
 
