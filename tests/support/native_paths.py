@@ -3,6 +3,8 @@
 Built in the user's own cache, so that compiling is waited for once.
 """
 
+import os
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -10,9 +12,11 @@ import pytest
 
 from spectra.io.hashes import file_sha256
 from spectra.target.facts import cache_home
-from spectra.target.native.library import Library, LibraryError, load, paths_here
+from spectra.target.native.library import COMPILERS, Library, LibraryError, load, paths_here
 
 EMULATION = Path(__file__).with_name("amx_emulation.h")
+MORE = tuple(os.environ.get("SPECTRA_TEST_FLAGS", "").split())
+"""Compiler flags that the test of the sanitizers adds."""
 EMULATED = "amx emulated"
 FOLDER = cache_home() / "native"
 """Asked for before any test gives itself a private cache."""
@@ -29,23 +33,21 @@ def paths() -> list[str]:
 @cache
 def _built(path: str) -> Library:
     if path != EMULATED:
-        return load([path], FOLDER)
+        return load([path], FOLDER, MORE)
     tiles = (
         f"-DSPECTRA_EMULATED_AMX=0x{file_sha256(EMULATION)[:7]}",
         "-DSPECTRA_AMX=1",
         "-O3",
         f"-I{EMULATION.parent}",
     )
-    return load(["avx512_bf16"], FOLDER, tiles)
+    return load(["avx512_bf16"], FOLDER, (*tiles, *MORE))
 
 
 def library(path: str | None = None, threads: int = 2) -> Library:
-    """path: None for the best one. Skips the test where the machine has none or cannot compile."""
-    try:
-        path = path or paths_here()[0]
-        return _built(path).with_threads(threads)
-    except LibraryError as error:
-        pytest.skip(str(error))
+    """path: None for the best one. Skips the test where the machine has none or no compiler."""
+    if not paths() or not any(map(shutil.which, COMPILERS)):
+        pytest.skip("no compiler, or a CPU without AVX2")
+    return _built(path or paths()[0]).with_threads(threads)
 
 
 def row_counts(path: str | None) -> list[int]:

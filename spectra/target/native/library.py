@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from spectra.target.facts import cache_home
+from spectra.target.native.memory import LargePages
 
 SOURCE = Path(__file__).parent / "csrc"
 MAIN = SOURCE / "native.cpp"
@@ -51,6 +52,7 @@ class Library:
 
     def __init__(self, file: Path, isa: str, threads: int | None = None) -> None:
         self.file, self.isa, self._threads = file, isa, threads
+        self.pages = LargePages()
         self.calls = ctypes.CDLL(str(file))
         self.calls.spectra_read_seconds.restype = ctypes.c_double
         self.calls.spectra_room.restype = ctypes.c_void_p

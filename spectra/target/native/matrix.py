@@ -29,17 +29,17 @@ class MatrixView(ctypes.Structure):
 
 
 class Matrix:
-    """weight [outputs, inputs] and bias [outputs]. data: the packed bytes, contiguous. view: what the library reads."""
+    """weight [outputs, inputs] and bias [outputs]. data: the packed bytes. view: what the library reads."""
 
     def __init__(
         self, library: Library, shape: torch.Size, data: torch.Tensor, bias: torch.Tensor | None, **about: int
     ) -> None:
-        self.library, self.data = library, data
+        self.library, self.data = library, library.pages.take(data)
         self.outputs, self.inputs = shape
         self.bias = None if bias is None else fill(bias.detach().float(), OUTPUTS)
         panels = data.shape[0]
         self.view = MatrixView(
-            data=data.data_ptr(),
+            data=self.data.data_ptr(),
             bias=None if self.bias is None else self.bias.data_ptr(),
             panel_bytes=data.nbytes // panels,
             outputs=self.outputs,

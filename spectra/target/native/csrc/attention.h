@@ -86,17 +86,24 @@ template <int Q, int V>
 INLINE void score(const float* const* query, int dim, const float* keys, int64_t columns, float* scores,
                   int64_t stride) {
     F16 sum[Q][V];
-    for (auto& row : sum)
-        for (auto& s : row) s = zero();
+    UNROLL
+    for (int q = 0; q < Q; ++q)
+        UNROLL
+        for (int v = 0; v < V; ++v) sum[q][v] = zero();
     for (int d = 0; d < dim; ++d) {
         F16 key[V];
+        UNROLL
         for (int v = 0; v < V; ++v) key[v] = load(keys + d * columns + v * LANES);
+        UNROLL
         for (int q = 0; q < Q; ++q) {
             F16 value = set1(query[q][d]);
+            UNROLL
             for (int v = 0; v < V; ++v) sum[q][v] = fma(value, key[v], sum[q][v]);
         }
     }
+    UNROLL
     for (int q = 0; q < Q; ++q)
+        UNROLL
         for (int v = 0; v < V; ++v) store(scores + q * stride + v * LANES, sum[q][v]);
 }
 
@@ -116,17 +123,24 @@ template <int Q, int V>
 INLINE void mix(const float* weights, const float* const* values, int from, int to, const float* old_part,
                 const float* new_part, float* mixed, int filled) {
     F16 sum[Q][V];
-    for (auto& row : sum)
-        for (auto& s : row) s = zero();
+    UNROLL
+    for (int q = 0; q < Q; ++q)
+        UNROLL
+        for (int v = 0; v < V; ++v) sum[q][v] = zero();
     for (int j = from; j < to; ++j) {
         F16 value[V];
+        UNROLL
         for (int v = 0; v < V; ++v) value[v] = load(values[j] + v * LANES);
+        UNROLL
         for (int q = 0; q < Q; ++q) {
             F16 weight = set1(weights[q * BLOCK + j]);
+            UNROLL
             for (int v = 0; v < V; ++v) sum[q][v] = fma(weight, value[v], sum[q][v]);
         }
     }
+    UNROLL
     for (int q = 0; q < Q; ++q)
+        UNROLL
         for (int v = 0; v < V; ++v) {
             float* place = mixed + int64_t(q) * filled + v * LANES;
             store(place, fma(sum[q][v], set1(new_part[q]), load(place) * set1(old_part[q])));
@@ -165,9 +179,11 @@ INLINE void weigh(float* scores, float scaling, int from, int to, float& top, fl
                   float& new_part) {
     F16 s[BLOCK_VECTORS];
     const F16 least = set1(-1e30f);
+    UNROLL
     for (int v = 0; v < BLOCK_VECTORS; ++v)
         s[v] = between(from - v * LANES, to - v * LANES, load(scores + v * LANES) * set1(scaling), least);
     const float block_top = max_lanes(max(max(s[0], s[1]), max(s[2], s[3])));
+    UNROLL
     for (int v = 0; v < BLOCK_VECTORS; ++v) {
         s[v] = between(from - v * LANES, to - v * LANES, exp(s[v] - set1(block_top)), zero());
         store(scores + v * LANES, s[v]);

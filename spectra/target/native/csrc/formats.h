@@ -37,23 +37,26 @@ struct Spread {  // a group's 16 numbers in the order of codes
 };
 INLINE Spread spread(F16 x) { return {twice_low(x), twice_high(x)}; }
 
-INLINE void store_pair(bf16* out, F16 low, F16 high, const Spread& scale, const Spread& minimum) {
-    store_bf16(out, fma(low, scale.low, minimum.low), fma(high, scale.high, minimum.high));
+// A code is taken where it stands in its word: at bit 4 * PLACE it counts 16^PLACE times, and its scale so much less.
+template <int PLACE>
+INLINE F16 code(I16 word) {
+    return masked(word, 15 << (4 * PLACE));
 }
 
-constexpr int64_t AHEAD = 4096;  // bytes that quantised weights are fetched ahead
+struct Scales4 {
+    F16 low0, high1, low2, high3, low4, high2, low3, high4;  // by half and place
 
-// Eight inputs of 16 outputs from 64 bytes of codes.
-INLINE void unpack4(const uint8_t* codes, const Spread& scale, const Spread& minimum, bf16* out) {
-    I16 word = load_int(codes);
-    store_pair(out, nibble<0>(word), nibble<1>(word), scale, minimum);
-    store_pair(out + 32, nibble<2>(word), nibble<3>(word), scale, minimum);
-    store_pair(out + 64, nibble<4>(word), nibble<5>(word), scale, minimum);
-    store_pair(out + 96, nibble<6>(word), nibble<7>(word), scale, minimum);
-}
+    explicit Scales4(const Spread& s)
+        : low0(s.low), high1(s.high * set1(0x1p-4f)), low2(s.low * set1(0x1p-8f)), high3(s.high * set1(0x1p-12f)),
+          low4(s.low * set1(0x1p-16f)), high2(s.high * set1(0x1p-8f)), low3(s.low * set1(0x1p-12f)),
+          high4(s.high * set1(0x1p-16f)) {}
+};
 
-// Inputs [from, to) of a panel as bf16 pairs [(to - from) / 2][16][2]. from and to: multiples of 16, of 32 for 4 bits.
-inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, bf16* out) {
+// take(input, low, high) for the pairs of inputs in [from, to) of a panel: two registers that rounded to bf16 are a BF16
+// pair. from and to: multiples of 16, of 32 for 4 bits. ahead: how many bytes further on memory is fetched,
+// NEAR: into the nearest cache.
+template <bool NEAR, class Take>
+INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, Take take) {
     const int64_t header = LANES * m.scale_bytes * (1 + m.has_minimum);
     const int64_t step = m.format == BITS4 ? LANES / 2 : LANES;  // bytes of codes an input
     const int64_t block = header + m.group * step;
@@ -61,23 +64,37 @@ inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, bf1
     for (int64_t k = from; k < to;) {
         const int64_t g = k / m.group, end = (g + 1) * m.group < to ? (g + 1) * m.group : to;
         const uint8_t* p = base + g * block;
+        NEAR ? prefetch(p + ahead) : prefetch_far(p + ahead);
         // without minimums -0.0 is added: it changes no number
         const Spread scale = spread(load_scale(p, m.scale_bytes));
         const Spread minimum =
             m.has_minimum ? spread(load_scale(p + LANES * m.scale_bytes, m.scale_bytes)) : spread(set1(-0.0f));
+        const F16 low = minimum.low, high = minimum.high;
         const uint8_t* codes = p + header + (k - g * m.group) * step;
         if (m.format == BITS4) {
-            for (; k < end; k += 8, codes += 64, out += 128) {
-                prefetch(codes + AHEAD);
-                unpack4(codes, scale, minimum, out);
+            const Scales4 s(scale);
+            for (; k < end; k += 8, codes += 64) {
+                NEAR ? prefetch(codes + ahead) : prefetch_far(codes + ahead);
+                const I16 word = load_int(codes), rest = word >> 12;  // codes 5 to 7 at places 2 to 4
+                take(k, fma(code<0>(word), s.low0, low), fma(code<1>(word), s.high1, high));
+                take(k + 2, fma(code<2>(word), s.low2, low), fma(code<3>(word), s.high3, high));
+                take(k + 4, fma(code<4>(word), s.low4, low), fma(code<2>(rest), s.high2, high));
+                take(k + 6, fma(code<3>(rest), s.low3, low), fma(code<4>(rest), s.high4, high));
             }
         } else {
-            for (; k < end; k += 2, codes += 32, out += 32) {
-                prefetch(codes + AHEAD);
-                store_pair(out, load_int8((const int8_t*)codes), load_int8((const int8_t*)codes + 16), scale, minimum);
+            for (; k < end; k += 2, codes += 32) {
+                NEAR ? prefetch(codes + ahead) : prefetch_far(codes + ahead);
+                const int8_t* eight = (const int8_t*)codes;
+                take(k, fma(load_int8(eight), scale.low, low), fma(load_int8(eight + LANES), scale.high, high));
             }
         }
     }
+}
+
+// The same as bf16 pairs [(to - from) / 2][16][2].
+inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out) {
+    each_pair<false>(m, panel, from, to, ahead,
+              [=](int64_t k, F16 low, F16 high) { store_bf16(out + (k - from) * LANES, low, high); });
 }
 
 }  // namespace spectra

@@ -3,6 +3,7 @@
 // A sum runs over the inputs from first to last (bf16: pair by pair) in one lane of one accumulator. How rows, outputs
 // and inputs are cut into blocks changes no bit: between blocks of inputs a sum waits in memory as the float it is.
 #pragma once
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 
@@ -39,6 +40,12 @@ INLINE void store_row(Element<WIDE>* p, F16 a) {
 constexpr int64_t DEEP = 2048;  // inputs a block
 constexpr int64_t DEEP_UNPACKED = 256;
 constexpr int WIDTH = 2;  // panels a block
+#if SPECTRA_AVX512_BF16 && !SPECTRA_AMX
+#define SPECTRA_FEW_ROWS 1
+constexpr int FEW = 4;  // so many rows take quantised weights as they are unpacked
+#else
+constexpr int FEW = 0;
+#endif
 #if SPECTRA_AVX512
 constexpr int TALL = 12;  // rows a block
 constexpr int REGISTER_PANELS = 2;
@@ -71,50 +78,65 @@ template <bool WIDE, int R, int P>
 void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, float* sums, int64_t count,
            bool first, int64_t ahead) {
     F16 sum[R][P];
+    UNROLL
     for (int r = 0; r < R; ++r)
+        UNROLL
         for (int p = 0; p < P; ++p) sum[r][p] = first ? zero() : load(sums + (r * WIDTH + p) * LANES);
     const uint8_t* w[P];
+    UNROLL
     for (int p = 0; p < P; ++p) w[p] = weights[p];
     if constexpr (WIDE) {
         for (int64_t k = 0; k < count; ++k) {
             F16 column[P];
+            UNROLL
             for (int p = 0; p < P; ++p) {
                 prefetch_far(w[p] + k * 64 + ahead);
                 column[p] = load((const float*)(w[p] + k * 64));
             }
+            UNROLL
             for (int r = 0; r < R; ++r) {
                 F16 value = set1(x[r * stride + k]);
+                UNROLL
                 for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
             }
         }
     } else {
         for (int64_t k = 0; k < count; k += 2) {
             I16 pair[P];
+            UNROLL
             for (int p = 0; p < P; ++p) {
                 prefetch_far(w[p] + k * 32 + ahead);
                 pair[p] = load_int(w[p] + k * 32);
             }
 #if SPECTRA_AVX512_BF16
+            UNROLL
             for (int r = 0; r < R; ++r) {
                 int32_t two;
                 std::memcpy(&two, x + r * stride + k, sizeof two);
                 __m512i value = _mm512_set1_epi32(two);
+                UNROLL
                 for (int p = 0; p < P; ++p)
                     sum[r][p].v = _mm512_dpbf16_ps(sum[r][p].v, (__m512bh)value, (__m512bh)pair[p].v);
             }
 #else
+            UNROLL
             for (int odd = 0; odd < 2; ++odd) {
                 F16 column[P];
+                UNROLL
                 for (int p = 0; p < P; ++p) column[p] = odd ? bf16_pairs_odd(pair[p]) : bf16_pairs_even(pair[p]);
+                UNROLL
                 for (int r = 0; r < R; ++r) {
                     F16 value = set1(x[r * stride + k + odd]);
+                    UNROLL
                     for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
                 }
             }
 #endif
         }
     }
+    UNROLL
     for (int r = 0; r < R; ++r)
+        UNROLL
         for (int p = 0; p < P; ++p) store(sums + (r * WIDTH + p) * LANES, sum[r][p]);
 }
 
@@ -146,6 +168,37 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
     }
 }
 
+#if SPECTRA_FEW_ROWS
+constexpr int64_t STREAM_AHEAD = 1024;  // bytes
+
+// Few rows, quantised weights: a panel goes from its codes into the sums without a detour through memory.
+template <int R>
+void few_rows(const Matrix& m, int64_t panel, const bf16* x, int64_t stride, float* sums, int64_t ahead) {
+    F16 sum[R];
+    UNROLL
+    for (int r = 0; r < R; ++r) sum[r] = zero();
+    each_pair<true>(m, panel, 0, m.inputs, ahead, [&](int64_t k, F16 low, F16 high) {
+        const __m512bh pair = _mm512_cvtne2ps_pbh(high.v, low.v);
+        UNROLL
+        for (int r = 0; r < R; ++r) {
+            int32_t two;
+            std::memcpy(&two, x + r * stride + k, sizeof two);
+            sum[r].v = _mm512_dpbf16_ps(sum[r].v, (__m512bh)_mm512_set1_epi32(two), pair);
+        }
+    });
+    UNROLL
+    for (int r = 0; r < R; ++r) store(sums + r * WIDTH * LANES, sum[r]);
+}
+
+template <int R = FEW>
+INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const bf16* x, int64_t stride, float* sums,
+                        int64_t ahead) {
+    if constexpr (R > 1)
+        if (rows != R) return few_rows_of<R - 1>(rows, m, panel, x, stride, sums, ahead);
+    few_rows<R>(m, panel, x, stride, sums, ahead);
+}
+#endif
+
 // out(row, first output, 16 outputs) for all rows of x and the panels [from, to). x: [rows][stride], filled up with zeros
 // to m.inputs, readable (any number) up to a multiple of 32 rows.
 template <bool WIDE, class Out>
@@ -153,22 +206,30 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
              Desk& desk, Out out) {
     const int64_t deep = m.quantised() ? DEEP_UNPACKED : DEEP;
     const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
+    const bool few = !WIDE && m.quantised() && rows <= FEW;
     for (int64_t n = from; n < to; n += WIDTH) {
         const int panels = int(to - n < WIDTH ? to - n : WIDTH);
-        for (int64_t k = 0; k < m.inputs; k += deep) {
+#if SPECTRA_FEW_ROWS
+        if constexpr (!WIDE)
+            if (few)
+                for (int p = 0; p < panels; ++p)
+                    few_rows_of(rows, m, n + p, x, stride, desk.sums.data() + p * LANES, STREAM_AHEAD);
+#endif
+        for (int64_t k = 0; k < m.inputs && !few; k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
+            const int64_t ahead = std::min<int64_t>(panels * m.panel_bytes, 65536);
             const uint8_t* weights[WIDTH];
             for (int p = 0; p < panels; ++p) {
                 if (!WIDE && m.quantised()) {
                     bf16* place = desk.unpacked.data() + p * DEEP_UNPACKED * LANES;
-                    unpack(m, n + p, k, k + count, place);
+                    unpack(m, n + p, k, k + count, ahead, place);
                     weights[p] = (const uint8_t*)place;
                 } else {
                     weights[p] = m.panel(n + p) + k * input_bytes;
                 }
             }
-            const int64_t ahead = m.quantised() ? 0 : panels * m.panel_bytes < 65536 ? panels * m.panel_bytes : 65536;
-            rows_over<WIDE>(panels, weights, x + k, stride, rows, desk.sums.data(), count, k == 0, ahead);
+            rows_over<WIDE>(panels, weights, x + k, stride, rows, desk.sums.data(), count, k == 0,
+                            m.quantised() ? 0 : ahead);
         }
         for (int p = 0; p < panels; ++p) {
             const int64_t output = (n + p) * LANES;

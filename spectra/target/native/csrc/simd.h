@@ -10,6 +10,12 @@
 #endif
 
 #define INLINE inline __attribute__((always_inline))
+// Before a loop over registers, whose count is known: registers cannot be indexed.
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 namespace spectra {
 
@@ -64,11 +70,10 @@ INLINE F16 load_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_s
 INLINE F16 load_int8(const int8_t* p) {
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)))};
 }
-// The 4 bits of each lane that start at bit 4 * N, as a float.
-template <int N>
-INLINE F16 nibble(I16 a) {
-    const __m512 table = _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    return {_mm512_permutexvar_ps(_mm512_srli_epi32(a.v, 4 * N), table)};  // the index is the low 4 bits
+INLINE I16 operator>>(I16 a, int bits) { return {_mm512_srli_epi32(a.v, unsigned(bits))}; }
+// The bits of each lane that the mask has, as a number.
+INLINE F16 masked(I16 a, int32_t mask) {
+    return {_mm512_cvtepi32_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(mask)))};
 }
 // Lanes 0..7, or 8..15, each twice.
 INLINE F16 twice_low(F16 a) {
@@ -165,11 +170,10 @@ INLINE __m256 widen_int8(const int8_t* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
 }
 INLINE F16 load_int8(const int8_t* p) { return {widen_int8(p), widen_int8(p + 8)}; }
-template <int N>
-INLINE F16 nibble(I16 x) {
-    __m256i mask = _mm256_set1_epi32(15);
-    return {_mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(x.a, 4 * N), mask)),
-            _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(x.b, 4 * N), mask))};
+INLINE I16 operator>>(I16 x, int bits) { return {_mm256_srli_epi32(x.a, bits), _mm256_srli_epi32(x.b, bits)}; }
+INLINE F16 masked(I16 x, int32_t mask) {
+    __m256i all = _mm256_set1_epi32(mask);
+    return {_mm256_cvtepi32_ps(_mm256_and_si256(x.a, all)), _mm256_cvtepi32_ps(_mm256_and_si256(x.b, all))};
 }
 INLINE F16 twice(__m256 x) {
     return {_mm256_permutevar8x32_ps(x, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)),
