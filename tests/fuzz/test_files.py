@@ -5,11 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import stores
 from damage import is_one_short_line, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from words import letters
+from words import letters, save_model
 
 from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.language import Language
@@ -23,7 +22,7 @@ HEAD = 700
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stores.save_model(tmp_path_factory.mktemp("model"))
+    return save_model(tmp_path_factory.mktemp("model"))
 
 
 @settings(max_examples=12)

@@ -1,6 +1,7 @@
 """What a browser, a link or a client may send: a request within its ranges, or a short refusal naming the field."""
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from spectra.errors import SpectraError
 from spectra.serving.settings import ServingSettings
+from spectra.settings import MethodSettings
 from visual.guard import declared, listener_of, session_of
-from visual.permalink import form_update
+from visual.permalink import read_link
 from visual.run.request import MAX_CHARACTERS, RANGES, request_of
 from visual.run.run import explain
 from visual.wire.events import harmless, send
@@ -36,19 +38,21 @@ def test_the_fields_of_a_form(fields: tuple[Any, ...]) -> None:
     assert 1 <= request.max_new_tokens <= 2048 and 0 <= request.sampling.temperature <= 2
 
 
-@given(st.dictionaries(st.sampled_from([*FIELDS, "x"]), texts))
+@given(st.dictionaries(st.sampled_from([*FIELDS, *(field.name for field in fields(MethodSettings)), "x"]), texts))
 @example({"seed": "1" * 5000})
 @example({"seed": "nan", "temperature": "-inf", "top_p": "0"})
 @example({"method": "__proto__", "prompt": "\ud800"})
 def test_a_link(query: dict[str, str]) -> None:
     engine = FakeEngine()
-    update = form_update(query, engine)
-    for field in RANGES:
-        value = getattr(update, field)
+    link = read_link(query, engine, "spectra")
+    prompt, method, *numbers = link.form
+    for field, value in zip(("max_new_tokens", "temperature", "seed", "top_p"), numbers, strict=True):
         if not isinstance(value, dict):
             RANGES[field].check(field, value)
-    assert isinstance(update.method, dict) or update.method in engine.methods
-    send({"kind": "x", "prompt": update.prompt if isinstance(update.prompt, str) else ""}).encode()
+    assert isinstance(method, dict) or method == link.method in engine.methods
+    assert MethodSettings(**link.changed).changed == link.changed  # type: ignore[arg-type]
+    assert all(is_one_short_line(line) for line in link.left)
+    send({"kind": "x", "prompt": prompt if isinstance(prompt, str) else ""}).encode()
 
 
 @given(values)

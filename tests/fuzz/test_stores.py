@@ -10,6 +10,7 @@ import stores
 from damage import changed, flip, is_one_short_line, places, values
 from hypothesis import example, given
 from hypothesis import strategies as st
+from words import save_model
 
 from spectra.datastore.card import read_card, seal
 from spectra.datastore.examine import describe_card, problems
@@ -23,7 +24,7 @@ from spectra.errors import SpectraError
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("whole")
     corpus = stores.write_rows(place / "corpus.jsonl", stores.rows(12))
-    assert stores.build(corpus, place / "store", stores.save_model(place / "model"), "--keep", "8") == 0
+    assert stores.build(corpus, place / "store", save_model(place / "model"), "--keep", "8") == 0
     return place / "store"
 
 
