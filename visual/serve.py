@@ -21,6 +21,8 @@ TAB_STYLES = ("replay", "compare", "chat", "learn", "datastore")
 """assets/css/<name>.css; later ones overrule earlier ones."""
 POLL_SECONDS = 0.03
 """Between two looks for a waiting request."""
+REMEMBERED_TABS = 64
+"""Of so many visitors the last runs are kept, about a megabyte each; gradio's own 10,000 would fill any machine."""
 
 
 class Served(StaticFiles):
@@ -35,10 +37,12 @@ class Served(StaticFiles):
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     """The page with its queue of requests, max_size long, which looks for work every 30 ms.
 
-    Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on.
+    Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on. It also
+    keeps the messages of 2,000 visitors who never listened; here it is four times the queue.
     """
     page.queue(max_size=max_size, api_open=False)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
+    page._queue.pending_messages_per_session.max_size = 4 * max_size
     return page
 
 
@@ -54,6 +58,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "footer_links": [],
         "ssr_mode": False,
         "max_file_size": MAX_BYTES,
+        "state_session_capacity": REMEMBERED_TABS,
         "app_kwargs": {
             "middleware": [Middleware(guard.wrap)],
             "routes": [

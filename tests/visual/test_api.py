@@ -28,6 +28,8 @@ def test_the_line_of_requests_looks_for_work_less_often_than_gradios_own() -> No
     own, ours = (vars(page._queue) for page in (gr.Blocks().queue(), queued(gr.Blocks(), 4)))
     for pause in ("sleep_when_free", "progress_update_sleep_when_free"):
         assert own[pause] < ours[pause] < 0.1
+    kept = "pending_messages_per_session"
+    assert ours[kept].max_size == 16 < own[kept].max_size
 
 
 def ask(url: str, prompt: str, tokens: int, **more: Any) -> list[dict[str, Any]]:
