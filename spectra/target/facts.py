@@ -78,7 +78,7 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
-    key["native"] = target.native.facts if target.native is not None else {}
+    key["native"] = target.native.facts | {"file": target.native.library.file.name} if target.native else {}
     key["attention"] = target.config._attn_implementation
     if step != "eager":
         key |= {"step": step, "flash": flash_library()}
