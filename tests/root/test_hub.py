@@ -15,7 +15,7 @@ from transformers.generation.streamers import BaseStreamer
 import spectra
 from spectra.errors import SpectraError
 
-HUB = Path(__file__).parents[2] / "hub"
+HUB = Path(__file__).parents[2] / "assets" / "hub"
 PROMPT = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
 OPTIONS = {"attention_mask": torch.ones_like(PROMPT), "max_new_tokens": 24, "do_sample": False}
 
