@@ -37,8 +37,8 @@ class Served(StaticFiles):
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     """The page with its queue of requests, max_size long, which looks for work every 30 ms.
 
-    Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on. It also
-    keeps the messages of 2,000 visitors who never listened; here it is four times the queue.
+    Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on. It
+    also keeps the messages of 2,000 visitors who never listened; here it is four times the queue.
     """
     page.queue(max_size=max_size, api_open=False)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
