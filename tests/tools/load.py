@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import csv
 import json
+import os
 import random
 import subprocess
 import sys
@@ -26,6 +27,7 @@ import psutil
 API = "/gradio_api"
 HABITS = ("race", "race", "race", "stop", "reload", "upload", "deaf", "read")
 MEGABYTE = 1e6
+ROOT = Path(__file__).parents[2]
 
 
 class Visitor:
@@ -219,7 +221,9 @@ def serve() -> None:
 def run(visitors: int, seconds: float, out: Path | None) -> tuple[Counter[str], list[Any]]:
     """One load test. out: a folder for the rows and the picture."""
     command = [sys.executable, __file__, "--serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}, **pipes) as server:
         try:
             assert server.stdout and server.stdin
             url = next(line for line in server.stdout if line.startswith("http")).strip()
