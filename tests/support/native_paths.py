@@ -3,7 +3,6 @@
 Built in the user's own cache, so that compiling is waited for once.
 """
 
-import os
 import shutil
 from functools import cache
 from pathlib import Path
@@ -12,11 +11,9 @@ import pytest
 
 from spectra.io.hashes import file_sha256
 from spectra.target.facts import cache_home
-from spectra.target.native.library import COMPILERS, Library, LibraryError, load, paths_here
+from spectra.target.native.library import COMMON, COMPILERS, FLAGS, Library, LibraryError, load, paths_here
 
 EMULATION = Path(__file__).with_name("amx_emulation.h")
-MORE = tuple(os.environ.get("SPECTRA_TEST_FLAGS", "").split())
-"""Compiler flags that the test of the sanitizers adds."""
 EMULATED = "amx emulated"
 FOLDER = cache_home() / "native"
 """Asked for before any test gives itself a private cache."""
@@ -30,17 +27,17 @@ def paths() -> list[str]:
     return [*there, EMULATED] if "avx512_bf16" in there and "amx_bf16" not in there else there
 
 
+def _emulating() -> tuple[str, ...]:
+    return (f"-DSPECTRA_EMULATED_AMX=0x{file_sha256(EMULATION)[:7]}", "-DSPECTRA_AMX=1", "-O3", f"-I{EMULATION.parent}")
+
+
+def flags_of(path: str) -> tuple[str, ...]:
+    return (*COMMON, *(FLAGS[path] if path != EMULATED else (*FLAGS["avx512_bf16"], *_emulating())))
+
+
 @cache
 def _built(path: str) -> Library:
-    if path != EMULATED:
-        return load([path], FOLDER, MORE)
-    tiles = (
-        f"-DSPECTRA_EMULATED_AMX=0x{file_sha256(EMULATION)[:7]}",
-        "-DSPECTRA_AMX=1",
-        "-O3",
-        f"-I{EMULATION.parent}",
-    )
-    return load(["avx512_bf16"], FOLDER, (*tiles, *MORE))
+    return load([path], FOLDER) if path != EMULATED else load(["avx512_bf16"], FOLDER, _emulating())
 
 
 def library(path: str | None = None, threads: int = 2) -> Library:

@@ -1,0 +1,141 @@
+// Every part of the CPU library on random shapes, in buffers that end where they must: for the sanitizers.
+#include <cstdio>
+#include <memory>
+#include <random>
+
+#include "native.cpp"
+
+static std::mt19937 rng(1);
+static int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(rng); }
+
+template <class T>
+struct Buffer {  // of its exact size, on the heap
+    std::unique_ptr<T[]> data;
+    explicit Buffer(int64_t n) : data(new T[n]) {
+        for (int64_t i = 0; i < n; ++i)
+            if constexpr (sizeof(T) == 4)
+                data[i] = T(pick(-1000, 1000)) / 1000;
+            else if constexpr (sizeof(T) == 2)
+                data[i] = T(0x3c00 + pick(0, 255));  // small in bf16 and as a half
+            else
+                data[i] = T(pick(0, 0x3c));
+    }
+    operator T*() { return data.get(); }
+};
+
+static std::vector<std::unique_ptr<Buffer<uint8_t>>> bytes_kept;
+static std::vector<std::unique_ptr<Buffer<float>>> floats_kept;
+
+static Matrix matrix(int outputs, int inputs, int format, int group = 32) {
+    Matrix m{};
+    m.outputs = outputs, m.inputs = int(rounded(inputs, 32)), m.panels = (outputs + 15) / 16, m.format = format;
+    m.group = group ? group : m.inputs, m.scale_bytes = pick(0, 1) ? 2 : 4, m.has_minimum = pick(0, 1);
+    const int64_t header = 16 * m.scale_bytes * (1 + m.has_minimum);
+    m.panel_bytes = format == F32    ? m.inputs * 64
+                    : format == BF16 ? m.inputs * 32
+                                     : m.inputs / m.group * (header + m.group * (format == BITS4 ? 8 : 16));
+    bytes_kept.push_back(std::make_unique<Buffer<uint8_t>>(m.panel_bytes * m.panels));
+    m.data = *bytes_kept.back();
+    floats_kept.push_back(std::make_unique<Buffer<float>>(16 * m.panels));
+    m.bias = pick(0, 1) ? (float*)*floats_kept.back() : nullptr;
+    return m;
+}
+static const float* norm_weight(int n) {
+    floats_kept.push_back(std::make_unique<Buffer<float>>(rounded(n, 16)));
+    return *floats_kept.back();
+}
+
+struct Trees {
+    std::vector<int64_t> offsets{0}, positions;
+    std::vector<int32_t> chains;
+    void add(int rows, int64_t length) {
+        std::vector<std::vector<int32_t>> all;
+        for (int r = 0; r < rows; ++r) {
+            all.push_back(r && pick(0, 9) ? all[pick(0, r - 1)] : std::vector<int32_t>{});
+            all[r].push_back(r);
+            chains.insert(chains.end(), all[r].begin(), all[r].end());
+            offsets.push_back(int64_t(chains.size()));
+            positions.push_back(length + int64_t(all[r].size()) - 1);
+        }
+    }
+};
+
+static void products() {
+    for (int i = 0; i < 60; ++i) {
+        const int outputs = pick(1, 90), inputs = pick(1, 700), rows = pick(1, 40), format = i % 4;
+        const Matrix m = matrix(outputs, inputs, format, format == BITS8 ? std::vector<int>{16, 32, 0}[pick(0, 2)] : 32);
+        Buffer<float> x(int64_t(rows) * inputs), y(int64_t(rows) * outputs), weight(m.inputs);
+        spectra_product(&m, x, rows, inputs, y, pick(1, 3));
+        const int64_t last = outputs - 1;
+        spectra_rows(&m, &last, 1, weight);
+    }
+}
+
+template <class Cache>
+static void attention() {
+    for (int i = 0; i < 30; ++i) {
+        const int kv = pick(1, 3), group = pick(1, 7), dim = 8 * pick(1, 17), rows = pick(1, 80), length = pick(0, 200);
+        Trees trees;
+        trees.add(rows, length);
+        const int64_t slots = length + rows;
+        Buffer<Cache> keys(kv * slots * dim), values(kv * slots * dim);
+        const Sequence sequence{keys, values, 0, slots * dim, dim, length, 0, rows};
+        const Heads heads{kv * group, kv, dim, 0.1f, pick(0, 1) ? pick(1, 100) : 0};
+        Buffer<float> query(int64_t(rows) * heads.heads * dim), out(int64_t(rows) * heads.heads * dim);
+        spectra_attend(&sequence, &heads, trees.offsets.data(), trees.chains.data(), query, sizeof(Cache) == 4, out,
+                       pick(1, 3));
+    }
+}
+
+template <class Cache>
+static void steps() {
+    const bool wide = sizeof(Cache) == 4;
+    for (int i = 0; i < 6; ++i) {
+        const int kv = pick(1, 3), heads = kv * pick(1, 3), dim = 8 * pick(1, 5), inner = pick(20, 90), words = pick(5, 99);
+        const int hidden = pick(20, 90), slots = 300;
+        auto any = [&](int n, int k) { return matrix(n, k, wide ? F32 : pick(BF16, BITS8)); };
+        std::vector<Layer> layers;
+        for (int l = 0; l < 2; ++l)
+            layers.push_back({any(heads * dim, hidden), any(kv * dim, hidden), any(kv * dim, hidden),
+                              any(hidden, heads * dim), any(inner, hidden), any(inner, hidden), any(hidden, inner),
+                              norm_weight(hidden), norm_weight(hidden), l ? norm_weight(dim) : nullptr,
+                              l ? norm_weight(dim) : nullptr, l ? 9 : 0});
+        const Model model{layers.data(), any(words, hidden), norm_weight(hidden), 2, hidden, heads, kv,
+                          dim, inner, wide, 1e-5f, 0.2f};
+        void* room = spectra_room();
+        for (int again = 0; again < 3; ++again) {
+            Trees trees;
+            std::vector<Sequence> sequences;
+            std::vector<Buffer<Cache>> caches;
+            int64_t count = 0;
+            for (int s = pick(1, 3); s > 0; --s) {
+                const int rows = pick(1, 70), length = pick(0, slots - rows);
+                caches.emplace_back(2l * kv * slots * dim);
+                caches.emplace_back(2l * kv * slots * dim);
+                sequences.push_back({caches[caches.size() - 2], caches.back(), int64_t(kv) * slots * dim,
+                                     int64_t(slots) * dim, dim, length, count, rows});
+                trees.add(rows, length);
+                count += rows;
+            }
+            std::vector<int64_t> asked;
+            for (int64_t r = 0; r < count; r += pick(1, 5)) asked.push_back(r);
+            Buffer<float> embedded(count * hidden), cosine(slots * dim / 2), sine(slots * dim / 2);
+            Buffer<float> logits(int64_t(asked.size()) * words);
+            const Rows rows{embedded, trees.positions.data(), cosine, sine, trees.offsets.data(), trees.chains.data(),
+                            sequences.data(), asked.data(), count, int64_t(sequences.size()), int64_t(asked.size()),
+                            logits};
+            spectra_step(&model, room, &rows, pick(1, 3));
+        }
+        spectra_free_room(room);
+    }
+}
+
+int main() {
+    if (spectra_prepare()) return 2;
+    products();
+    attention<float>();
+    attention<bf16>();
+    steps<float>();
+    steps<bf16>();
+    std::puts("clean");
+}
