@@ -10,7 +10,7 @@ from tiny import make
 from spectra import Limits, Sampling, load_target
 from spectra.errors import SpectraError
 from spectra.target import quantized
-from spectra.target.load import wrap_model
+from spectra.target.load import load_network, wrap_model
 from spectra.target.quantized import LIBRARIES, library, loading_arguments, obstacle_to_exact, quantize, quantized_by
 
 PROMPT = [5, 6, 7, 5, 6, 7, 5]
@@ -57,8 +57,8 @@ def test_rows_of_llm_int8_depend_on_each_other_and_exact_is_refused():
 
 
 def test_a_cpu_is_refused_by_name():
-    with pytest.raises(SpectraError, match=r"^weights: "):
-        load_target("anything", device="cpu", weights="int8")
+    with pytest.raises(SpectraError, match=r"^weights: int8 takes a GPU here"):
+        load_network("anything", device="cpu", weights="int8")
     with pytest.raises(SpectraError, match=r"^weights: 'int3' is unknown"):
         load_target("anything", weights="int3")
 

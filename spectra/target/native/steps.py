@@ -18,6 +18,7 @@ from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import ModuleSteps, matrices, parameter_state
+from spectra.target.quantized import quantized_by
 from spectra.target.weights import fill
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def obstacle(target: HuggingFaceTarget) -> str:
         return "hooks sit on the model"
     if target.mixture:
         return "it is a mixture of experts"
+    if quantized := quantized_by(model):
+        return f"its weights are quantised ({quantized})"
     if not matrices(model):
         return "the model has no linear layers"
     if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MOST * _memory():

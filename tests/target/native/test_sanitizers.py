@@ -14,6 +14,7 @@ PROGRAM = Path(__file__).parents[2] / "support" / "native_sanitized.cpp"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1"]
 
 
+@pytest.mark.all_cases
 @pytest.mark.real
 @every_path
 def test_nothing_reads_or_writes_where_it_must_not(path, tmp_path):
