@@ -30,7 +30,7 @@ VARIABLE = re.compile(r"^[A-Z_]+=")
 REDIRECTED = (">", "|")
 SHELL = ("for", "do", "done")
 PLACEHOLDER = re.compile(r"<[a-z ]+>")
-PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md"]
+PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md"]
 
 
 def text_of(page):
@@ -141,6 +141,12 @@ def test_the_blocks_of_python_md(loaded, capsys):
     run("docs/python.md")
     said = capsys.readouterr().out
     assert "tau " in said and "tokens of the prompt were in the cache, 1 answers before" in said
+
+
+@pytest.mark.real
+def test_the_blocks_of_tour_md(loaded, capsys):
+    run("docs/tour.md")
+    assert "'model'" in capsys.readouterr().out
 
 
 @pytest.mark.real

@@ -12,7 +12,7 @@ from installed import ROOT, Installed, build_wheel
 
 import spectra
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.all_cases]
 
 
 @pytest.fixture(scope="module")

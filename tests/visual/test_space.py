@@ -52,6 +52,7 @@ def test_it_is_written_anew_and_never_over_other_things(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 3 and (tmp_path / "mine" / "letter.txt").exists()
 
 
+@pytest.mark.all_cases
 def test_a_race_runs_where_the_gpu_is_lent_by_the_call(space, tmp_path):
     make("llama", max_position_embeddings=400).save_pretrained(tmp_path / "tiny")
     tokenizer().save_pretrained(tmp_path / "tiny")

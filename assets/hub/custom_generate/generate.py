@@ -5,7 +5,7 @@ from typing import Any
 
 import spectra
 
-OPTIONS = ("method", "nodes", "numerics", "step", "seed", "drafts", "datastores", "tokenizer", "streamer")
+OPTIONS = ("method", "nodes", "numerics", "step", "seed", "drafts", "remember", "datastores", "tokenizer", "streamer")
 """What `spectra.generate` takes beside what transformers prepares."""
 
 
