@@ -141,6 +141,18 @@ class HuggingFaceTarget:
         finally:
             self._lock.release()
 
+    @contextmanager
+    def one_torch_thread(self) -> Iterator[None]:
+        """Where our library computes the steps, torch has one thread inside: those it wakes for a small operation wait
+        busily for the next one, on the cores that the next step needs."""
+        before = torch.get_num_threads()
+        if self.native is not None:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
     def forward(
         self,
         cache: SlabCache,

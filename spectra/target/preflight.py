@@ -174,7 +174,7 @@ def time_sizes(
     fit = target.plan.fit
     best = dict.fromkeys(map(fit, sizes), float("inf"))
     star = probe_tokens(target, max(best))
-    with Probe(target, prefix, max(best)) as session, torch.inference_mode():
+    with Probe(target, prefix, max(best)) as session, torch.inference_mode(), target.one_torch_thread():
         for turn in range(most):
             improved = False
             for size in best:

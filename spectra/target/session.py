@@ -84,7 +84,7 @@ class HuggingFaceSession:
             chains.append([*chains[parent], len(chains)])
         asked = {node for node, _ in tree.reads.values()}
         nodes = [node for node in range(len(tree)) if tree.eligible[node] or node in asked]
-        with torch.inference_mode():
+        with torch.inference_mode(), self.target.one_torch_thread():
             logits = self.target.forward(self.cache, tree.tokens, chains, nodes)
             row_of = {node: row for row, node in enumerate(nodes)}
             return self.chooser.choose(logits, row_of, tree, tokens)

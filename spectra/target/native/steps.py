@@ -63,7 +63,7 @@ class NativeSteps:
     """
 
     def __init__(self, library: Library, model: Any, codes: Mapping[str, Codes]) -> None:
-        self.library, self.codes = library, codes
+        self.library, self.codes = library.with_threads(torch.get_num_threads()), codes
         self.checkable = not any(p.is_meta for p in model.parameters())
         self._pack(model)
 
