@@ -107,8 +107,8 @@ export class WhatIf {
     const [acceptance, guesses, slope] = [this.acceptance, this.guesses, this.slope].map((each) => each.value);
     const found = curveOf(this.cost, acceptance, slope);
     this.told.textContent = verdict(found, guesses);
-    const plotly = await loadPlotly();
     if (!this.plot.clientWidth) return;
+    const plotly = await loadPlotly();
     this.drawn += 1;
     const canvas = { width: this.plot.clientWidth, height: 260, ink: inkOf(this.plot), drawn: this.drawn };
     const { traces, layout } = figureOf(found, guesses, this.place, canvas);
