@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return ModelOptions(model=str(folder), device="cpu", dtype="bf16", numerics="exact").load()
+    return ModelOptions(model=str(folder), device="cpu", dtype="bf16", numerics="exact", step="eager").load()
 
 
 def test_a_stock_answer_has_the_logits_of_its_tokens_and_where_its_passes_begin(model):
@@ -76,7 +76,8 @@ def test_the_command_writes_what_the_page_reads_or_says_that_there_is_nothing(fo
     from visual.wire.parting_file import read_parting
 
     out = tmp_path / "parting.json"
-    code = main(["parting", TEXT, "--model", str(folder), "--device", "cpu", "--out", str(out)])
+    where = ["--model", str(folder), "--device", "cpu", "--numerics", "exact", "--step", "eager"]
+    code = main(["parting", TEXT, *where, "--max-new-tokens", "24", "--out", str(out)])
     said = capsys.readouterr()
     assert (code == 0) == out.exists()
     if code:
