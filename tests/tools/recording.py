@@ -20,7 +20,7 @@ MAX_BYTES = 2_000_000
 FRAME_MS = 100
 HOLD_MS = 3000
 COLOURS = 64
-WIDTH, HEIGHT = 1040, 900
+WIDTH, HEIGHT = 1040, 1200
 
 
 def frames(page: Page) -> list[Image.Image]:

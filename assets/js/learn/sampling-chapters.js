@@ -94,8 +94,8 @@ export function precision({ badges, parting }) {
   const lesson = prose`Numbers of 16 bits are rounded hard, and rounding depends on the order of additions. A pass over
     several tokens adds in another order than a pass over one, so the same model can score two close candidates the
     other way round, and the text takes another turn.`;
-  const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a token
-    gets the same bits alone and inside a tree. This page runs in ${badges[1]}.`;
+  const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a
+    token gets the same bits alone and inside a tree. This page runs in ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
   if (!parting) return { title: "What half precision does", text: [lesson, cure], pointer };
   const { after, index, before, exact } = parting;
@@ -105,8 +105,8 @@ export function precision({ badges, parting }) {
     text: [
       lesson,
       prose`Recorded (${parting.place}): stock “generate” and its own prompt lookup, both greedy, answer
-        “${parting.prompt}” with ${parting.model} in ${parting.dtype}. They write the same ${plural(index, "token")},
-        up to “… ${before.trimEnd().split(/\s+/).slice(-7).join(" ")}”, then ${words[0]} and ${words[1]}.`,
+        “${parting.prompt}” with ${parting.model} in ${parting.dtype}. They write the same
+        ${plural(index, "token")}, up to “… ${before.trimEnd().split(/\s+/).slice(-7).join(" ")}”, then ${words[0]} and ${words[1]}.`,
       prose`${cure} Recorded beside it: SPECTRA and plain decoding wrote the same ${plural(exact.tokens, "token")}. The
         scores (logits) of the two words at that place:`,
     ],

@@ -1,7 +1,7 @@
 /** Chapters on trees of drafts. Their figures are the visitor's last race, or the recorded one where that has none. */
 
 import { make } from "../common/dom.js";
-import { list, percent, plural, prose } from "../common/format.js";
+import { count, percent, plural, prose } from "../common/format.js";
 import { tokenTree } from "../race/token-tree.js";
 import { factsOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
@@ -87,10 +87,10 @@ export function trees(race, recorded, legend) {
   const step = reached(turn.lanes.method.steps[index]);
   const words = turn.end?.words ?? {};
   const names = new Map(legend.map(({ source, name }) => [source, name]));
-  const places = widths(step).map(String);
-  const from = own ? whose(turn) : `${race ? "a recorded race, as yours has no such tree" : "a recorded race"}`;
-  chapter.text.push(prose`Step ${index + 1} of ${from} (${turn.begin.names.method}), as far as the walk came: ${list(places)}
-    ${places.length > 1 ? "guesses at its places" : "guesses at its place"}, ${plural(step.path?.length ?? 0, "guess", "guesses")} accepted.`);
+  const guesses = (step.tree?.tokens.length ?? 1) - 1;
+  const from = own ? whose(turn) : "a recorded race, as the last one has no such tree";
+  chapter.text.push(prose`Step ${index + 1} of ${from} (${turn.begin.names.method}): the ${count(guesses)} guesses that
+    stood where the walk came by, ${count(step.path?.length ?? 0)} of them accepted.`);
   const figure = make("div", "tree");
   figure.tabIndex = 0;
   figure.setAttribute("role", "region");
@@ -141,6 +141,7 @@ export function hub(race, recorded) {
       prose`With two drafts a place, the best way to accept is a linear program as large as all pairs of tokens. SpecHub
         only drafts pairs that hold the draft's likeliest token a. Then the program has a solution in closed form:
         whatever chance the first draft leaves over goes to a, which is accepted with exactly its own chance p(a).`,
+      "SpecHub, and RRS or RRSw to compare it with, can be ticked in Compare; set the temperature to 1.",
     ],
   };
   if (turn) {
@@ -155,6 +156,5 @@ export function hub(race, recorded) {
       ["neither", neither, String(neither)],
     ]);
   }
-  chapter.text.push("Choose Baseline: SpecHub, and RRS or RRSw to compare, in Compare at temperature 1.");
   return chapter;
 }
