@@ -1,10 +1,10 @@
-"""Puts assets/js/first.js into the page before gradio's own scripts: `head` of `launch` comes too late for it."""
+"""Puts assets/js/start/first.js into the page before gradio's own scripts: `head` of `launch` comes too late for it."""
 
 from visual.guard import App, Message, Receive, Send
 
 GRADIO = b'<script type="module"'
 """Where gradio's own scripts begin."""
-FIRST = b'<script src="./spectra/js/first.js"></script>\n\t\t'
+FIRST = b'<script src="./spectra/js/start/first.js"></script>\n\t\t'
 
 
 def with_first_script(app: App) -> App:
