@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from browsing import appear, download, fill, race
 from fakes_engine import SETTINGS, FakeEngine
 
@@ -159,6 +160,7 @@ def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
     assert [f"{tau:.2f}" for tau in shown] == taus[1:] and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     engine.built = 0
@@ -175,6 +177,7 @@ def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, 
     assert engine.answers[-1].trace.method == "rest" and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_store_of_text_the_model_did_not_write_is_one_click(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pytest
 from browsing import STAGE, appear, fill, finish, race, serve, start
 from fakes_engine import FakeEngine
 
@@ -43,6 +44,7 @@ def test_a_link_fills_the_form_and_runs_nothing(fake: Fake, visit: Visit) -> Non
     assert "method=spectra-core" in page.url and "seed=11" in page.url and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -62,6 +64,7 @@ def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Vi
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
 
 
+@pytest.mark.all_cases
 def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: Visit, races: Path) -> None:
     engine = FakeEngine(step_seconds=0.004)
     served, url = serve(engine, races=races, max_visitors=4)  # one address may hold half of the places
@@ -88,6 +91,7 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
         served.close()
 
 
+@pytest.mark.all_cases
 def test_odd_prompts_are_answered_and_never_run(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -119,6 +123,7 @@ def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit
         served.close()
 
 
+@pytest.mark.all_cases
 def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     fill(page, max_new_tokens="1e99")
