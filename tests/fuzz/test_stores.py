@@ -87,8 +87,8 @@ def test_a_file_cut_short_or_gone(whole: Path, copy: Path, which: int, length: i
 CARD_PLACES = [
     *[("files",), ("files", "blocks.npy"), ("files", "blocks.npy", "bytes"), ("index",), ("index", "order")],
     *[("index", "contexts"), ("kept",), ("kept", "texts"), ("seen",), ("dropped",), ("corpus",), ("settings",)],
-    *[("name",), ("model",), ("tokenizer_sha256",), ("perplexity",), ("perplexity", "edges"), ("refined",)],
-    *[("sources",), ("licence",), ("bytes",)],
+    *[("name",), ("model",), ("tokenizer_sha256",), ("refined",), ("sources",), ("licence",), ("bytes",)],
+    *[("perplexity",), ("perplexity", "edges"), ("perplexity", "cutoff")],
 ]  # fmt: skip
 
 
@@ -99,6 +99,11 @@ CARD_PLACES = [
 @example(("index", "order"), "x")
 @example(("index", "order"), 10**30)
 @example(("kept",), None)
+@example(("dropped",), {"": [None]})
+@example(("dropped",), {"": "0"})
+@example(("dropped",), {"\ud800": True})
+@example(("corpus",), [{"name": "x"}])
+@example(("perplexity", "cutoff"), None)
 @example(("name",), "\ud800")
 @example(("name",), "<b>")
 def test_a_card_changed_and_sealed_anew(whole: Path, copy: Path, place: tuple[str, ...], value: Any) -> None:
