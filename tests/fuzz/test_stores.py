@@ -64,6 +64,22 @@ def test_a_flipped_byte(whole: Path, copy: Path, which: int, at: int, mask: int)
     is_refused(folder)
 
 
+@pytest.mark.all_cases
+def test_every_byte(whole: Path, copy: Path) -> None:
+    """One bit of each, all files through."""
+    folder = fresh(whole, copy)
+    before = read_card(folder)
+    for file in sorted(folder.iterdir()):
+        for at in range(file.stat().st_size):
+            flip(file, at, 1 << at % 8)
+            if file.name != CARD or read_or_none(folder) != before:
+                with pytest.raises(SpectraError) as refused:
+                    Store.open(folder)
+                assert refused.value.field == "datastore" and is_one_short_line(refused.value)
+            flip(file, at, 1 << at % 8)
+    assert problems(folder) == []
+
+
 def read_or_none(folder: Path) -> dict[str, Any] | None:
     try:
         return read_card(folder)
