@@ -23,7 +23,7 @@ TAB_STYLES = ("replay", "compare", "chat", "learn", "datastore")
 """assets/css/<name>.css; later ones overrule earlier ones."""
 POLL_SECONDS = 0.03
 """Between two looks for a waiting request."""
-REMEMBERED_VISITORS = 1000
+REMEMBERED_VISITORS = 10_000
 """Visitors of whom gradio keeps which of their requests are not answered yet."""
 REMEMBERED_TABS = 64
 """Of so many visitors the last runs are kept, about a megabyte each; gradio's own 10,000 would fill any machine."""
@@ -38,6 +38,15 @@ class Served(StaticFiles):
         return response
 
 
+class LastUsed(LRUCache[str, Any]):
+    """Values by key of which the one goes that was not asked for the longest; of gradio's own it is the oldest, whose
+    visitor may still be waiting for an answer."""
+
+    def __getitem__(self, key: str) -> Any:
+        self.move_to_end(key)
+        return super().__getitem__(key)
+
+
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     """The page with its queue of requests, max_size long, which looks for work every 30 ms.
 
@@ -49,8 +58,8 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     page.queue(max_size=max_size, api_open=False)
     queue = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
-    queue.pending_messages_per_session.max_size = 4 * max_size
-    queue.pending_event_ids_session = LRUCache(REMEMBERED_VISITORS)
+    queue.pending_messages_per_session = LastUsed(4 * max_size)
+    queue.pending_event_ids_session = LastUsed(REMEMBERED_VISITORS)
     queue.ANALYTICS_MAX_EVENTS = 1
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
     return page

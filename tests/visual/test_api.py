@@ -41,13 +41,15 @@ def test_the_line_of_requests_looks_for_work_less_often_than_gradios_own() -> No
     assert ours[kept].max_size == 16 < own[kept].max_size
 
 
-def test_visitors_who_left_are_forgotten_in_the_end() -> None:
+def test_visitors_who_left_are_forgotten_and_those_who_listen_are_not() -> None:
     queue = queued(gr.Blocks(), 4)._queue
-    for number in range(3000):
-        queue.pending_event_ids_session[f"left-{number}"] = {"an answer that nobody fetched"}
-        queue.pending_messages_per_session[f"left-{number}"] = None
-    assert len(queue.pending_event_ids_session) == 1000
-    assert len(queue.pending_messages_per_session) == 16
+    for books, most in ((queue.pending_event_ids_session, 10_000), (queue.pending_messages_per_session, 16)):
+        books["listens"] = "an answer that is being fetched"
+        for number in range(most + 9):
+            books[f"left-{number}"] = "an answer that nobody fetched"
+            assert books["listens"]
+        assert len(books) == most
+        assert books.get("left-0") is None and books.get("nobody") is None
 
 
 def test_no_table_of_past_requests_is_made(page: gr.Blocks) -> None:
