@@ -1,14 +1,16 @@
 """Files that are brought along: a model's weights and config, a visitor's text. Read, or refused in a line."""
 
+import json
 import os
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
-from damage import is_one_short_line, texts
+from damage import changed, is_one_short_line, places, texts, values
 from gguf_files import MIXED, tiny_model, write_gguf
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from words import letters, save_model
 
@@ -28,7 +30,43 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("model"))
 
 
-@settings(max_examples=12)
+def test_as_they_are(model: Path, packed: Path) -> None:
+    for whole in (model, packed):
+        assert load_network(whole, device="cpu", dtype="fp32")[0].config.num_hidden_layers == 2
+
+
+@given(st.integers(0, 10**6), values)
+def test_a_changed_header_of_safetensors(model: Path, tmp_path: Path, number: int, value: Any) -> None:
+    every = places(header_of(model))
+    loads_or_refuses(with_header(model, tmp_path, every[number % len(every)], value))
+
+
+@pytest.mark.parametrize("shape", [[2**63, 2**63], [-1], [2**31], []])
+@pytest.mark.parametrize("offsets", [[4, 0], [2**64, 2**64], [0, 2**62], [0, 4]])
+def test_a_tensor_of_safetensors_that_is_not_there(
+    model: Path, tmp_path: Path, shape: list[int], offsets: list[int]
+) -> None:
+    facts = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
+    loads_or_refuses(with_header(model, tmp_path, ("model.norm.weight",), facts), refused=True)
+
+
+def header_of(model: Path) -> Any:
+    whole = (model / "model.safetensors").read_bytes()
+    return json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])
+
+
+def with_header(model: Path, tmp_path: Path, place: tuple[Any, ...], value: Any) -> Path:
+    """A copy whose weights' header has another value there."""
+    folder = tmp_path / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(model, folder)
+    whole = (folder / "model.safetensors").read_bytes()
+    text = json.dumps(changed(header_of(model), place, value)).encode()
+    data = whole[8 + int.from_bytes(whole[:8], "little") :]
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return folder
+
+
 @given(st.sampled_from(["model.safetensors", "config.json", "tokenizer.json"]), st.data())
 def test_a_models_files(model: Path, tmp_path: Path, name: str, data: st.DataObject) -> None:
     folder = tmp_path / "model"
