@@ -34,6 +34,10 @@ NAMES = {
 }
 
 
+KINDS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+"""Short names of dtypes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """heading: above its presets. prefix: of their short names. key: what the presets' own names start with."""

@@ -13,6 +13,10 @@ from visual.engine import PLAIN, Engine
 from visual.run.method_settings import FIELDS, SWITCH, settings_of
 from visual.run.request import MAX_CHARACTERS, RANGES, number
 
+NUMBERS = ("max_new_tokens", "temperature", "seed", "top_p")
+MOST_NAMED = 5
+"""Unknown names that are told, at most."""
+
 
 class Filled(NamedTuple):
     """What a link sets. form: an update for prompt, method, the lengths and the sampling, in the form's order.
@@ -29,18 +33,27 @@ class Filled(NamedTuple):
 def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     """usual: the preset that a link without one is about. What it leaves out or what is out of range stays as it is."""
     left: list[str] = []
-    prompt = query.get("prompt", "")[:MAX_CHARACTERS].encode(errors="replace").decode()
+    whole = query.get("prompt", "")
+    prompt = whole[:MAX_CHARACTERS].encode(errors="replace").decode()
+    if len(whole) > MAX_CHARACTERS:
+        left.append(f"prompt: what follows its first {MAX_CHARACTERS} characters")
     method = query.get("method", "")
     known = method in engine.methods and method != PLAIN
     if method and not known:
         left.append(f"method: {method[:40]!r} is not offered here")
-    numbers = {field: _number(query, field, left) for field in ("max_new_tokens", "temperature", "seed", "top_p")}
+    numbers = {field: _number(query, field, left) for field in NUMBERS}
     changed: dict[str, Value] = {}
     for name in FIELDS:
         if name in query:
             changed.update(_setting(name, query[name], method if known else usual, engine, left))
+    left += [f"{name[:40]!r}: there is no such setting" for name in _unknown(query)[:MOST_NAMED]]
     form = [prompt if prompt.strip() else gr.skip(), method if known else gr.skip(), *numbers.values()]
     return Filled(form, method if known else "", changed, left)
+
+
+def _unknown(query: Mapping[str, str]) -> list[str]:
+    """Names of parameters that are neither the form's nor gradio's own."""
+    return [name for name in query if name not in {"prompt", "method", *NUMBERS, *FIELDS} and not name.startswith("__")]
 
 
 def _number(query: Mapping[str, str], field: str, left: list[str]) -> Any:

@@ -13,6 +13,7 @@ from spectra.bench.gpu.capture import CaptureOptions, run_capture
 from spectra.bench.gpu.page import PageOptions, run_page
 from spectra.bench.gpu.run import GpuOptions, run_gpu
 from spectra.bench.half_precision import HalfPrecisionOptions, run_half_precision
+from spectra.bench.parting import PartingOptions, run_parting
 from spectra.bench.replay import RecordOptions, ReplayOptions, run_record, run_replay
 from spectra.bench.report.merge import ReportOptions, run_report
 from spectra.bench.rouge import RougeOptions, run_rouge
@@ -45,6 +46,7 @@ HELP = {
     "nodes": "the most guessed tokens a step (default: the method's)",
     "out": "a folder for rows and tables; a stopped run goes on there",
     "pairs": "pairs of distributions",
+    "plain_weights": "as --weights, of the model that decodes plainly, to compare formats (default: the same model)",
     "port": "of the server",
     "prompt": "what is answered",
     "python": "the interpreter that has vLLM",
@@ -113,6 +115,11 @@ COMMANDS = {
     "half-precision": Command(
         run_half_precision, HalfPrecisionOptions, "count answers that half precision changes", resumes=True,
         texts={"dtype": "bf16 or fp16"}, defaults={"dtype": "bf16"}, hidden=("numerics",),
+    ),
+    "parting": Command(
+        run_parting, PartingOptions, "where stock generate and its prompt lookup part on a prompt, with both logits",
+        texts={"dtype": "bf16 or fp16", "out": "the file to write"}, positional=("prompt",),
+        defaults={"dtype": "bf16", "weights": "bf16"},
     ),
     "rouge": Command(
         run_rouge, RougeOptions, "score summaries of methods against the published ones", resumes=True,

@@ -68,6 +68,25 @@ def test_a_finished_recording_greets_a_visitor(
     assert engine.answers[-1].trace.prompt == EXAMPLES[0].prompt == recorded.plain.prompt
 
 
+def test_a_race_that_gained_little_says_why(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, url = fake
+    page = visit(url)
+    why = page.locator("#stage-race [data-id=why]")
+    assert why.is_hidden()  # the recorded race was fast
+    monkeypatch.setattr(engine, "guessing_seconds", 0.08)
+    race(page, max_new_tokens=80)
+    plain, method = (summarize(download(page)[lane].steps) for lane in ("plain", "method"))
+    longer = (method.seconds - 0.18) / method.passes / 0.024
+    assert method.micro / plain.micro < 1.1
+    said = f"A pass gave {method.tau:.2f} tokens, but took {longer:.2f} times as long as a plain one"
+    assert why.inner_text() == f"{said}: wide passes are dear on this device."
+    monkeypatch.undo()
+    race(page, max_new_tokens=80)
+    assert why.is_hidden() and page.problems == []
+
+
 def test_markup_of_a_model_is_text(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     page.on("dialog", lambda dialog: page.problems.append("a dialog opened"))

@@ -12,8 +12,9 @@ from browsing import appear, race
 from fakes_engine import FakeEngine, recorded_race
 
 from spectra.metrics import summarize
-from spectra.trace import Trace
+from spectra.trace import StepTrace, Trace
 from visual.examples import OPENERS
+from visual.serve import ASSETS
 from visual.wire.events import encode
 from visual.wire.race_file import RaceFile
 
@@ -309,6 +310,57 @@ def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fa
         assert f"{name} guessed {method.guessed[source]} tokens, of which {share}" in text
     pool = sum(not may for step in steps for may in step.tree.eligible)
     assert f"the pool had {pool} token" in text and page.problems == []
+
+
+def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=100)
+    stage = tab(page, "Learn")
+    steps = engine.answers[-1].trace.steps
+
+    def siblings(step: StepTrace) -> list[int]:
+        return [
+            sum(parent == node and may for parent, may in zip(step.tree.parents, step.tree.eligible, strict=True))
+            for node in (0, *step.path)
+        ]
+
+    branched = [i for i, step in enumerate(steps) if step.path and max(siblings(step)) > 1]
+    chosen = max(branched, key=lambda i: (len(steps[i].path), -i))
+    chapter = stage.locator(".chapters li", has_text="Trees, and draws")
+    assert f"Step {chosen + 1} of your last race" in chapter.inner_text()
+    assert chapter.locator(".node.yes").count() == len(steps[chosen].path)
+    assert chapter.locator(".node.no").count() == sum(siblings(steps[chosen])) - len(steps[chosen].path)
+    hub = stage.locator(".chapters li", has_text="SpecHub: a pair")
+    assert "a recorded race by SpecHub" in hub.inner_text()
+    taken = [0, 0, 0]
+    for step in RaceFile.read(ASSETS / "learn" / "two-drafts.json").method.steps:
+        for node in (0, *step.path):
+            drafts = [child for child, parent in enumerate(step.tree.parents) if child and parent == node]
+            place = next((at for at, child in enumerate(drafts) if child in step.path), None)
+            taken[2 if place is None else min(place, 1)] += bool(drafts)
+    assert hub.locator("dd span").all_inner_texts() == [str(number) for number in taken] and min(taken) > 0
+    assert page.problems == []
+
+
+def test_chapters_on_sampling_and_half_precision_have_measured_figures(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    race(page, max_new_tokens=60, temperature=1)
+    stage = tab(page, "Learn")
+    steps = engine.answers[-1].trace.steps
+    guesses = sum(sum(step.tree.eligible) - 1 for step in steps)
+    accepted = sum(len(step.path) for step in steps)
+    noise = stage.locator(".chapters li", has_text="Drafts that know the noise").inner_text()
+    assert f"at temperature 1: {summarize(steps).tau:.2f} tokens a pass" in noise
+    assert f"{100 * accepted / guesses + 1e-9:.0f} % of {guesses} guesses were accepted" in noise
+    recorded = json.loads((ASSETS / "learn" / "half-precision.json").read_text(encoding="utf-8"))
+    chapter = stage.locator(".chapters li", has_text="What half precision does")
+    cells = [row.locator("td").all_inner_texts() for row in chapter.locator("tr").all()[1:]]
+    pairs = [recorded[who][way] for who in ("stock", "exact") for way in ("alone", "wide")]
+    assert cells == [[f"{logit:.4f}" for logit in pair] for pair in pairs]
+    assert cells[2] == cells[3] and chapter.locator("tr").nth(1).locator("td.most").count() == 1
+    assert f"They write the same {recorded['index']} tokens" in chapter.inner_text() and page.problems == []
 
 
 def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, visit: Visit) -> None:

@@ -88,6 +88,7 @@ class FakeAnswer:
     step_seconds: float
     guesses: bool
     explain: bool = False
+    guessing_seconds: float = 0.031
     closed: bool = False
     threads: set[threading.Thread] = field(default_factory=set)
 
@@ -142,7 +143,7 @@ class FakeAnswer:
             path=tuple(path[: len(new)]),
             picks=tuple(picks),
             tree=TreeTrace.of(tree),
-            seconds=0.031 if self.guesses else 0.024,
+            seconds=self.guessing_seconds if self.guesses else 0.024,
             prefill_seconds=0.0 if done else 0.18,
             finish="length" if done + len(new) >= self.limit else "",
             held={"forward": 1000 + done, "backward": 2000 + done} if self.guesses else {},
@@ -172,9 +173,11 @@ class FakeAnswer:
 
 @dataclass
 class FakeEngine:
-    """`answers` keeps every answer that was started. step_seconds: what a step really takes."""
+    """`answers` keeps every answer that was started. step_seconds: what a step really takes. guessing_seconds: what the
+    trace says a step with guesses took."""
 
     step_seconds: float = 0.002
+    guessing_seconds: float = 0.031
     model: str = "Fake-135M"
     badges: tuple[str, ...] = ("2 CPU cores", "bf16, exact")
     answers: list[FakeAnswer] = field(default_factory=list)
@@ -297,7 +300,15 @@ class FakeEngine:
         trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
         guesses = request.method != "autoregressive"
         self.answers.append(
-            FakeAnswer(trace, words, request.max_new_tokens, self.step_seconds, guesses, request.explain)
+            FakeAnswer(
+                trace,
+                words,
+                request.max_new_tokens,
+                self.step_seconds,
+                guesses,
+                request.explain,
+                self.guessing_seconds,
+            )
         )
         return self.answers[-1]
 

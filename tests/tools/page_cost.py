@@ -5,7 +5,9 @@ Run it as `PYTHONPATH=.:tests/support python tests/tools/page_cost.py`
 Not a test: run it on a machine that has nothing else to do. A race of the embedded model (--model: another one, "fake":
 the scripted one of the tests) is decoded by the engine alone and through the page with a gradio_client in a process of
 its own, in turns; cost is how much longer its steps took behind the page. Then headless Chromium: how long until the
-opening race is to be seen, and the longest task of the page's main thread while --stream tokens come in.
+opening race is to be seen, the processor time of server and browser while the page lies idle, how much longer a race's
+steps take while the browser draws it, and the longest task of the page's main thread while --stream tokens come in.
+--parts takes only some of these.
 """
 
 import argparse
@@ -14,11 +16,12 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from asking import asked
-from browsing import appear, busy_ms, fill, finish, serve, start, start_chromium
+from browsing import STAGE, appear, busy_ms, download, fill, finish, serve, start, start_chromium
 from fakes_engine import FakeEngine
 from playwright.sync_api import sync_playwright
 
@@ -29,6 +32,8 @@ from visual.examples import EXAMPLES
 OPENED = "#stage-race .stage:is([data-state=done], [data-state=empty])"
 TIMEOUT_MS = 600_000
 SIZE = {"width": 1300, "height": 900}
+PARTS = ("cost", "opening", "idle", "drawing", "stream")
+TICK = os.sysconf("SC_CLK_TCK")
 LANES = {"plain": "autoregressive", "method": "spectra"}
 
 
@@ -103,6 +108,77 @@ def opening(chromium: Any, url: str, rounds: int) -> list[float]:
     return seconds
 
 
+def browser_seconds() -> float:
+    """Processor time of every process of Chromium that was started here, so far."""
+    children: dict[int, list[int]] = {}
+    spent: dict[int, float] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it has just ended
+        fields = rest.split()
+        pid = int(path.parent.name)
+        children.setdefault(int(fields[1]), []).append(pid)
+        spent[pid] = (int(fields[11]) + int(fields[12])) / TICK if "chrom" in name or "headless" in name else 0.0
+    todo, total = [os.getpid()], 0.0
+    while todo:
+        pid = todo.pop()
+        total += spent.get(pid, 0.0)
+        todo += children.get(pid, [])
+    return total
+
+
+def idle(chromium: Any, url: str, seconds: float) -> dict[str, float]:
+    """Percent of a core that server and browser take while a page with a race on it lies open."""
+    page = chromium.new_context(viewport=SIZE).new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    page.goto(url)
+    appear(page, OPENED)
+    page.wait_for_function("window.Plotly")
+    page.wait_for_timeout(5000)
+    server, browser, begun = time.process_time(), browser_seconds(), time.monotonic()
+    time.sleep(seconds)
+    passed = time.monotonic() - begun
+    used = {"server": time.process_time() - server, "browser": browser_seconds() - browser}
+    page.context.close()
+    return {side: 100 * each / passed for side, each in used.items()}
+
+
+def drawn(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]:
+    """Seconds of each lane's steps while a page draws them, and processor time of the browser meanwhile."""
+    context = chromium.new_context(viewport=SIZE)
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    page.goto(url)
+    page.wait_for_function("window.Plotly")
+    fill(page, seed=7)
+    page.wait_for_timeout(1500)
+    browser = browser_seconds()
+    start(page, prompt=prompt, max_new_tokens=tokens)
+    page.wait_for_function(f"{STAGE}.state !== 'running'", polling=500)
+    spent = browser_seconds() - browser
+    traces = download(page)
+    context.close()
+    taken = {lane: sum(step.seconds + step.prefill_seconds for step in traces[lane].steps) for lane in LANES}
+    return taken | {"browser": spent}
+
+
+def drawing(
+    engine: Engine, chromium: Any, url: str, prompt: str, tokens: int, rounds: int
+) -> dict[str, dict[str, float]]:
+    """Percent of its speed that a lane keeps while the browser draws it: the median over rounds, in changing order."""
+    ways = {"alone": lambda: alone(engine, prompt, tokens), "drawn": lambda: drawn(chromium, url, prompt, tokens)}
+    rows = []
+    for number in range(rounds + 1):
+        row = {way: ways[way]() for way in list(ways)[:: 1 if number % 2 else -1]}
+        rows += [row] if number else []
+    kept = {lane: median(100 * row["alone"][lane] / row["drawn"][lane] for row in rows) for lane in LANES}
+    share = [100 * row["drawn"]["browser"] / sum(row["drawn"][lane] for lane in LANES) for row in rows]
+    rates = {f"{lane}_{way}": tokens / median(row[way][lane] for row in rows) for lane in LANES for way in ways}
+    return {"kept": kept, "rates": rates, "browser": {"percent_of_a_core": median(share)}}
+
+
 def longest_tasks(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]:
     """ms of the main thread while a race runs and is played: longest task on the wall and of processor time, and all
     tasks together.
@@ -128,31 +204,59 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--stream", type=int, default=1024, help="tokens of the race whose tasks are measured")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--idle", type=float, default=30.0, help="seconds")
+    parser.add_argument("--parts", default=",".join(PARTS), help="with commas between them")
     parser.add_argument("--consume", metavar="URL", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.consume:
         print(json.dumps(consume(chosen.consume, chosen.prompt, chosen.tokens)))
         return
+    parts = chosen.parts.split(",")
     engine: Any = FakeEngine(step_seconds=0.02) if chosen.model == "fake" else load(chosen.model)
     served, url = serve(engine)
     result: dict[str, Any] = {"model": engine.model, "tokens": chosen.tokens, "rounds": chosen.rounds}
-    result["cost"] = cost(engine, url, chosen.prompt, chosen.tokens, chosen.rounds)
+    if "cost" in parts:
+        result["cost"] = cost(engine, url, chosen.prompt, chosen.tokens, chosen.rounds)
     with sync_playwright() as player:
         chromium = start_chromium(player)
-        result["opening_seconds"] = opening(chromium, url, chosen.rounds)
-        result["stream"] = longest_tasks(chromium, url, chosen.prompt, chosen.stream)
+        if "opening" in parts:
+            result["opening_seconds"] = opening(chromium, url, chosen.rounds)
+        if "idle" in parts:
+            result["idle_percent_of_a_core"] = idle(chromium, url, chosen.idle)
+        if "drawing" in parts:
+            result["drawing"] = drawing(engine, chromium, url, chosen.prompt, chosen.tokens, chosen.rounds)
+        if "stream" in parts:
+            result["stream"] = longest_tasks(chromium, url, chosen.prompt, chosen.stream)
         chromium.close()
     served.close()
-    seconds = result["cost"]["seconds"]
-    for lane, percent in result["cost"]["percent"].items():
-        print(f"{lane}: {seconds[f'{lane}_alone']:.3f} s alone, {seconds[f'{lane}_behind']:.3f} s behind the page, "
-              f"{percent:+.1f} %")  # fmt: skip
-    if chosen.model == "fake":  # its clock is scripted, and it does no work that would blur the processor's
-        print("{server:.2f} s of processor in the server, {client:.2f} s in the client".format(**seconds))
-    seen = result["opening_seconds"]
-    print(f"opening race on the screen after {median(seen):.2f} s ({min(seen):.2f} to {max(seen):.2f})")
-    print("{longest_wall_ms:.0f} ms longest task ({longest_busy_ms:.0f} ms of it busy)".format(**result["stream"]))
+    tell(result)
     print(json.dumps(result))
+
+
+def tell(result: dict[str, Any]) -> None:
+    """A line for every figure that was taken."""
+    if "cost" in result:
+        seconds = result["cost"]["seconds"]
+        for lane, percent in result["cost"]["percent"].items():
+            print(f"{lane}: {seconds[f'{lane}_alone']:.3f} s alone, {seconds[f'{lane}_behind']:.3f} s behind the page, "
+                  f"{percent:+.1f} %")  # fmt: skip
+        if result["model"] == FakeEngine.model:  # its clock is scripted, and it does no work that would blur the other
+            print("{server:.2f} s of processor in the server, {client:.2f} s in the client".format(**seconds))
+    if "opening_seconds" in result:
+        seen = result["opening_seconds"]
+        print(f"opening race on the screen after {median(seen):.2f} s ({min(seen):.2f} to {max(seen):.2f})")
+    if "idle_percent_of_a_core" in result:
+        print(
+            "idle: server {server:.2f} %, browser {browser:.2f} % of a core".format(**result["idle_percent_of_a_core"])
+        )
+    if "drawing" in result:
+        for lane, kept in result["drawing"]["kept"].items():
+            rates = result["drawing"]["rates"]
+            print(f"{lane}: {rates[f'{lane}_alone']:.1f} tokens/s alone, {rates[f'{lane}_drawn']:.1f} while a browser "
+                  f"draws, {kept:.0f} % of the speed kept")  # fmt: skip
+        print("drawing: browser {percent_of_a_core:.0f} % of a core".format(**result["drawing"]["browser"]))
+    if "stream" in result:
+        print("{longest_wall_ms:.0f} ms longest task ({longest_busy_ms:.0f} ms of it busy)".format(**result["stream"]))
 
 
 def load(model: str) -> Engine:

@@ -4,14 +4,16 @@ Run it as `PYTHONPATH=.:tests/support python tests/tools/screenshots.py`
 
 Not a test: run it when the page has changed, on a machine that has nothing else to do: Chat and Compare show what they
 measure. Names of tabs as arguments take only those; Race is taken as it greets a visitor, with the recorded race. The
-pictures keep 256 colours: a third of the bytes, and no colour is off by what an eye can see.
+pictures keep 256 colours: a third of the bytes, and no colour is off by what an eye can see. To look the page over,
+--widths 390,820,1300 --out FOLDER takes them at each of these widths; --fake takes the scripted engine of the tests.
 """
 
-import sys
+import argparse
 from pathlib import Path
 from typing import Any
 
 from browsing import READY, appear, serve, start_chromium
+from fakes_engine import FakeEngine
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -19,8 +21,10 @@ from spectra.service.engine import Engine
 
 DOCS = Path(__file__).parents[2] / "docs"
 TIMEOUT_MS = 300_000
-SIZE = {"width": 1300, "height": 900}
+HEIGHT = 900
+WIDTH = 1300
 TABS = ("Race", "Chat", "Compare", "Datastore", "Replay", "Learn")
+SCHEMES = ("light", "dark")
 
 
 def prepare(page: Any, name: str) -> None:
@@ -56,22 +60,34 @@ def shrink(path: Path) -> None:
 
 
 def main() -> None:
-    served, url = serve(Engine.load())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tabs", nargs="*", metavar="TAB", default=list(TABS), help=", ".join(TABS))
+    parser.add_argument("--widths", help="several, joined by commas")
+    parser.add_argument("--out", type=Path, default=DOCS)
+    parser.add_argument("--fake", action="store_true")
+    chosen = parser.parse_args()
+    widths = [int(width) for width in (chosen.widths or str(WIDTH)).split(",")]
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    served, url = serve(FakeEngine() if chosen.fake else Engine.load())
     with sync_playwright() as player:
         chromium = start_chromium(player)
-        page = chromium.new_context(viewport=SIZE, color_scheme="light", reduced_motion="reduce").new_page()
+        size = {"width": WIDTH, "height": HEIGHT}
+        page = chromium.new_context(viewport=size, color_scheme="light", reduced_motion="reduce").new_page()
         page.set_default_timeout(TIMEOUT_MS)
         page.goto(url)
         appear(page, READY)
-        for name in sys.argv[1:] or TABS:
+        for name in chosen.tabs:
             prepare(page, name)
-            for scheme in ("light", "dark"):
-                page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", scheme == "dark")
-                page.wait_for_timeout(1500)
-                page.mouse.move(0, 0)
-                path = DOCS / f"{name.lower()}-{scheme}.png"
-                page.screenshot(path=path, full_page=True)
-                shrink(path)
+            for width in widths:
+                page.set_viewport_size({"width": width, "height": HEIGHT})
+                for scheme in SCHEMES:
+                    page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", scheme == "dark")
+                    page.wait_for_timeout(1500)
+                    page.mouse.move(0, 0)
+                    path = chosen.out / f"{name.lower()}-{f'{width}-' if chosen.widths else ''}{scheme}.png"
+                    page.screenshot(path=path, full_page=True)
+                    shrink(path)
+            page.set_viewport_size(size)
             page.evaluate("document.body.classList.remove('dark')")
         chromium.close()
     served.close()

@@ -71,6 +71,12 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
     assert fields == ["max_new_tokens", "temperature", "refine", "successors", "pool"]
     nothing = read_link({"method": "autoregressive"}, FakeEngine(), "spectra")
     assert all(isinstance(field, dict) for field in nothing.form) and nothing.left[0].startswith("method: ")
+    odd = read_link({"prompt": "x" * 20_001, "max_tokens": "5", "__theme": "dark"}, FakeEngine(), "spectra")
+    assert odd.form[0] == "x" * 20_000
+    assert odd.left == [
+        "prompt: what follows its first 20000 characters",
+        "'max_tokens': there is no such setting",
+    ]
 
 
 def test_a_sweep_has_a_lane_for_every_value() -> None:

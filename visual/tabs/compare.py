@@ -36,12 +36,21 @@ from visual.widgets import (
 from visual.wire.events import Event, encode, send
 
 TICKED = ("spectra", "spectra-core", "spectra-paper", "prompt-lookup", "token-recycling")
+FOLDED = {
+    "spectra-no-automaton", "spectra-no-recycled", "spectra-no-text",
+    "spectra-paper-core-no-forward", "spectra-paper-core-no-backward", "spectra-paper-core-no-subngram",
+    "spectra-paper-retrieval-no-ppl", "anpd", "lookahead-7b", "lookahead-rest", "suffix-automaton",
+    "specinfer-naive", "rrs", "rrsw",
+}  # fmt: skip
+"""Ablations and variants, which stand under a heading of their own that opens with a click."""
 
 
 def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    groups = grouped(engine.methods)
+    usual = grouped(method for method in engine.methods if method not in FOLDED)
+    folded = grouped(method for method in engine.methods if method in FOLDED)
+    groups = [*usual, *folded]
 
     def start(visit: gr.Request, state: ShownTabState | None, prompt: str, *fields: Any) -> Iterator[RunUpdate]:
         """fields: the ticked methods of each group, the numbers, the panel's method and settings, the sweep."""
@@ -89,8 +98,11 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
         with gr.Column(elem_id="field-compare-methods"):
             methods = [
                 gr.CheckboxGroup(presets, value=[each for _, each in presets if each in TICKED], label=heading)
-                for heading, presets in groups
+                for heading, presets in usual
             ]
+            if folded:
+                with gr.Accordion("Ablations and variants", open=False, elem_classes="more-settings"):
+                    methods += [gr.CheckboxGroup(presets, label=heading) for heading, presets in folded]
         with gr.Row(elem_classes="ask-settings"):
             numbers = number_fields("compare-", tokens=128)
             with gr.Accordion("A method with settings of its own", open=False, elem_classes=FOLD):

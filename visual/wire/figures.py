@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.trace import StepTrace, Trace
+from visual.wire.slow_reason import slow_reason
 
 
 def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
@@ -12,7 +13,8 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
 
     same: tokens that agree from the start. differs: index of the first token that does not, None while they agree.
     drawn: the method draws a text of its own, of plain decoding's distribution. level: see `Level`. speedup: all
-    tokens / all time where both answers are whole, else time to the shorter one's length.
+    tokens / all time where both answers are whole, else time to the shorter one's length. why: what kept it from
+    being faster, see `slow_reason`.
     """
     shown: dict[str, Any] = {
         "plain": _shown(summarize(plain.steps)) if plain and plain.steps else None,
@@ -34,6 +36,7 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
             shown["speedup"] = speedup(summarize(plain.steps), summarize(method.steps))
         else:
             shown["speedup"] = level.plain / max(level.method, 1e-9)
+        shown["why"] = slow_reason(plain, method, shown["speedup"])
     return shown
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
-from visual.names import named, short
+from visual.names import KINDS, named, short
 from visual.run.method_settings import FIELDS, link_values
 from visual.run.request import RANGES
 from visual.run.run import words
@@ -120,12 +120,11 @@ class RaceFile:
     def note(self) -> str:
         """What ran, on what, when."""
         facts = self.method.environment
-        kinds = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
         place = str(facts.get("processor", ""))
         if str(facts.get("device", "cpu")) == "cpu" and facts.get("threads"):
             threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
             place = f"{threads} of {place}" if place else threads.replace("thread", "CPU thread")
-        parts = [self.method.model, place, kinds.get(str(facts.get("dtype")), ""), self.recorded]
+        parts = [self.method.model, place, KINDS.get(str(facts.get("dtype")), ""), self.recorded]
         return ", ".join(part for part in parts if part)
 
 

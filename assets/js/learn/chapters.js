@@ -1,18 +1,21 @@
 /** What the chapters of the tour say. Every figure and every quoted token is read off the race or was measured here. */
 
-import { make } from "../common/dom.js";
 import { list, milliseconds, plural, prose, ratio, visible } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
 import { factsOf, sourcesOf } from "../stream/step-facts.js";
+import { bars } from "./bars.js";
 import { methodChapters } from "./method-chapters.js";
 import { sample } from "./sample.js";
+import { noise, precision, temperature } from "./sampling-chapters.js";
+import { hub, trees } from "./tree-chapters.js";
 import { secondsOver } from "./what-if.js";
 
 /** @import { Look } from "../common/tab.js" */
 /** @import { RaceView } from "../race/race-view.js" */
 /** @import { Lane } from "../stream/lane.js" */
-/** @import { Step, Tree } from "../stream/messages.js" */
+/** @import { Snapshot, Step, Tree } from "../stream/messages.js" */
 /** @import { Turn } from "../stream/reducer.js" */
+/** @import { Parting } from "./sampling-chapters.js" */
 
 const EARLY = 8; // the first guesses of an answer are odd ones
 const MOST_TOKENS = 64; // of a bar
@@ -26,8 +29,14 @@ const SPOKEN = {
 };
 
 /**
- * cost: [tokens, seconds of a forward pass over them] as measured on this machine.
- * @typedef {{ cost: [number, number][], badges: string[], legend: Look[] }} Facts
+ * cost: [tokens, seconds of a forward pass over them] as measured on this machine. drafts: a recorded race with draft
+ * trees.
+ * @typedef {object} Facts
+ * @property {[number, number][]} cost
+ * @property {string[]} badges
+ * @property {Look[]} legend
+ * @property {Parting | null} parting
+ * @property {Snapshot | null} drafts
  */
 
 /**
@@ -45,16 +54,20 @@ const SPOKEN = {
 /**
  * @param {Facts} facts
  * @param {Turn | null} race one that is over
+ * @param {Turn | null} drafts the recorded one with draft trees
  * @returns {Chapter[]}
  */
-export function chapters(facts, race) {
+export function chapters(facts, race, drafts) {
   return [
     cost(facts.cost),
     accepted(facts, exampleOf(race, best)),
     rejected(facts, exampleOf(race, missed)),
     unchanged(race),
     ...methodChapters(race),
-    temperature(),
+    trees(race, drafts, facts.legend),
+    hub(race, drafts),
+    temperature(race),
+    noise(race),
     precision(facts),
   ];
 }
@@ -70,7 +83,7 @@ function cost(table) {
   return {
     title: "Why a wide pass is free on a GPU and not here",
     text: table.length ? [lesson, measured(table)] : [lesson],
-    figure: table.length ? bars(table) : undefined,
+    figure: table.length ? widths(table) : undefined,
     pointer: {
       name: "Show the forward passes",
       selector: "#stage-race [data-id=figures]",
@@ -92,18 +105,9 @@ function measured(table) {
 }
 
 /** @param {[number, number][]} table */
-function bars(table) {
-  const figure = make("dl", "costs");
+function widths(table) {
   const shown = table.filter(([n]) => n <= MOST_TOKENS);
-  const most = Math.max(...shown.map(([, t]) => t));
-  for (const [n, t] of shown) {
-    const bar = make("dd");
-    const fill = make("i");
-    fill.style.width = `${(100 * t) / most}%`;
-    bar.append(fill, make("span", "", milliseconds(t)));
-    figure.append(make("dt", "", plural(n, "token")), bar);
-  }
-  return figure;
+  return bars(shown.map(([n, seconds]) => [plural(n, "token"), seconds, milliseconds(seconds)]));
 }
 
 /**
@@ -236,38 +240,5 @@ function unchanged(race) {
         : "The badge under the bars says whether both answers are the same, token by token.",
     ],
     pointer: { name: "Show the badge", selector: "#stage-race .below" },
-  };
-}
-
-/** @returns {Chapter} */
-function temperature() {
-  return {
-    title: "What happens at temperature 1",
-    text: [
-      prose`With a temperature above 0 the model does not take its likeliest token but draws one by lot. The draw at
-        each position uses random numbers that depend only on the seed and the position. So the same seed draws the
-        same token whether it was guessed or not, and the text is still the same.`,
-      prose`Guesses are right less often, though: a draw is harder to foresee than the likeliest token. Set the
-        temperature to 1 and race again, and watch the tokens per pass go down while the badge stays.`,
-    ],
-    pointer: { name: "Show the setting", selector: "#field-temperature" },
-  };
-}
-
-/**
- * @param {Facts} facts
- * @returns {Chapter}
- */
-function precision({ badges }) {
-  return {
-    title: "Why half precision needs care",
-    text: [
-      prose`Numbers of 16 bits are rounded hard, and rounding depends on the order of additions. A processor adds in
-        another order for eight tokens than for one, so the same model can score two close candidates the other way
-        round, and the text takes another turn. Many systems accept that.`,
-      prose`Here a pass over a tree is computed so that each token gets exactly the bits that it gets alone (“exact”);
-        the two lanes can then be compared token for token. This page runs in ${badges[1]}.`,
-    ],
-    pointer: { name: "Show where it says so", selector: ".top .badges" },
   };
 }

@@ -14,7 +14,7 @@ const SETTINGS = { name: "Show the settings", selector: "#ask .method-settings" 
  * @returns {Chapter[]}
  */
 export function methodChapters(race) {
-  return [dictionaries(race), pool(race), refining(race), retrieval(race), trees(), hub()];
+  return [dictionaries(race), pool(race), refining(race), retrieval(race)];
 }
 
 /**
@@ -111,32 +111,5 @@ function retrieval(race) {
       cameTo(race, "retrieval", "Here the datastores"),
     ].filter(Boolean),
     pointer: { name: "Show the sources", selector: "#stage-race [data-id=legend]" },
-  };
-}
-
-/** @returns {Chapter} */
-function trees() {
-  return {
-    title: "Trees, and draws that are tested one by one",
-    text: [
-      prose`Several guesses at one place make a tree, and one pass scores all of it. A guess without a probability is
-        right when it equals the model's own draw. A draft model's draw x carries one, q(x): it is accepted with chance
-        min(1, p(x)/q(x)); if it is not, q is taken away from p, and the next draw at that place is tested against what
-        is left. So the text keeps the model's distribution, however many draws there were (SpecInfer).`,
-    ],
-    pointer: PANEL,
-  };
-}
-
-/** @returns {Chapter} */
-function hub() {
-  return {
-    title: "SpecHub: a pair of drafts, one always the likeliest",
-    text: [
-      prose`With two drafts a place, the best way to accept is a linear program as large as all pairs of tokens. SpecHub
-        only drafts pairs that hold the draft's likeliest token a. Then the program has a solution in closed form:
-        whatever chance the first draft leaves over goes to a, which is accepted with exactly its own chance p(a).`,
-      "Choose Baseline: SpecHub, and RRS or RRSw to compare, in Compare at temperature 1.",
-    ],
   };
 }

@@ -81,13 +81,16 @@ export class WhatIf {
     this.told = make("p", "verdict");
     this.told.setAttribute("role", "status");
     const text = prose`One chain of guesses: how often the model accepts each, how long the chain is, and what a wide
-      pass costs. The curve is what follows from these three; the ring is the race.`;
+      pass costs. The curve is what follows from these three; the ring is the race. It lies above the curve where trees
+      and a budget that drops unlikely guesses do better than one chain.`;
     this.acceptance = slider("Guesses accepted", [0, 0.98, 0.01, 0.6], percent, () => this.draw());
     this.guesses = slider("Guesses a pass", [0, LONGEST, 1, 5], String, () => this.draw());
     this.slope = slider("Cost of a wide pass", [0, 2, 0.05, 1], costWord, () => this.draw());
     const sliders = make("div", "sliders");
     sliders.append(this.acceptance.box, this.guesses.box, this.slope.box);
     this.box.append(make("h2", "", "What if?"), make("p", "", text), sliders, this.plot, this.told);
+    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
+    new ResizeObserver(() => this.draw()).observe(this.plot);
   }
 
   /** @param {Turn | null} race */
@@ -104,8 +107,8 @@ export class WhatIf {
     const [acceptance, guesses, slope] = [this.acceptance, this.guesses, this.slope].map((each) => each.value);
     const found = curveOf(this.cost, acceptance, slope);
     this.told.textContent = verdict(found, guesses);
-    const plotly = await loadPlotly();
     if (!this.plot.clientWidth) return;
+    const plotly = await loadPlotly();
     this.drawn += 1;
     const canvas = { width: this.plot.clientWidth, height: 260, ink: inkOf(this.plot), drawn: this.drawn };
     const { traces, layout } = figureOf(found, guesses, this.place, canvas);

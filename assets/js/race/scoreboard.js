@@ -9,7 +9,7 @@ import { count, percent, plural, ratio, seconds, speed } from "../common/format.
 
 /** @typedef {{ plain: LaneView, method: LaneView }} LaneViews */
 
-const TEXTS = ["badge", "more", "rate-plain", "rate-method", "note-plain", "note-method", "fine"];
+const TEXTS = ["badge", "more", "rate-plain", "rate-method", "note-plain", "note-method", "fine", "why"];
 /** @type {Record<string, string>} */
 const CUT_SHORT = { stopped: "Stopped", failed: "Ended early" };
 
@@ -93,6 +93,7 @@ export class Scoreboard {
     const { plain, method, speedup, whole, same, differs } = figures;
     this.score(`${ratio(speedup)}×`);
     this.at("verdict").textContent = verdict(speedup, cut, place(figures, recorded));
+    this.at("why").textContent = figures.why;
     this.badge(figures);
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
     const all = differs === null && whole ? `, all ${plural(same, "token")}. ` : ". ";

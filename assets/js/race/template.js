@@ -17,6 +17,7 @@ const HERO = `
     <span class="rate" data-id="rate-method"></span>
     <p class="below"><span><span class="badge" data-id="badge"></span><span data-id="more"></span></span>
       <button type="button" class="quiet" data-id="play" hidden>Play both</button></p>
+    <p class="why" data-id="why"></p>
   </div>
 </section>`;
 

@@ -109,6 +109,7 @@
  * @property {number | null} differs index of the first token that differs
  * @property {number} same tokens that agree from the start
  * @property {number} speedup
+ * @property {string} why it was not faster, in a sentence; "" where it was fast
  * @property {Level} level
  */
 

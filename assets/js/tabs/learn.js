@@ -5,6 +5,7 @@ import { prose } from "../common/format.js";
 import { chapters } from "../learn/chapters.js";
 import { WhatIf } from "../learn/what-if.js";
 import { shared } from "../race/shared.js";
+import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { Host } from "../common/tab.js" */
 /** @import { Chapter, Facts, Pointer } from "../learn/chapters.js" */
@@ -32,6 +33,7 @@ class LearnTab {
     this.facts = facts;
     /** @type {string | null | undefined} the race that the chapters speak of; undefined before the first drawing */
     this.run = undefined;
+    this.drafts = facts.drafts ? reduce(EMPTY, facts.drafts).turns[0] : null;
     this.whatIf = facts.cost.length ? new WhatIf(facts.cost) : null;
     stage.className = "learn";
     this.draw();
@@ -45,7 +47,7 @@ class LearnTab {
     const whose = race?.begin.recorded ? "the recorded race" : "your last race";
     const source = race ? `Short chapters tell how; the examples are from ${whose} in the Race tab.` : NO_RACE;
     const list = make("ol", "chapters");
-    for (const chapter of chapters(this.facts, race)) list.append(this.chapter(chapter, race));
+    for (const chapter of chapters(this.facts, race, this.drafts)) list.append(this.chapter(chapter, race));
     const whatIf = this.whatIf ? [this.whatIf.box] : [];
     this.stage.replaceChildren(make("p", "lead", LEAD + source), ...whatIf, list);
     this.whatIf?.show(race);

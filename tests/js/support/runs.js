@@ -135,5 +135,6 @@ export const COMPARED = {
   differs: null,
   same: 8,
   speedup: 2,
+  why: "",
   level: { tokens: 8, plain: 2, method: 1 },
 };

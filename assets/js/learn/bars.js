@@ -1,0 +1,17 @@
+/** Bars with a name on the left and a figure on the right. */
+
+import { make } from "../common/dom.js";
+
+/** @param {[string, number, string][]} rows name, length, figure */
+export function bars(rows) {
+  const figure = make("dl", "costs");
+  const most = Math.max(...rows.map(([, length]) => length), Number.MIN_VALUE);
+  for (const [name, length, told] of rows) {
+    const bar = make("dd");
+    const fill = make("i");
+    fill.style.width = `${(100 * length) / most}%`;
+    bar.append(fill, make("span", "", told));
+    figure.append(make("dt", "", name), bar);
+  }
+  return figure;
+}

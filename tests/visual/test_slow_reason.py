@@ -1,0 +1,95 @@
+"""A race that gained little says why, from its traces."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spectra.guess import Source
+from spectra.trace import StepTrace, Trace, TreeTrace
+from visual.wire.figures import figures
+from visual.wire.slow_reason import slow_reason
+
+REPEATING = [1, 2, 3, 4] * 10
+NEW = list(range(100, 140))
+
+
+def plain_of(tokens: list[int], prefill: float = 0.0) -> Trace:
+    tree = TreeTrace((0,), (-1,), ((Source.MODEL,),), (True,), (None,))
+    steps = [
+        StepTrace(i, (token,), (Source.MODEL,), (), (token,), tree, 0.02, 0.0 if i else prefill)
+        for i, token in enumerate(tokens)
+    ]
+    return Trace("autoregressive", "Tiny", "hi", (1,), {"temperature": 0.0}, steps=closed(steps))
+
+
+def guessed(
+    tokens: list[int],
+    *,
+    seconds: float = 0.02,
+    right: int = 0,
+    offered: int = 4,
+    temperature: float = 0.0,
+    prefill: float = 0.0,
+    **more: Any,
+) -> Trace:
+    """Steps of 4 guesses in a chain; every second step has `right` of them accepted."""
+    steps: list[StepTrace] = []
+    done = 0
+    while done < len(tokens):
+        path = tuple(range(1, 1 + right)) if len(steps) % 2 else ()
+        own = tuple(tokens[done : done + len(path) + 1])
+        tree = TreeTrace(
+            tuple(range(1 + offered)),
+            tuple(range(-1, offered)),
+            ((Source.MODEL,), *[(Source.FORWARD,)] * offered),
+            (True,) * (1 + offered),
+            (None,) * (1 + offered),
+        )
+        sources = [Source.FORWARD] * len(own)
+        row = StepTrace(len(steps), own, tuple(sources), path[: len(own)], own, tree, seconds, **more)
+        steps.append(row if steps else replace(row, prefill_seconds=prefill))
+        done += len(own)
+    return Trace("spectra", "Tiny", "hi", (1,), {"temperature": temperature}, steps=closed(steps))
+
+
+def closed(steps: list[StepTrace]) -> list[StepTrace]:
+    return [*steps[:-1], replace(steps[-1], finish="length")]
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (
+            guessed(NEW, seconds=0.04, right=2),
+            "A pass gave 2.00 tokens, but took 2.00 times as long as a plain one: wide",
+        ),
+        (guessed(NEW, seconds=0.04, right=2, parts={"draft": 0.03}), "75% of its time went into making the guesses."),
+        (guessed(NEW, temperature=1.0), "At temperature 1 a draw is hard to foresee: 0% of 160 guesses were accepted."),
+        (guessed(NEW), "The answer hardly repeats itself (100% of its runs of four tokens are distinct), so"),
+        (guessed(REPEATING), "Only 0% of 160 guesses were accepted: the answer was not what the sources knew."),
+        (guessed(NEW[:9]), "The answer has only 9 tokens"),
+        (guessed(NEW, offered=0), "No source had a guess"),
+    ],
+)
+def test_the_sentence_names_what_the_traces_hold(method: Trace, said: str) -> None:
+    shown = figures(plain_of(method.tokens), method)
+    assert shown["speedup"] < 1.1 and said in shown["why"]
+    assert shown["why"].count(". ") == 0 and shown["why"].endswith(".")
+
+
+def test_a_budget_that_left_guesses_out_is_named() -> None:
+    method = guessed(NEW, offered=0)
+    method.steps = [replace(step, offered=3) for step in method.steps]
+    assert slow_reason(plain_of(NEW), method, 1.0).startswith("The budget tried 0 of 120 tokens that were offered")
+
+
+def test_a_long_prompt_is_named() -> None:
+    shown = figures(plain_of(NEW, prefill=10.0), guessed(NEW, right=3, prefill=10.0))
+    assert shown["speedup"] < 1.1
+    assert shown["why"].startswith("Reading the prompt took 10.00 of 10.80 seconds in both lanes alike; after it")
+
+
+def test_a_race_that_gained_says_nothing() -> None:
+    shown = figures(plain_of(NEW), guessed(NEW, right=3))
+    assert shown["speedup"] > 1.1 and shown["why"] == ""

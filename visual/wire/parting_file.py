@@ -1,0 +1,33 @@
+"""Where stock `generate` and its prompt lookup part in half precision: what `python -m spectra.bench parting` wrote."""
+
+import json
+from pathlib import Path
+
+from spectra.errors import SpectraError
+from visual.names import KINDS
+from visual.wire.events import Event
+
+FORMAT = "spectra-parting"
+
+
+def read_parting(path: Path) -> Event | None:
+    """What the page shows of it; None where there is no such file. Raises SpectraError for one of another kind."""
+    if not path.exists():
+        return None
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if data.get("format") != FORMAT or data.get("version") != 1:
+        raise SpectraError("file", f"{path.name} is no {FORMAT} file; write it with `python -m spectra.bench parting`")
+    environment = data["environment"]
+    place = f"{environment['processor']}, " if environment.get("processor") else ""
+    return {
+        "model": data["model"],
+        "dtype": KINDS.get(environment["dtype"], environment["dtype"]),
+        "place": f"{place}{data['recorded']}",
+        "prompt": data["prompt"],
+        "before": data["before"],
+        "index": data["index"],
+        "tokens": [token["text"] for token in data["tokens"]],
+        "after": data["after"],
+        "stock": {name: data["stock"][name] for name in ("alone", "wide", "rows")},
+        "exact": {name: data["exact"][name] for name in ("alone", "wide", "rows", "tokens")},
+    }

@@ -1,0 +1,72 @@
+"""Why a race gained little, in one sentence, read off both traces. No measuring."""
+
+from spectra.metrics import Summary, summarize
+from spectra.trace import Trace
+from spectra.tree import ROOT
+
+WORTH = 1.1
+"""Times as fast as plain decoding, below which a race says why."""
+FEW_TOKENS = 24
+GAINS = 1.2
+"""Tokens a pass from which on it is not the guesses that failed."""
+WARM = 0.5
+"""Temperature from which on the draws are hard to foresee."""
+NEW_TEXT = 0.9
+"""Share of distinct 4-grams of a text that hardly repeats itself."""
+SELDOM = 0.25
+"""Guesses a pass, below which the budget hardly guessed."""
+
+
+def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
+    """One sentence, "" where the race gained enough. Both traces hold a step at least."""
+    if speedup >= WORTH:
+        return ""
+    base, ours = summarize(plain.steps), summarize(method.steps)
+    longer = _pass_seconds(ours) / max(_pass_seconds(base), 1e-9)
+    if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
+        return (
+            f"Reading the prompt took {base.prefill_seconds:.2f} of {base.seconds:.2f} seconds in both lanes alike; "
+            f"after it the method was {ours.tau / longer:.2f} times as fast."
+        )
+    if ours.tau >= GAINS:
+        gained = f"A pass gave {ours.tau:.2f} tokens, but took {longer:.2f} times as long as a plain one"
+        if _draft_share(method) > 0.5 * (1 - 1 / max(longer, 1.0)):
+            return f"{gained}: {_draft_share(method):.0%} of its time went into making the guesses."
+        return f"{gained}: wide passes are dear on this device."
+    if ours.tokens < FEW_TOKENS:
+        return f"The answer has only {ours.tokens} tokens: too few to learn from and to guess again."
+    guessed = _guesses(method)
+    offered = sum(step.offered or 0 for step in method.steps)
+    if guessed < SELDOM * ours.passes and offered > guessed:
+        return (
+            f"The budget tried {guessed} of {offered} tokens that were offered: the others were too unlikely for what "
+            "a wider pass costs on this device."
+        )
+    if not guessed:
+        return "No source had a guess: nothing in the prompt or the answer came back."
+    right = f"{_accepted(method) / guessed:.0%} of {guessed} guesses were accepted"
+    temperature = method.settings.get("temperature")
+    if isinstance(temperature, int | float) and temperature >= WARM:
+        return f"At temperature {temperature:g} a draw is hard to foresee: {right}."
+    if ours.distinct4 >= NEW_TEXT:
+        new = f"{ours.distinct4:.0%} of its runs of four tokens are distinct"
+        return f"The answer hardly repeats itself ({new}), so there was little to guess from: {right}."
+    return f"Only {right}: the answer was not what the sources knew."
+
+
+def _pass_seconds(lane: Summary) -> float:
+    return (lane.seconds - lane.prefill_seconds) / max(lane.passes, 1)
+
+
+def _draft_share(trace: Trace) -> float:
+    """Part of the steps' time that went into guessing."""
+    seconds = sum(step.seconds for step in trace.steps)
+    return sum(step.parts.get("draft", 0.0) for step in trace.steps) / seconds if seconds > 0 else 0.0
+
+
+def _guesses(trace: Trace) -> int:
+    return sum(may for step in trace.steps for node, may in enumerate(step.tree.eligible) if node != ROOT)
+
+
+def _accepted(trace: Trace) -> int:
+    return sum(len(step.path) for step in trace.steps)
