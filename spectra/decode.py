@@ -47,6 +47,7 @@ def decode(
         while not one.finish:
             tree = one.cut(method.budget.choose(one.grow()))
             scored = session.score(tree, one.tokens)  # ONE forward pass
+            one.lap("forward")
             yield one.take(tree, scored)
     finally:
         session.close()
@@ -80,21 +81,25 @@ class Decoding:
         # deeper guesses could not be written any more
         self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)
         self._held = {str(source): size for holder in self._holders for source, size in holder.held().items()}
+        self.lap("draft")
         return self._grown
 
     def cut(self, chosen: TokenTree) -> TokenTree:
         """What is scored of the part that the budget chose."""
         tree = chosen if self._trees else chosen.chain()
-        self._clock.lap("draft")
+        self.lap("draft")
         return tree
+
+    def lap(self, part: str) -> None:
+        """Book the time since the last lap to a part of the step."""
+        self._clock.lap(part)
 
     def take(self, tree: TokenTree, scored: Scored) -> StepTrace:
         """Walk what was scored, keep the accepted run, learn."""
-        self._clock.lap("forward")
         path, picked = self.method.walk(tree, scored)
         emitted, self.finish = self._limits.cut(self.tokens, self._produced, picked)
         path = path[: len(emitted)]
-        self._clock.lap("verify")
+        self.lap("verify")
 
         self.session.keep(path[: len(emitted) - 1])  # the last token is the next root, even where the answer ends
         self.tokens += emitted
@@ -104,7 +109,7 @@ class Decoding:
         self.method.budget.observe(self._grown, emitted)
         for finisher in (one for one in self.method.drafters if self.finish and isinstance(one, Finisher)):
             finisher.end(self.tokens)
-        self._clock.lap("keep")
+        self.lap("keep")
         return self._trace(tree, path, picked, emitted)
 
     def _trace(self, tree: TokenTree, path: Sequence[int], picked: Sequence[int], emitted: Sequence[int]) -> StepTrace:

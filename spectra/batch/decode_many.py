@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from spectra.batch.line import Line
 from spectra.batch.request import Request
-from spectra.budget.share import Ranker, share
+from spectra.budget.policy import AdaptiveBudget
+from spectra.budget.share import share
 from spectra.decode import Decoding
 from spectra.method import Asked, Group, Scored, SharedTarget
 from spectra.settings import check_number
@@ -38,36 +39,73 @@ def decode_many(
     if cache_bytes is not None:
         check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
     group = target.group()
+    trust = Trust()
     try:
         line = Line(target, group, requests, at_once=at_once, cache_bytes=cache_bytes)
         while running := line.running():
-            grown = [one.grow() for one in running.values()]
-            chosen = _choose(list(running.values()), grown, target.max_query_tokens, joins=group.joins)
-            asked = [
-                Asked(one.session, one.cut(tree), one.tokens)
-                for one, tree in zip(running.values(), chosen, strict=True)
-            ]
+            sequences = list(running.values())
+            grown = [one.grow() for one in sequences]
+            chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
+            _lap(sequences, "wait")
+            trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
+            asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
             scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
-            steps = [
-                one.take(tree, each) for one, (_, tree, _), each in zip(running.values(), asked, scored, strict=True)
-            ]
+            _lap(sequences, "forward")
+            steps = []
+            for one, tree, each in zip(sequences, trees, scored, strict=True):
+                one.lap("wait")
+                steps.append(one.take(tree, each))
+                trust.learn(tree, len(steps[-1].path))
             yield from zip(running, steps, strict=True)
     finally:
         group.close()
 
 
-def _choose(sequences: Sequence[Decoding], grown: Sequence[TokenTree], most: int, *, joins: bool) -> list[TokenTree]:
-    """What is scored of the grown trees. Where they go into one pass of up to `most` rows, they share its budget."""
+class Trust:
+    """How many of the nodes that were scored are accepted, to what their chances promised: running sums.
+
+    The best of many guesses are those that were overrated: what one sequence hardly notices costs a batch rows.
+    """
+
+    KEPT = 0.99
+
+    def __init__(self) -> None:
+        self._promised = self._accepted = 4.0
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self._accepted / self._promised)
+
+    def learn(self, tree: TokenTree, accepted: int) -> None:
+        promised = [chance for chance in tree.probability if chance]
+        if promised:
+            self._promised = self.KEPT * self._promised + sum(promised)
+            self._accepted = self.KEPT * self._accepted + accepted
+
+
+def _lap(sequences: Sequence[Decoding], part: str) -> None:
+    for one in sequences:
+        one.lap(part)
+
+
+def _choose(
+    sequences: Sequence[Decoding], grown: Sequence[TokenTree], most: int, trust: float | None
+) -> list[TokenTree]:
+    """What is scored of the grown trees. In one pass of up to `most` rows they share its budget.
+
+    trust: see `Trust`; None where each tree has a pass of its own.
+    """
     budgets = [one.method.budget for one in sequences]
-    if len(sequences) == 1 or not joins:
+    if len(sequences) == 1 or trust is None:
         return [budget.choose(tree) for budget, tree in zip(budgets, grown, strict=True)]
-    rankers = {at: budget for at, budget in enumerate(budgets) if isinstance(budget, Ranker)}
-    trees = {at: budget.choose(grown[at]) for at, budget in enumerate(budgets) if at not in rankers}
-    if rankers:
-        rankings = [ranker.rank(grown[at]) for at, ranker in rankers.items()]
+    adaptive = {at: budget for at, budget in enumerate(budgets) if isinstance(budget, AdaptiveBudget)}
+    trees = {at: budget.choose(grown[at]) for at, budget in enumerate(budgets) if at not in adaptive}
+    if adaptive:
+        seconds = next(iter(adaptive.values())).seconds
+        rankings = [budget.rank(grown[at]) for at, budget in adaptive.items()]
         rows = sum(map(len, trees.values()))
-        first = next(iter(rankers.values()))
-        trees |= zip(rankers, share(rankings, first, others=len(trees), rows=rows, most=most), strict=True)
+        shared = share(rankings, seconds, others=len(trees), rows=rows, most=most, trust=trust)
+        trees |= zip(adaptive, shared, strict=True)
     return [trees[at] for at in range(len(sequences))]
 
 

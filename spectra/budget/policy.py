@@ -60,10 +60,10 @@ class AdaptiveBudget:
         return self.estimates.chance(tree, node)
 
     def choose(self, tree: TokenTree) -> TokenTree:
-        return share([self.rank(tree)], self)[0]
+        return share([self.rank(tree)], self.seconds)[0]
 
     def rank(self, tree: TokenTree) -> Ranking:
-        """See `Ranker`. Rows that ride along are kept as far as they fit."""
+        """See `Ranking`. Rows that ride along are kept as far as they fit."""
         chance = self.estimates.path_probabilities(tree)
         tree.probability = [None, *chance[1:]]
         ranked = sorted((n for n in range(1, len(tree)) if tree.eligible[n]), key=lambda n: (-chance[n], n))

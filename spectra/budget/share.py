@@ -4,9 +4,9 @@ A pass over q rows costs T(q), measured. It yields a token for each sequence and
 chances that its nodes are accepted. All nodes are ranked together, and the best number of them maximises the ratio.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import merge
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from spectra.tree import TokenTree
 
@@ -24,38 +24,34 @@ class Ranking(NamedTuple):
     free: Sequence[int]
 
 
-@runtime_checkable
-class Ranker(Protocol):
-    """A budget whose trees can share a pass with others."""
-
-    def rank(self, tree: TokenTree) -> Ranking: ...
-
-    def seconds(self, rows: int) -> Sequence[float]:
-        """T of 0 to at least `rows` rows."""
-        ...
-
-
 def share(
-    rankings: Sequence[Ranking], ranker: Ranker, *, others: int = 0, rows: int = 0, most: int | None = None
+    rankings: Sequence[Ranking],
+    seconds_of: Callable[[int], Sequence[float]],
+    *,
+    others: int = 0,
+    rows: int = 0,
+    most: int | None = None,
+    trust: float = 1.0,
 ) -> list[TokenTree]:
     """The part of each tree that is worth scoring, where all go into one pass.
 
-    others, rows: how many sequences with trees of a fixed size are in the pass too, and rows of those. most: rows of a
-    pass; what is kept may be more.
+    seconds_of: T of 0 to at least so many rows. others, rows: how many sequences with trees of a fixed size are in the
+    pass too, and rows of those. most: rows of a pass; what is kept may be more. trust: accepted nodes to those that the
+    chances promised.
     """
     width = rows + sum(1 + len(one.kept) for one in rankings)
     end = width + sum(len(one.free) for one in rankings)
     if most is not None:
         end = max(width, min(end, most))
-    seconds = ranker.seconds(end)
+    seconds = seconds_of(end)
     gain = float(others + len(rankings))
     for one in rankings:
-        gain += sum(one.chance[node] for node in one.kept if one.tree.eligible[node])
+        gain += trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node])
     ranked = [[(-one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
     order = (ranked[0] if len(ranked) == 1 else list(merge(*ranked)))[: end - width]
     best, size = gain / seconds[width], 0
     for count, (worth, _, _) in enumerate(order, 1):
-        gain -= worth
+        gain -= trust * worth
         if gain / seconds[width + count] > best:
             best, size = gain / seconds[width + count], count
     taken: list[list[int]] = [list(one.kept) for one in rankings]

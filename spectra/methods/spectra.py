@@ -56,7 +56,7 @@ def spectra(*, stores: bool = True, without: Source | None = None, text: bool = 
 def retrieval(setup: Setup) -> Method:
     """RETRIEVAL alone, with as many nodes as pay."""
     nodes = setup.max_nodes(MAX_NODES)
-    drafter = Retrieval(setup.stores(), banned=setup.target.eos)
+    drafter = Retrieval(setup.stores(), banned=setup.target.eos, least=setup.least_chance)
     return Method(setup.name, [drafter], budget_of(setup, nodes), nodes)
 
 
@@ -83,7 +83,7 @@ def adaptive(
     if stores:
         if Source.AUTOMATON not in without:
             drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
-        drafters.append(Retrieval(stores, banned=target.eos))
+        drafters.append(Retrieval(stores, banned=target.eos, least=setup.least_chance))
     shared = setup.shared_cost
     cheap = shared.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * shared.seconds(1)
     usual = RANKS if Source.RECYCLED not in without and (cheap or not stores) else 0

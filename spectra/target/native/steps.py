@@ -161,18 +161,18 @@ class WholeSteps:
         return self.step.step([sequence], torch.tensor(tokens), positions, tree, torch.tensor(list(rows)))
 
     def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
-        trees = [Chains.of(part.chains) for part in parts]
-        positions = [part.cache.length + np.diff(tree.offsets) - 1 for part, tree in zip(parts, trees, strict=True)]
         tokens: list[int] = []
+        positions: list[int] = []
         rows: list[int] = []
         for part in parts:
+            positions += [part.cache.length + len(chain) - 1 for chain in part.chains]
             rows += [len(tokens) + row for row in part.rows]
             tokens += part.tokens
         logits = self.step.step(
             [self._sequence(part.cache, len(part.tokens)) for part in parts],
             torch.tensor(tokens),
-            torch.from_numpy(np.concatenate(positions)),
-            Chains.together(trees),
+            torch.tensor(positions),
+            Chains.of_trees([part.chains for part in parts]),
             torch.tensor(rows),
         )
         return list(logits.split([len(part.rows) for part in parts]))
