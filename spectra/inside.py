@@ -76,7 +76,7 @@ class Inside:
 
 
 def joined(parts: Iterable[Inside]) -> Inside:
-    """What several drafters told, before a step and after it."""
+    """What several drafters reported, before a step and after it."""
     every = list(parts)
     return Inside(
         forward=tuple(row for part in every for row in part.forward),

@@ -74,7 +74,7 @@ class Explainer(Protocol):
 
 @runtime_checkable
 class Finisher(Protocol):
-    """A drafter that is told when an answer came to its end (not when it was broken off)."""
+    """A drafter whose `end` is called when an answer is complete (not when it was broken off)."""
 
     def end(self, tokens: Sequence[int]) -> None:
         """tokens: prompt and answer."""

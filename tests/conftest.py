@@ -28,7 +28,14 @@ def cases(request):
 
 @pytest.fixture(scope="session")
 def private_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+    """A cache folder with nothing in it but the user's compiled libraries."""
+    from spectra.target.facts import cache_home
+
+    folder, compiled = tmp_path_factory.mktemp("cache"), cache_home() / "native"
+    compiled.mkdir(parents=True, exist_ok=True)
+    (folder / "spectra").mkdir()
+    (folder / "spectra" / "native").symlink_to(compiled)
+    return folder
 
 
 @pytest.fixture(autouse=True)

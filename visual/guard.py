@@ -165,8 +165,8 @@ async def refuse(send: Send, status: int, reason: str) -> None:
 
 def declared(scope: Message) -> int:
     """The length that a request states, 0 where it states none."""
-    told = dict(scope.get("headers", ())).get(b"content-length", b"")
-    return int(told) if told.isdigit() else 0
+    length = dict(scope.get("headers", ())).get(b"content-length", b"")
+    return int(length) if length.isdigit() else 0
 
 
 async def read(receive: Receive, most: int) -> bytes | None:

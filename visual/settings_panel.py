@@ -40,7 +40,7 @@ class SettingsPanel:
             fast = gr.Button("As fast as this device allows", elem_classes="quiet", size="sm", min_width=0)
         preset = str(method.value)
         self.fields = [self._field(name, preset, scope) for name in FIELDS]
-        self.told = gr.HTML(self.differences(), apply_default_css=False, elem_classes="differences")
+        self.changes = gr.HTML(self.differences(), apply_default_css=False, elem_classes="differences")
         for button, presets in ((paper, PAPER), (fast, FAST)):
             button.click(self._starter(presets), None, [method, *self.fields], queue=False, **PRIVATE)
         method.input(self.updates, method, self.fields, queue=False, **PRIVATE)

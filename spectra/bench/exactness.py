@@ -1,7 +1,7 @@
 """`python -m spectra.bench exactness`: how often speculative output equals plain decoding's, token for token."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,13 +16,17 @@ from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.metrics import distinct4, first_difference
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling
+from spectra.target.choices import WEIGHTS, check_choice
 
 FILE = "exactness.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class ExactnessOptions:
-    """Each of `methods` at each of `temperatures`, on the first turn of each prompt."""
+    """Each of `methods` at each of `temperatures`, on the first turn of each prompt.
+
+    plain_weights: plain answers come from the model with these weights; None: with those of `model`.
+    """
 
     prompts: PromptOptions
     model: ModelOptions
@@ -31,9 +35,12 @@ class ExactnessOptions:
     temperatures: tuple[float, ...] = (0.0, 0.8)
     max_new_tokens: int = 256
     seed: int = 0
+    plain_weights: str | None = None
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, METHODS)
+        if self.plain_weights is not None:
+            check_choice("plain-weights", self.plain_weights, WEIGHTS)
         for sampling in self.samplings:
             for method in self.methods:
                 if redraws(method, sampling):
@@ -57,16 +64,18 @@ def run_exactness(options: ExactnessOptions) -> int:
     prompts = options.prompts.load()
     model = options.model.load()
     model.check_methods(options.methods)
-    for (method, temperature), count in sorted(count_identical(model, prompts, options).items()):
+    plain = model if options.plain_weights is None else replace(options.model, weights=options.plain_weights).load()
+    against = "" if plain is model else f" to plain decoding with weights {options.plain_weights}"
+    for (method, temperature), count in sorted(count_identical(model, plain, prompts, options).items()):
         where = f"{method}, temperature {temperature:g}, {model.target.plan.numerics}"
-        print(f"{where}: {count.identical} of {count.compared} identical")
+        print(f"{where}: {count.identical} of {count.compared} identical{against}")
     return 0
 
 
 def count_identical(
-    model: LoadedModel, prompts: Sequence[Prompt], options: ExactnessOptions
+    model: LoadedModel, plain_model: LoadedModel, prompts: Sequence[Prompt], options: ExactnessOptions
 ) -> dict[tuple[str, float], Count]:
-    """A count for each (method, temperature).
+    """A count for each (method, temperature). plain_model: decodes plainly, the others are compared with it.
 
     Appends a row a comparison to `out`/exactness.jsonl, see `run_prompts`.
     """
@@ -74,13 +83,15 @@ def count_identical(
     shared = {
         "max_new_tokens": tokens, "seed": options.seed, **model.target.facts, **drafted_from(model, options.methods),
     }  # fmt: skip
+    if options.plain_weights is not None:
+        shared["plain_weights"] = options.plain_weights
     cells = [{"temperature": t, "method": method} for t in options.temperatures for method in options.methods]
 
     def measure(prompt: Prompt, missing: Sequence[Cell]) -> Iterator[Row]:
         ids = turn_ids(model.target.tokenizer, prompt)
         for temperature, some in groupby(missing, itemgetter("temperature")):
             sampling = Sampling(temperature, seed=options.seed)
-            plain = tokens_of(model, PLAIN, ids, tokens, sampling)
+            plain = tokens_of(plain_model, PLAIN, ids, tokens, sampling)
             for cell in some:
                 difference = first_difference(plain, tokens_of(model, cell["method"], ids, tokens, sampling))
                 yield {

@@ -10,10 +10,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from spectra.bench.run.answers import check_names, turn_ids
@@ -36,7 +35,9 @@ from spectra.methods.resources import Resources
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling, check_number
 from spectra.tree import ROOT, TokenTree
-from spectra.verify.picks import Noise
+
+if TYPE_CHECKING:
+    from spectra.verify.picks import Noise
 
 FORMAT, VERSION = "spectra-recording", 1
 TOP = 8
@@ -170,6 +171,10 @@ def recorded_rows(
 
 def run_replay(options: ReplayOptions) -> int:
     """The subcommand `replay`: tau, queries a step, drafting time, and the speedup that T(q) predicts."""
+    import torch
+
+    from spectra.verify.picks import Noise
+
     header, answers = read_recording(options.recording)
     cost = read_cost(options.cost) if options.cost else header.cost
     resources = Resources(stores_for(header.tokenizer_sha256, options.datastores, model=header.model))
@@ -274,7 +279,7 @@ class ReplaySession:
 
     recorded: RecordedAnswer
     cost: StepCost
-    keyed: Noise | None = None
+    keyed: "Noise | None" = None
     prefill_seconds: float = 0.0
     seconds: float = 0.0
     queries: int = 0
@@ -315,7 +320,7 @@ class ReplayTarget:
     name: str = "replay"
     facts: Mapping[str, object] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
-    noise: Noise | None = None
+    noise: "Noise | None" = None
     recorded: RecordedAnswer | None = None
     session: ReplaySession | None = None
 

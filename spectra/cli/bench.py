@@ -47,6 +47,7 @@ HELP = {
     "nodes": "the most guessed tokens a step (default: the method's)",
     "out": "a folder for rows and tables; a stopped run goes on there",
     "pairs": "pairs of distributions",
+    "plain_weights": "as --weights, of the model that decodes plainly, to compare formats (default: the same model)",
     "port": "of the server",
     "prompt": "what is answered",
     "python": "the interpreter that has vLLM",

@@ -32,7 +32,7 @@ MAX_SECONDS = 120
 SPARE_SECONDS = 5
 """Asked for beside what the tokens take."""
 UNKNOWN_START, UNKNOWN_STEP = 60.0, 0.05
-"""Seconds to measure a model and seconds of a step, before the first call has told."""
+"""Seconds to measure a model and seconds of a step, before the first call measured them."""
 STEP_SHARE = 1.5
 """A step of a method against one of plain decoding, when seconds are asked for: each token may need one."""
 CAPTURED_PASSES = 8
@@ -65,7 +65,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A step, the text it completed, and the text of tokens in its tree that were not told before."""
+    """A step, the text it completed, and the text of tokens in its tree that were not sent before."""
 
     step: StepTrace
     pieces: list[tuple[int, str]]
@@ -227,7 +227,7 @@ class LentEngine(Engine):
 
 
 class Call:
-    """The messages of one call, of which several answers are made. learn: told what the call knows of the model."""
+    """The messages of one call, of which several answers are made. learn: gets what the call knows of the model."""
 
     def __init__(self, messages: Iterator[Message], learn: Callable[[Known], None]) -> None:
         self._messages = messages
@@ -285,10 +285,10 @@ def answered(engine: Engine, request: AnswerRequest) -> Iterator[Message]:
     answer = engine.answer(replace(request, visitor="", in_conversation=False, copied_tokens=None, warm=False))
     try:
         yield Begun(replace(answer.trace))
-        told: set[int] = set()
+        sent: set[int] = set()
         for step, pieces in answer:
-            fresh = {token: text for token, text in answer.trace.vocabulary.items() if token not in told}
-            told |= fresh.keys()
+            fresh = {token: text for token, text in answer.trace.vocabulary.items() if token not in sent}
+            sent |= fresh.keys()
             yield Decoded(step, pieces, fresh)
         yield Ended()
     finally:

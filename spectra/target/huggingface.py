@@ -302,7 +302,7 @@ class HuggingFaceTarget:
     ) -> torch.Tensor:
         """The model's forward: ids and positions [1, q], rows: which logits -> [rows, vocabulary].
 
-        plan: what our attention is told, if it is ours; the model then gets a mask of the right form that says nothing.
+        plan: attention metadata, where attention is ours; the model then gets a mask of the right form and no content.
         """
         arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
         if "position_ids" in self._steers:

@@ -224,7 +224,7 @@ def wrap_model(
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
     if numerics == "exact" and (why := obstacle_to_exact(model)):
-        raise SpectraError("numerics", f"exact cannot be had: {why}; use auto or fast")
+        raise SpectraError("numerics", f"exact is not possible: {why}; use auto or fast")
     numerics = "fast" if obstacle_to_exact(model) else numerics
     attention.register()
     static_attention.register()

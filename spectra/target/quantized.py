@@ -80,7 +80,7 @@ def quantized_by(model: Any) -> str:
 
 
 def obstacle_to_exact(model: Any) -> str:
-    """Why exact numerics cannot be had with these weights, or ""."""
+    """Why exact numerics are not possible with these weights, or ""."""
     for module in model.modules():
         if type(getattr(module, "weight", None)).__name__ == "Int8Params":
             return "LLM.int8() treats a row by what the rows beside it hold; install torchao for exact 8 bits"

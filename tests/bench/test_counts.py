@@ -61,6 +61,27 @@ class TestExactness:
         code, out, _ = bench(*arguments, "--methods", "prompt-lookup", "--limit", "1")
         assert code == 0 and out.splitlines() == ["prompt-lookup, temperature 0, fast: 2 of 2 identical"]
 
+    def test_formats_of_weights_are_compared(self, bench, tmp_path):
+        arguments = (
+            "exactness",
+            "--dtype",
+            "bf16",
+            "--tasks",
+            "gsm8k",
+            "--methods",
+            "anpd",
+            "--temperatures",
+            "2",
+            "--max-new-tokens",
+            "99",
+        )
+        for weights, out in (("bf16", "same"), ("q4", "other")):
+            code, out, err = bench(*arguments, "--plain-weights", weights, "--out", str(tmp_path / out))
+            said = f"anpd, temperature 2, exact: {int(weights == 'bf16')} of 1 identical"
+            assert code == 0 and out.splitlines() == [f"{said} to plain decoding with weights {weights}"], err
+        assert read_rows(tmp_path / "other" / "exactness.jsonl")[0]["plain_weights"] == "q4"
+        assert bench(*arguments, "--plain-weights", "q1")[2].startswith("spectra.bench: plain-weights: 'q1' is unknown")
+
     @pytest.mark.parametrize(
         ("more", "said"), [(("--numerics", "exact"), "numerics fast, this run has exact"), (("--seed", "1"), "seed 0")]
     )

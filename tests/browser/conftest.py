@@ -21,8 +21,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(LEFT_OUT)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Chromium. Its event loop runs in this thread until it closes, and nothing else can run one there."""
     if LEFT_OUT:
         pytest.skip(LEFT_OUT)  # a file that was asked for by name
     from playwright.sync_api import sync_playwright

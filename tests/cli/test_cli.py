@@ -309,9 +309,9 @@ def test_a_model_that_cannot_be_decoded(generate, tmp_path):
     one_line(generate(model=str(tmp_path)), "model")
 
 
-def test_the_module_runs(folder, tmp_path):
+def test_the_module_runs(folder):
     """The real `python -m spectra` in its own process: an answer and a mistake."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     command = [sys.executable, "-m", "spectra", "generate", PROMPT, "--model", folder, "--max-new-tokens", "9"]
     good = subprocess.run([*command, "--baseline"], capture_output=True, text=True, env=environment, check=False)
     assert good.returncode == 0, good.stderr

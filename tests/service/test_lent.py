@@ -29,6 +29,7 @@ def spaces(monkeypatch):
     found = importlib.import_module("spaces")
     show = found.hide_device()
     yield found
+    found.end_workers()
     show()
     monkeypatch.delitem(sys.modules, "spaces")
 

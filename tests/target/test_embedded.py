@@ -56,6 +56,7 @@ def test_damage_is_noticed(copy, name):
     assert not embedded.is_whole(copy)
 
 
+@pytest.mark.all_cases
 def test_a_damaged_copy_is_built_again_with_one_line(copy, capsys, monkeypatch):
     before = json.loads((copy / embedded.MARK).read_text())
     damage(copy / "config.json")

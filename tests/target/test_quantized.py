@@ -51,7 +51,7 @@ def test_rows_of_llm_int8_depend_on_each_other_and_exact_is_refused():
     head = model.lm_head
     head.weight = Int8Params(head.weight.data, requires_grad=False)
     assert "rows beside it" in obstacle_to_exact(model) and quantized_by(model).startswith("int8, bitsandbytes")
-    with pytest.raises(SpectraError, match=r"^numerics: exact cannot be had: LLM.int8"):
+    with pytest.raises(SpectraError, match=r"^numerics: exact is not possible: LLM.int8"):
         wrap_model(model, numerics="exact")
     assert wrap_model(model.to(torch.bfloat16), numerics="auto").plan.numerics == "fast"
 

@@ -98,8 +98,8 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     def link(visit: gr.Request) -> list[Any]:
         filled = read_link(visit.query_params, engine, str(method.value))
         settings = panel.updates(filled.method or str(method.value), filled.changed)
-        told = f"Left out of the link: {'; '.join(filled.left)}." if filled.left else ""
-        return [*filled.form, *settings, gr.update(value=escape(told), visible=bool(told))]
+        left = f"Left out of the link: {'; '.join(filled.left)}." if filled.left else ""
+        return [*filled.form, *settings, gr.update(value=escape(left), visible=bool(left))]
 
     memory = gr.State()
     with gr.Column(elem_id="ask", elem_classes="card ask"):
@@ -137,7 +137,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     outputs = [stage, memory, go, halt]
     running = gr.on([go.click, prompt.submit], start, [memory, *fields], outputs, **RUN)
     repeated = stage.again(again, memory, outputs, **RUN)
-    model.input(switch, [model, method], [stage, model, panel.told, *panel.fields], **RUN)
+    model.input(switch, [model, method], [stage, model, panel.changes, *panel.fields], **RUN)
     for each in (running, repeated):
         restore_buttons(each, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)

@@ -107,8 +107,8 @@ class RaceFile:
     @property
     def changed(self) -> dict[str, Value]:
         """What was changed about the method."""
-        told = self.method.settings.get("method")
-        changed = told.get("changed") if isinstance(told, dict) else None
+        settings = self.method.settings.get("method")
+        changed = settings.get("changed") if isinstance(settings, dict) else None
         try:
             return (
                 MethodSettings(**{name: changed[name] for name in FIELDS if name in changed}).changed if changed else {}

@@ -46,7 +46,7 @@ class LlamaCpp(NamedTuple):
 
 
 def check_llama_cpp(methods: Collection[str], model: str | None, sampling: Sampling) -> None:
-    """Raise SpectraError where one of these peers is wanted and cannot be had. model: see `ModelOptions`."""
+    """Raise SpectraError where one of these peers is wanted and not available. model: see `ModelOptions`."""
     wanted = [method for method in methods if method in LLAMA_CPP]
     if not wanted:
         return

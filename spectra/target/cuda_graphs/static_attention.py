@@ -64,7 +64,7 @@ def static_attention(
 
 
 def _masked(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, told: StaticPass
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, plan: StaticPass
 ) -> torch.Tensor:
     """query [1, heads, q, d], key and value [1, kv_heads, span, d] -> [heads, q, d].
 
@@ -75,7 +75,7 @@ def _masked(
         query.reshape(1, kv_heads, -1, dim),
         key.to(query.dtype),
         value.to(query.dtype),
-        attn_mask=told.bias(window, query.dtype, heads // kv_heads),
+        attn_mask=plan.bias(window, query.dtype, heads // kv_heads),
         scale=scaling,
     )
     return out.view(heads, count, -1)

@@ -23,7 +23,16 @@ asked: list[dict] = []
 refusal: list[str] = []
 """Why the next call gets no GPU."""
 keep_workers = [True]
+workers: list["Worker"] = []
 INSIDE = "SPACES_INSIDE"
+
+
+def end_workers():
+    """No fork outlives what called it: each holds the open files and pipes of this process."""
+    while workers:
+        process = workers.pop().process
+        process.kill()
+        process.join()
 
 
 def hide_device():
@@ -44,6 +53,7 @@ class Worker:
         self.stop = FORK.Event()
         self.process = FORK.Process(target=self._serve, args=(task,), daemon=True)
         self.process.start()
+        workers.append(self)
 
     def _serve(self, task):
         os.environ[INSIDE] = "1"

@@ -1,4 +1,4 @@
-"""Which way steps go: tried on the model, refused by name where it cannot be had, exact where that was asked for."""
+"""Which way steps go: tried on the model, refused by name where it is not available, exact where that was asked for."""
 
 import inspect
 from contextlib import nullcontext
