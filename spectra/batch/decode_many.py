@@ -64,13 +64,13 @@ def decode_many(
 class Trust:
     """How many of the nodes that were scored are accepted, to what their chances promised: running sums.
 
-    The best of many guesses are those that were overrated: what one sequence hardly notices costs a batch rows.
+    The best of many guesses are often those that were overrated, and a batch takes only the best: it begins with doubt.
     """
 
     KEPT = 0.99
 
     def __init__(self) -> None:
-        self._promised = self._accepted = 4.0
+        self._promised, self._accepted = 8.0, 6.0
 
     @property
     def share(self) -> float:
