@@ -56,7 +56,7 @@ def spectra(*, stores: bool = True, without: Source | None = None, text: bool = 
 def retrieval(setup: Setup) -> Method:
     """RETRIEVAL alone, with as many nodes as pay."""
     nodes = setup.max_nodes(MAX_NODES)
-    drafter = Retrieval(setup.stores(), banned=setup.target.eos)
+    drafter = Retrieval(setup.stores(), banned=setup.target.eos, least=setup.least_chance)
     return Method(setup.name, [drafter], budget_of(setup, nodes), nodes)
 
 
@@ -76,15 +76,16 @@ def adaptive(
     target, asked = setup.target, setup.settings
     nodes = setup.max_nodes(MAX_NODES)
     width = (asked.order or core.order) - 1
-    paying = min(pool_rows(setup.cost, width), nodes // (2 * width)) if target.trees else 0
+    paying = min(pool_rows(setup.shared_cost, width), nodes // (2 * width)) if target.trees else 0
     chosen = changed_core(replace(core, rows=paying), asked)
     chosen = replace(chosen, rows=min(chosen.rows, nodes // width) if target.trees else 0)
     drafters: list[Drafter] = [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
     if stores:
         if Source.AUTOMATON not in without:
             drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
-        drafters.append(Retrieval(stores, banned=target.eos))
-    cheap = setup.cost.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * setup.cost.seconds(1)
+        drafters.append(Retrieval(stores, banned=target.eos, least=setup.least_chance))
+    shared = setup.shared_cost
+    cheap = shared.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * shared.seconds(1)
     usual = RANKS if Source.RECYCLED not in without and (cheap or not stores) else 0
     ranks = usual if asked.successors is None else asked.successors
     if ranks:
@@ -93,7 +94,7 @@ def adaptive(
         drafters.append(Remembering(setup.resources.memory, banned=target.eos))
     budget = budget_of(setup, nodes)
     if draft is not None:
-        plain = setup.cost.seconds(1)
+        plain = shared.seconds(1) / setup.together
         drafters.append(Adviser(draft, setup.sampling, budget, plain, banned=target.eos))
     values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
     return Method(setup.name, drafters, budget, nodes, settings=values)

@@ -10,6 +10,7 @@ from transformers.pytorch_utils import Conv1D
 
 from spectra.target.attention_metadata import StepPlan
 from spectra.target.cache import Layout, SlabCache
+from spectra.target.joint import Part, joint_forward
 from spectra.target.native.attention import attend
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
@@ -74,6 +75,10 @@ class ModuleSteps:
     ) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
         return target.forward_pass(cache, tokens, chains, rows, prefill=prefill, attend=self._attend)
+
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        """See `HuggingFaceTarget.forward_together`."""
+        return joint_forward(target, parts, attend=self._attend)
 
     def _attend(
         self,

@@ -12,6 +12,7 @@ import torch
 from spectra.errors import SpectraError
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.hooks import any_hooked
+from spectra.target.joint import Part
 from spectra.target.native.attention import Chains
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
@@ -55,6 +56,10 @@ class Steps(Protocol):
         """See `HuggingFaceTarget.forward`."""
         ...
 
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        """See `HuggingFaceTarget.forward_together`."""
+        ...
+
 
 class NativeSteps:
     """`Steps` that are packed again when the model's parameters change.
@@ -85,7 +90,7 @@ class NativeSteps:
     @property
     def facts(self) -> dict[str, object]:
         """kernels: instructions they are made of. weights: formats. calls: of the library, one a step or a module."""
-        calls = "step" if isinstance(self.steps, WholeSteps) else "modules"
+        calls = "step" if self.whole else "modules"
         held = sorted({FORMATS[matrix.view.format] for matrix in self.steps.matrices})
         return {"kernels": self.library.isa, "weights": ", ".join(held), "calls": calls}
 
@@ -117,6 +122,14 @@ class NativeSteps:
     ) -> torch.Tensor:
         return self.steps.forward(target, cache, tokens, chains, rows, prefill=prefill)
 
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        return self.steps.forward_together(target, parts)
+
+    @property
+    def whole(self) -> bool:
+        """Every row of a step or of a prefill is computed alike: where the slots come from does not matter."""
+        return isinstance(self.steps, WholeSteps)
+
 
 class WholeSteps:
     """`Steps` of a Llama-shaped model, each one call. The model's own modules do not run."""
@@ -142,13 +155,32 @@ class WholeSteps:
         *,
         prefill: bool = False,
     ) -> torch.Tensor:
+        tree = Chains.run(len(tokens)) if prefill else Chains.of(chains)
+        positions = torch.from_numpy(cache.length + np.diff(tree.offsets) - 1)
+        sequence = self._sequence(cache, len(tokens))
+        return self.step.step([sequence], torch.tensor(tokens), positions, tree, torch.tensor(list(rows)))
+
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        tokens: list[int] = []
+        positions: list[int] = []
+        rows: list[int] = []
+        for part in parts:
+            positions += [part.cache.length + len(chain) - 1 for chain in part.chains]
+            rows += [len(tokens) + row for row in part.rows]
+            tokens += part.tokens
+        logits = self.step.step(
+            [self._sequence(part.cache, len(part.tokens)) for part in parts],
+            torch.tensor(tokens),
+            torch.tensor(positions),
+            Chains.of_trees([part.chains for part in parts]),
+            torch.tensor(rows),
+        )
+        return list(logits.split([len(part.rows) for part in parts]))
+
+    def _sequence(self, cache: SlabCache, rows: int) -> StepSequence:
         heads, dim = self.step.cache_shape
         keys, values = cache.reserve(heads, dim, torch.device("cpu"))
-        tree = Chains.run(len(tokens)) if prefill else Chains.of(chains)
-        depths = np.diff(tree.offsets) - 1
-        sequence = StepSequence(keys, values, cache.length, len(tokens))
-        positions = torch.from_numpy(cache.length + depths)
-        return self.step.step([sequence], torch.tensor(tokens), positions, tree, torch.tensor(list(rows)))
+        return StepSequence(keys, values, cache.length, rows)
 
 
 def native_steps(
