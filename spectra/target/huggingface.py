@@ -194,7 +194,7 @@ class HuggingFaceTarget:
         Nothing is committed. prefill: the tokens are a causal run, and of `chains` only the number counts.
         """
         if self.native is not None:
-            return self.native.forward(self, cache, tokens, chains, rows, prefill=prefill)
+            return self.native.steps.forward(self, Part(cache, tokens, chains, rows), prefill=prefill)
         if prefill or not self.plan.chunk:
             return self.forward_pass(cache, tokens, chains, rows, prefill=prefill)
         size, parts = self.plan.chunk, []
@@ -227,7 +227,7 @@ class HuggingFaceTarget:
     def forward_together(self, parts: Sequence[Part]) -> list[torch.Tensor]:
         """`forward` of several sequences that join, in one pass: the logits of each."""
         if self.native is not None:
-            return self.native.forward_together(self, parts)
+            return self.native.steps.forward_together(self, parts)
         return joint_forward(self, parts, chunk=self.plan.chunk)
 
     def forward_pass(

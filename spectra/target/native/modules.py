@@ -9,7 +9,7 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from spectra.target.attention_metadata import StepPlan
-from spectra.target.cache import Layout, SlabCache
+from spectra.target.cache import Layout
 from spectra.target.joint import Part, joint_forward
 from spectra.target.native.attention import attend
 from spectra.target.native.codes import Codes
@@ -63,18 +63,11 @@ class ModuleSteps:
 
         return restore
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
+    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
-        return target.forward_pass(cache, tokens, chains, rows, prefill=prefill, attend=self._attend)
+        return target.forward_pass(
+            part.cache, part.tokens, part.chains, part.rows, prefill=prefill, attend=self._attend
+        )
 
     def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         """See `HuggingFaceTarget.forward_together`."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 
 from spectra.errors import SpectraError
@@ -43,16 +42,7 @@ class Steps(Protocol):
         """Make the model ready; what is returned makes it as it was."""
         ...
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
+    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
         ...
 
@@ -62,7 +52,7 @@ class Steps(Protocol):
 
 
 class NativeSteps:
-    """`Steps` that are packed again when the model's parameters change.
+    """A model's `steps`, packed again when its parameters change.
 
     codes: parameters that stay quantised, by name. checkable: the model can also be run by torch, to compare with.
     """
@@ -110,21 +100,6 @@ class NativeSteps:
             self._pack(model)
         return self.steps.attach(model)
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
-        return self.steps.forward(target, cache, tokens, chains, rows, prefill=prefill)
-
-    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
-        return self.steps.forward_together(target, parts)
-
     @property
     def whole(self) -> bool:
         """Every row of a step or of a prefill is computed alike: where the slots come from does not matter."""
@@ -145,20 +120,15 @@ class WholeSteps:
     def attach(self, model: Any) -> Callable[[], None]:
         return lambda: None
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
-        tree = Chains.run(len(tokens)) if prefill else Chains.of(chains)
-        positions = torch.from_numpy(cache.length + np.diff(tree.offsets) - 1)
-        sequence = self._sequence(cache, len(tokens))
-        return self.step.step([sequence], torch.tensor(tokens), positions, tree, torch.tensor(list(rows)))
+    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
+        if not prefill:
+            return self.forward_together(target, [part])[0]
+        count = len(part.tokens)
+        positions = torch.arange(part.cache.length, part.cache.length + count)
+        sequence = self._sequence(part.cache, count)
+        return self.step.step(
+            [sequence], torch.tensor(part.tokens), positions, Chains.run(count), torch.tensor(part.rows)
+        )
 
     def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         tokens: list[int] = []
