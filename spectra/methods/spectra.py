@@ -29,7 +29,7 @@ MAX_NODES = 64
 RECYCLED_NODES = 40
 RECYCLE_BELOW = 1.5
 """What a step of RECYCLED_NODES guesses may cost, in plain steps, for successors to be guessed beside a store's."""
-COPIES_ONLY = 0.4
+COPIES_ONLY = 0.3
 """Where a row must promise more than this beside other sequences, only copies of long repeats do, and nothing else is
 worth the time of asking."""
 RANKS = 8
