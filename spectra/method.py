@@ -203,7 +203,6 @@ class Group(Protocol):
         sampling: Sampling,
         *,
         top_k: int = 0,
-        **session_options: Any,
     ) -> Session:
         """One more sequence, see `Target.start`; closing its session ends that sequence only."""
         ...

@@ -131,7 +131,7 @@ class _Timing:
             sampling = self.answers.sampling
             same = sum(text == own for text, own in zip(said, alone, strict=True))
             comparable = sampling.greedy or not (method == STOCK or redraws(method, sampling))
-            row = {"sequences": len(said), "new_tokens": sum(map(len, said)), "seconds": seconds}
+            row: Row = {"sequences": len(said), "new_tokens": sum(map(len, said)), "seconds": seconds}
             row |= {"identical": same if comparable else None}
             yield row | {"output": said} if (method, size) == (PLAIN, 1) else row
 

@@ -65,11 +65,11 @@ class Setup:
         return self.cost if self.together == 1 else self.cost.shared(self.together)
 
     @property
-    def least_chance(self) -> float:
-        """Half of what a node must promise to be worth a row beside the other sequences; 0 for a sequence alone."""
+    def row_worth(self) -> float:
+        """The chance of being accepted at which a row pays beside the other sequences; 0 for a sequence alone."""
         if self.together == 1:
             return 0.0
-        return max(0.0, self.shared_cost.seconds(2) / self.shared_cost.seconds(1) - 1) / 2
+        return max(0.0, self.shared_cost.seconds(2) / self.shared_cost.seconds(1) - 1)
 
     def max_nodes(self, usual: int, *, at_most: int | None = None) -> int:
         """Guessed tokens a step: `usual`, or as many as were asked for, within what the method and the device take."""

@@ -158,3 +158,15 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
             next(decode_many(target, requests, **options))
         assert error.value.field == field
     assert together(target, requests_of(target, [[1]]))
+
+
+def test_a_method_asks_less_where_many_share_a_step(known):
+    target = target_by("torch fast", "llama", known)
+    kinds = {
+        together: [type(one).__name__ for one in make_method("spectra-core", target, together=together).drafters]
+        for together in (1, 16, 32)
+    }
+    assert kinds[1] == kinds[16] == ["SpectraCore", "Recycling"]
+    assert kinds[32] == ["SuffixAutomaton"]  # a row must promise T(64) / T(32) - 1 = 0.56
+    with pytest.raises(SpectraError, match="together"):
+        make_method("spectra-core", target, together=0)
