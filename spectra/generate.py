@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,7 @@ def generate(
         sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=(seed + number) % 2**63 if number else seed)
         made = make_method(method, target, resources, nodes=nodes, sampling=sampling, together=max(1, together))
         stop = _criteria(row, stopping_criteria, input_ids.device)
-        processors = [_with_padding(row, one) for one in logits_processor or []]
+        processors = [_with_padding(row, _of_row(number, one)) for one in logits_processor or []]
         options = {"processors": processors}
         requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
 
@@ -148,6 +149,16 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
         return bool(done.all())
 
     return stopped if criteria else None
+
+
+def _of_row(number: int, processor: Any) -> Any:
+    """The processor for one row: the repetition penalty of a padded batch knows how long each row's padding is."""
+    lengths = getattr(processor, "prompt_ignore_length", None)
+    if getattr(lengths, "ndim", 0) != 1:
+        return processor
+    own = copy(processor)
+    own.prompt_ignore_length = lengths[number : number + 1]
+    return own
 
 
 def _with_padding(row: _Row, processor: Any) -> Any:
