@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from spectra.io.resources import shipped
 from visual import palette
+from visual.first_script import with_first_script
 from visual.guard import Guard
 from visual.wire.race_file import MAX_BYTES
 
@@ -21,7 +22,7 @@ ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
 TAB_STYLES = ("replay", "compare", "chat", "learn", "datastore")
 """assets/css/<name>.css; later ones overrule earlier ones."""
-POLL_SECONDS = 0.03
+POLL_SECONDS = 0.05
 """Between two looks for a waiting request."""
 REMEMBERED_VISITORS = 10_000
 """Visitors of whom gradio keeps which of their requests are not answered yet."""
@@ -48,7 +49,7 @@ class LastUsed(LRUCache[str, Any]):
 
 
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
-    """The page with its queue of requests, max_size long, which looks for work every 30 ms.
+    """The page with its queue of requests, max_size long, which looks for work every 50 ms.
 
     Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on. It
     also keeps the messages of 2,000 visitors who never listened; here it is four times the queue. It forgets no
@@ -81,7 +82,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "max_file_size": MAX_BYTES,
         "state_session_capacity": REMEMBERED_TABS,
         "app_kwargs": {
-            "middleware": [Middleware(guard.wrap)],
+            "middleware": [Middleware(guard.wrap), Middleware(with_first_script)],
             "routes": [
                 Mount("/spectra/plotly", Served(directory=bundle)),
                 Mount("/spectra", Served(directory=ASSETS)),

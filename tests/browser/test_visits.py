@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from browsing import STAGE, appear, fill, finish, race, serve, start
+from browsing import READY, STAGE, appear, fill, finish, race, serve, start
 from fakes_engine import FakeEngine
 
 Visit = Callable[..., Any]
@@ -42,6 +42,21 @@ def test_a_link_fills_the_form_and_runs_nothing(fake: Fake, visit: Visit) -> Non
     page.click("[data-id=link]")
     page.wait_for_function("location.search.includes('max_new_tokens=33')")
     assert "method=spectra-core" in page.url and "seed=11" in page.url and page.problems == []
+
+
+def test_a_page_that_lies_idle_draws_nothing(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    page.add_init_script("""
+        const own = window.requestAnimationFrame;
+        window.frames_asked = 0;
+        window.requestAnimationFrame = (tick) => { window.frames_asked += 1; return own.call(window, tick); };""")
+    page.reload()
+    appear(page, READY)
+    page.wait_for_function("window.Plotly && document.querySelector('[data-id=plot-growth]').calcdata")
+    still = "() => { const before = window.asked; window.asked = window.frames_asked; return before === window.asked; }"
+    page.wait_for_function(still, polling=700)  # gradio's loader moves for some seconds after it is gone
+    assert page.evaluate("window.frames_asked") > 0
+    assert page.evaluate("document.getAnimations().length") == 0
 
 
 @pytest.mark.all_cases

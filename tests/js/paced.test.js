@@ -29,3 +29,35 @@ test("many calls while it works are one more round, and the last call counts", a
   await paced.ask();
   assert.deepEqual(done, [1, 9, 10]);
 });
+
+test("who hurries ends the pause", async () => {
+  let done = 0;
+  const paced = new Paced(
+    async () => {
+      done += 1;
+    },
+    () => (done ? 0 : 60_000),
+  );
+  const first = paced.ask();
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(done, 1);
+  paced.ask();
+  await paced.hurry();
+  await first;
+  assert.equal(done, 2);
+});
+
+test("who hurries while it works waits for no pause", async () => {
+  let done = 0;
+  const paced = new Paced(
+    async () => {
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      done += 1;
+    },
+    () => (done ? 0 : 60_000),
+  );
+  const first = paced.ask();
+  await paced.hurry();
+  await first;
+  assert.equal(done, 2);
+});

@@ -1,6 +1,6 @@
 """One run of one or more lanes: each a method answering the same request, measured one after the other.
 
-A producer thread decodes; the page's generator reads what is done some seven times a second. Drawing is never inside a
+A producer thread decodes; the page's generator reads what is done four times a second. Drawing is never inside a
 measurement, and the thread ends after the step in hand once `stop` is set.
 """
 
@@ -25,7 +25,7 @@ from visual.run.request import plainly
 from visual.wire.events import Event, brief_event, delta, step_event
 from visual.wire.figures import Level, figures, level_of
 
-UPDATE_SECONDS = 0.15
+UPDATE_SECONDS = 0.25
 """Between two looks for decoded steps."""
 IDLE_SECONDS = 0.5
 """The longest that a stream is silent."""
@@ -236,7 +236,7 @@ def _decode(run: Run, lane: str, answer: Answer) -> None:
 def stream(
     backend: Backend, run: Run, admission: AdmissionQueue, max_seconds: float = MAX_SECONDS
 ) -> Iterator[Event | None]:
-    """Messages for the browser, seven a second at most; None keeps a silent run cancellable. Closing it stops the run;
+    """Messages for the browser, four a second at most; None keeps a silent run cancellable. Closing it stops the run;
     `run.stop` ends it with what was decoded.
 
     max_seconds: after which a run is stopped, since others wait. Raises SpectraError when the queue is full. The

@@ -26,6 +26,7 @@ export class RaceCharts {
     /** @type {"guessed" | "reached"} which guesses the shares are of */
     this.of = "guessed";
     this.cost = 0; // ms that the last drawing took
+    this.waiting = false; // whether the method's charts stand empty until its lane begins
     this.looks = looks;
     this.onStep = onStep;
     /** @type {AxisName} */
@@ -56,6 +57,9 @@ export class RaceCharts {
     this.cost = 0;
     await this.react(plotly, this.growth, growth);
     if (!this.gain.clientWidth) return;
+    const writing = !race.over && !race.method.steps.length; // plain decoding: neither of the others changes
+    if (writing && this.waiting) return;
+    this.waiting = writing;
     const colours = { looks: this.looks, colourOf: this.colours(ink, shown) };
     const gain = gainFigure(race, colours, this.canvas(ink));
     await this.react(plotly, this.gain, gain);

@@ -10,6 +10,16 @@ export class Paced {
     this.pause = pause;
     this.busy = false;
     this.again = false;
+    this.hurried = false;
+    /** @type {(() => void) | null} ends the pause that is going on */
+    this.wake = null;
+  }
+
+  /** Not after the pause but at once, or after the work that goes on. */
+  async hurry() {
+    this.hurried = true;
+    this.wake?.();
+    await this.ask();
   }
 
   /** @returns {Promise<void>} */
@@ -22,12 +32,27 @@ export class Paced {
     try {
       do {
         this.again = false;
+        this.hurried = false;
         const pause = this.pause();
         await this.work();
-        await new Promise((resolve) => setTimeout(resolve, pause));
+        if (!this.hurried) await this.rest(pause);
       } while (this.again);
     } finally {
       this.busy = false;
     }
+  }
+
+  /**
+   * @param {number} pause
+   * @returns {Promise<void>}
+   */
+  rest(pause) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, pause);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 }

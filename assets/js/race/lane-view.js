@@ -62,14 +62,17 @@ export class LaneView {
     return node;
   }
 
-  /** @param {number} time */
+  /**
+   * @param {number} time
+   * @returns {boolean} whether that changed something; `follow` is left to the caller, who writes everything first
+   */
   reach(time) {
     const reached = stepsAt(this.lane, time);
-    if (reached === this.reached) return;
+    if (reached === this.reached) return false;
     for (const span of this.spans.slice(this.reached, reached)) span.classList.remove("ahead");
     for (const span of this.spans.slice(reached, this.reached)) span.classList.add("ahead");
     this.reached = reached;
-    this.follow();
+    return true;
   }
 
   /** Keep the newest text in view, unless the reader is holding the lane. */

@@ -22,8 +22,9 @@ import { TEMPLATE } from "./template.js";
 /** @import { End, LaneFigures, Problem, RunMessage } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
-const CHARTS_EVERY = 700; // ms between two drawings, more where one takes long
-const CHARTS_LATEST = 1600;
+const CHARTS_EVERY = 1500; // ms between two drawings while a lane is measured, more where one takes long
+const CHARTS_LATEST = 4000;
+const CHARTS_SHARE = 40; // of that time a drawing takes one part
 const STATUS_EVERY = 1000;
 const BUTTONS = ["play", "download", "again", "link", "clear"];
 
@@ -69,7 +70,8 @@ export class RaceView {
     this.links = new StepLinks(this.at, facts.legend, this.charts, new StepPanel(this.at, facts.legend));
     this.drawing = new Paced(
       () => this.redraw(),
-      () => (this.state === "running" ? Math.min(CHARTS_LATEST, Math.max(CHARTS_EVERY, 12 * this.charts.cost)) : 0),
+      () =>
+        this.state === "running" ? Math.min(CHARTS_LATEST, Math.max(CHARTS_EVERY, CHARTS_SHARE * this.charts.cost)) : 0,
     );
     this.clear();
     this.listen();
@@ -173,13 +175,13 @@ export class RaceView {
     const racing = method.lane.steps.length > 0;
     const view = racing ? method : plain;
     const guess = (plain.lane.seconds * begin.cap) / Math.max(plain.lane.tokens, 1);
+    this.announce();
     this.scoreboard.live(racing ? level : null);
-    this.scoreboard.clock(this.lanes, view.lane.seconds, racing ? this.span : guess);
     this.showLegend(null);
     this.stage.dataset.phase = racing ? "method" : "plain";
+    this.scoreboard.clock(this.lanes, view.lane.seconds, racing ? this.span : guess);
     view.follow();
     this.drawCharts();
-    this.announce();
   }
 
   /**
@@ -263,7 +265,9 @@ export class RaceView {
 
   /** Not more often than every `CHARTS_EVERY` ms while a race runs; the last call always gets drawn. */
   drawCharts() {
-    if (this.chartsShown) this.drawing.ask();
+    if (!this.chartsShown) return;
+    if (this.state === "running") this.drawing.ask();
+    else this.drawing.hurry();
   }
 
   get chartsShown() {

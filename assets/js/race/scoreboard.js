@@ -67,8 +67,9 @@ export class Scoreboard {
    * @param {number} span
    */
   clock(lanes, time, span) {
+    const moved = [];
     for (const [name, view] of Object.entries(lanes)) {
-      view.reach(time);
+      if (view.reach(time)) moved.push(view);
       const done = Math.min(time, view.lane.seconds);
       this.at(`bar-${name}`).style.transform = `scaleX(${span ? done / span : 0})`;
       if (!view.lane.steps.length) continue;
@@ -77,6 +78,7 @@ export class Scoreboard {
       this.at(`rate-${name}`).replaceChildren(make("b", "", seconds(done)), ` ${rate}`);
       this.at(`note-${name}`).textContent = plural(tokens, "token");
     }
+    for (const view of moved) view.follow(); // reads the layout, once for all that was written
   }
 
   /**

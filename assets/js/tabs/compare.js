@@ -15,7 +15,7 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 /** @import { Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
-const CHARTS_EVERY = 700;
+const CHARTS_EVERY = 1500;
 const FILES = ["csv", "json", "png"];
 /** @type {Record<string, string>} */
 const CUT_SHORT = { stopped: "Stopped. ", failed: "Ended early. " };
@@ -223,7 +223,9 @@ class CompareTab {
   }
 
   draw() {
-    if (this.chartsShown) this.drawing.ask();
+    if (!this.chartsShown) return;
+    if (this.turn?.state === "running") this.drawing.ask();
+    else this.drawing.hurry();
   }
 
   async redraw() {

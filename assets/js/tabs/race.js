@@ -25,6 +25,7 @@ import { shared } from "../race/shared.js";
 export function mount({ element, props, watch, facts, ask }) {
   const tab = new RaceTab(element, facts, ask);
   watch("value", () => tab.take(JSON.parse(props.value)));
+  window.dispatchEvent(new Event("spectra-mounted")); // for start/first.js
 }
 
 class RaceTab {

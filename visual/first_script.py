@@ -1,0 +1,45 @@
+"""Puts assets/js/start/first.js into the page before gradio's own scripts: `head` of `launch` comes too late for it."""
+
+from visual.guard import App, Message, Receive, Send
+
+GRADIO = b'<script type="module"'
+"""Where gradio's own scripts begin."""
+FIRST = b'<script src="./spectra/js/start/first.js"></script>\n\t\t'
+
+
+def with_first_script(app: App) -> App:
+    """The app with this script in its page: what starlette calls a middleware. Other answers are left alone."""
+
+    async def served(scope: Message, receive: Receive, send: Send) -> None:
+        page = scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and str(scope["path"]).endswith("/")
+        await app(scope, receive, adding(send) if page else send)
+
+    return served
+
+
+def adding(send: Send) -> Send:
+    """Holds an uncompressed page of HTML back until it is complete, and adds the script."""
+    start: Message = {}
+    body = b""
+
+    async def sent(message: Message) -> None:
+        nonlocal start, body
+        if message["type"] == "http.response.start" and is_html(message):
+            start = message
+        elif message["type"] == "http.response.body" and start:
+            body += bytes(message.get("body", b""))
+            if message.get("more_body"):
+                return
+            whole = body.replace(GRADIO, FIRST + GRADIO, 1)
+            headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+            await send({**start, "headers": [*headers, (b"content-length", str(len(whole)).encode())]})
+            await send({"type": "http.response.body", "body": whole})
+        else:
+            await send(message)
+
+    return sent
+
+
+def is_html(message: Message) -> bool:
+    headers = {name.lower(): value for name, value in message.get("headers", ())}
+    return headers.get(b"content-type", b"").startswith(b"text/html") and b"content-encoding" not in headers
