@@ -3,7 +3,8 @@
 Sequences join when there is a place and room for their cache, and leave when they end.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from spectra.batch.line import Line
 from spectra.batch.request import Request
@@ -16,6 +17,14 @@ from spectra.trace import StepTrace
 from spectra.tree import TokenTree
 
 AT_ONCE = 16
+
+
+class Running(Protocol):
+    """Says before each step whose turn it is."""
+
+    def running(self) -> Mapping[int, Decoding]:
+        """The sequences of the next step by number; it may wait for some. None: the loop ends."""
+        ...
 
 
 def decode_many(
@@ -39,26 +48,31 @@ def decode_many(
     if cache_bytes is not None:
         check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
     group = target.group()
-    trust = Trust()
     try:
         line = Line(target, group, requests, at_once=at_once, cache_bytes=cache_bytes)
-        while running := line.running():
-            sequences = list(running.values())
-            grown = [one.grow() for one in sequences]
-            chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
-            _lap(sequences, "wait")
-            trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
-            asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
-            scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
-            _lap(sequences, "forward")
-            steps = []
-            for one, tree, each in zip(sequences, trees, scored, strict=True):
-                one.lap("wait")
-                steps.append(one.take(tree, each))
-                trust.learn(tree, len(steps[-1].path))
-            yield from zip(running, steps, strict=True)
+        yield from decode_line(target, group, line)
     finally:
         group.close()
+
+
+def decode_line(target: SharedTarget, group: Group, line: Running) -> Iterator[tuple[int, StepTrace]]:
+    """The steps of those whom the line names, until it names none. group: the one that their sequences are in."""
+    trust = Trust()
+    while running := line.running():
+        sequences = list(running.values())
+        grown = [one.grow() for one in sequences]
+        chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
+        _lap(sequences, "wait")
+        trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
+        asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
+        scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
+        _lap(sequences, "forward")
+        steps = []
+        for one, tree, each in zip(sequences, trees, scored, strict=True):
+            one.lap("wait")
+            steps.append(one.take(tree, each))
+            trust.learn(tree, len(steps[-1].path))
+        yield from zip(running, steps, strict=True)
 
 
 class Trust:

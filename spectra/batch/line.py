@@ -43,32 +43,16 @@ class Line:
             if self._cache_bytes is not None and sum(self._bytes.values()) + need > self._cache_bytes:
                 break
             self._check_drafters(number, request, self._owners)
-            self._running[number] = self._start(request)
+            self._running[number] = begin(self._target, self._group, request)
             self._bytes[number] = need
             self._next = next(self._requests, None)
         return dict(self._running)
-
-    def _start(self, request: Request) -> Decoding:
-        method, limits = request.method, self._limits(request)
-        session = self._group.start(
-            request.prompt,
-            limits.max_new_tokens,
-            method.max_nodes + 1,
-            request.sampling,
-            top_k=method.top_k,
-            **request.options,
-        )
-        return Decoding(session, request.prompt, method, limits, explain=request.explain, trees=self._target.trees)
-
-    def _limits(self, request: Request) -> Limits:
-        return request.limits or Limits(eos=self._target.eos)
 
     def _bytes_of(self, number: int, request: Request) -> int:
         """What its cache takes, 0 where nobody asks. Raises SpectraError for one that could never fit."""
         if self._cache_bytes is None:
             return 0
-        new = self._limits(request).max_new_tokens
-        need = self._group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+        need = bytes_of(self._target, self._group, request)
         if need > self._cache_bytes:
             raise SpectraError(
                 "cache_bytes",
@@ -81,7 +65,7 @@ class Line:
         seen: dict[int, int] = {}
         for number, request in enumerate(requests):
             try:
-                self._group.check(request.prompt, self._limits(request).max_new_tokens)
+                self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
             except SpectraError as error:
                 raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
             self._bytes_of(number, request)
@@ -96,3 +80,28 @@ class Line:
                 raise SpectraError(
                     "method", f"requests {owner} and {number} share a {type(drafter).__name__}; make a method for each"
                 )
+
+
+def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
+    """The sequence of a request, its prompt read. Raises SpectraError for bad input."""
+    method, limits = request.method, limits_of(target, request)
+    session = group.start(
+        request.prompt,
+        limits.max_new_tokens,
+        method.max_nodes + 1,
+        request.sampling,
+        top_k=method.top_k,
+        **request.options,
+    )
+    return Decoding(session, request.prompt, method, limits, explain=request.explain, trees=target.trees)
+
+
+def bytes_of(target: SharedTarget, group: Group, request: Request) -> int:
+    """What the KV cache of a request takes."""
+    new = limits_of(target, request).max_new_tokens
+    return group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+
+
+def limits_of(target: SharedTarget, request: Request) -> Limits:
+    """The limits of a request: its own, else the default."""
+    return request.limits or Limits(eos=target.eos)

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from browsing import READY, STAGE, appear, fill, finish, race, serve, start
+from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start
 from fakes_engine import FakeEngine
 
 Visit = Callable[..., Any]
@@ -102,6 +102,55 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
         appear(third, "#stop:disabled")
         race(third, max_new_tokens=10)
         assert len(engine.answers) == 3
+    finally:
+        served.close()
+
+
+def test_a_shared_race_claims_no_speedup_and_is_measured_alone_in_line(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(step_seconds=0.004, together=2, others=3)
+    served, url = serve(engine, races=races)
+    try:
+        page, other = visit(url), visit(url)
+        assert "up to 2 visitors together" in page.locator(".top .badges").inner_text()
+        start(other, max_new_tokens=2000)
+        race(page, max_new_tokens=60)  # beside the other one
+        score, verdict = page.locator("[data-id=speedup]"), page.locator("[data-id=verdict]")
+        assert score.inner_text() == "Shared"
+        assert verdict.inner_text() == "with 3 others: no speedup is claimed"
+        assert "trees that may be smaller than alone" in page.locator("[data-id=more]").inner_text()
+        assert {trace.settings["shared"] for trace in download(page).values()} == {3}
+        appear(page, "#go:enabled")
+        page.click("[data-id=alone]")
+        page.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+        engine.others = 0
+        run = page.evaluate(f"{STAGE}.run")
+        other.click("#stop")
+        page.wait_for_function(f"(run) => {STAGE}.run !== run", arg=run)
+        finish(page)
+        assert score.inner_text().endswith("×") and page.locator("[data-id=alone]").is_hidden()
+        assert page.problems == []
+    finally:
+        served.close()
+
+
+def test_chat_and_compare_say_that_they_were_shared(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(step_seconds=0.001, together=4, others=1)
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        page.get_by_role("tab", name="Chat").click()
+        fill(page, **{"chat-prompt": "hello", "chat-max_new_tokens": 20})
+        page.click("#chat-go")
+        note = page.locator("#stage-chat .readout")
+        note.locator("b:has-text('Shared')").wait_for()
+        assert "with 1 other: 20 tokens" in note.inner_text() and "×" not in note.inner_text()
+        page.get_by_role("tab", name="Compare").click()
+        fill(page, **{"compare-max_new_tokens": 20})
+        page.click("#compare-go")
+        appear(page, "#stage-compare .stage[data-state=done]")
+        assert "Shared with 1 other:" in page.locator("#stage-compare [data-id=shared]").inner_text()
+        assert "×" not in page.locator("#stage-compare table").inner_text()
+        assert page.problems == []
     finally:
         served.close()
 

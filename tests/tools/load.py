@@ -45,7 +45,7 @@ class Handlers:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._fields = {one["id"]: one["props"] for one in config["components"]}
         self._all = [one for one in config["dependencies"] if one["backend_fn"]]
-        self.race, self.stop = self._pressed("go"), self._pressed("stop")
+        self.race, self.stop, self.chat = map(self._pressed, ("go", "stop", "chat-go"))
         (self.bring,) = [one["id"] for one in self._all if one["api_name"] == "bring"]
 
     def _pressed(self, button: str) -> int:
@@ -68,7 +68,13 @@ class Handlers:
 
 
 class Visitor:
-    """One open page that does one thing after the other. counts: what happened, of all visitors."""
+    """One open page that does one thing after the other. counts: what happened, of all visitors.
+
+    habits: what it does, pauses: seconds between, from and to.
+    """
+
+    habits: tuple[str, ...] = HABITS
+    pauses = (0.05, 0.6)
 
     def __init__(self, number: int, client: httpx.AsyncClient, page: Handlers, counts: Counter[str]) -> None:
         self.dice = random.Random(number)
@@ -80,7 +86,7 @@ class Visitor:
 
     async def live(self, over: Callable[[], bool]) -> None:
         while not over():
-            habit = self.dice.choice(HABITS)
+            habit = self.dice.choice(self.habits)
             try:
                 await asyncio.wait_for(getattr(self, habit)(), PATIENCE)
                 self.counts[habit] += 1
@@ -88,7 +94,7 @@ class Visitor:
                 self.counts["no end within a minute"] += 1
             except httpx.HTTPError as error:
                 self.counts[f"broken off: {type(error).__name__}"] += 1
-            await asyncio.sleep(self.dice.uniform(0.05, 0.6))
+            await asyncio.sleep(self.dice.uniform(*self.pauses))
 
     async def ask(self, handler: int, data: list[Any]) -> bool:
         body = {"data": data, "fn_index": handler, "session_hash": self.session}
@@ -209,7 +215,7 @@ class Server:
 
 
 async def crowd(
-    server: Server, visitors: int, seconds: float, enough: Mapping[str, int]
+    server: Server, visitors: int, seconds: float, enough: Mapping[str, int], kind: type[Visitor] = Visitor
 ) -> tuple[Counter[str], list[Any]]:
     """What happened, and a row a second of the server's memory and threads. See `run`."""
     counts: Counter[str] = Counter()
@@ -224,7 +230,7 @@ async def crowd(
             done = bool(enough) and all(counts[name] >= count for name, count in enough.items())
             return done or time.monotonic() > began + seconds
 
-        tasks = [asyncio.create_task(Visitor(number, client, page, counts).live(over)) for number in range(visitors)]
+        tasks = [asyncio.create_task(kind(number, client, page, counts).live(over)) for number in range(visitors)]
         while not all(task.done() for task in tasks):
             await asyncio.sleep(1)
             memory = server.facts.memory_info().rss / MEGABYTE
@@ -269,11 +275,12 @@ def picture(rows: list[Any], file: Path) -> None:
     file.write_text(head + "".join(lines) + "</svg>\n", encoding="utf-8")
 
 
-def serve() -> None:
-    """The server's process: says its address and runs until its input ends."""
+def serve(model: str = "") -> None:
+    """The server's process: says its address and runs until its input ends. model: "" is the scripted engine."""
     from browsing import serve as serve_page
     from fakes_engine import FakeEngine
 
+    from spectra.service.engine import Engine
     from visual.guard import Guard, Limits
 
     class Everywhere(Guard):
@@ -291,7 +298,8 @@ def serve() -> None:
             return super().answer(request)
 
     guard = Everywhere(Limits(starts=10**9, uploads=10**9, grace=PATIENCE))  # a visitor may be slow to listen
-    page, url = serve_page(Forgetful(step_seconds=0.002), guard=guard)
+    engine = Engine.load(model) if model else Forgetful(step_seconds=0.002)
+    page, url = serve_page(engine, guard=guard, max_visitors=32 if model else 16)
     print(url, flush=True)
     for _ in sys.stdin:
         print(json.dumps([thread.name for thread in threading.enumerate()]), flush=True)
@@ -299,9 +307,9 @@ def serve() -> None:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    """The server's process; it is ended again."""
-    command = [sys.executable, __file__, "--serve"]
+def serving(model: str = "") -> Iterator[Server]:
+    """The server's process; it is ended again. model: see `serve`."""
+    command = [sys.executable, __file__, "--serve", "--model", model]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}, **pipes) as process:
@@ -312,11 +320,19 @@ def serving() -> Iterator[Server]:
 
 
 def run(
-    visitors: int, seconds: float, out: Path | None, enough: Mapping[str, int] | None = None
+    visitors: int,
+    seconds: float,
+    out: Path | None,
+    enough: Mapping[str, int] | None = None,
+    *,
+    model: str = "",
+    kind: type[Visitor] = Visitor,
 ) -> tuple[Counter[str], list[Any]]:
-    """One load test. out: a folder for the rows and the picture. enough: counts that end it before its time."""
-    with serving() as server:
-        counts, rows = asyncio.run(crowd(server, visitors, seconds, enough or {}))
+    """One load test. out: a folder for the rows and the picture. enough: counts that end it before its time. model: see
+    `serve`.
+    """
+    with serving(model) as server:
+        counts, rows = asyncio.run(crowd(server, visitors, seconds, enough or {}, kind))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         with (out / "load.csv").open("w", newline="", encoding="utf-8") as file:
@@ -331,13 +347,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--out", type=Path, default=Path("out/load"))
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--model", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve()
+        serve(options.model)
         return
     counts, rows = run(options.visitors, min(options.seconds, 3600), options.out)
+    tell(options.visitors, counts, rows)
+
+
+def tell(visitors: int, counts: Counter[str], rows: list[Any]) -> None:
+    """Print what happened."""
     half = rows[len(rows) // 2 :]
-    print(f"{options.visitors} visitors, {rows[-1][0]:.0f} s")
+    print(f"{visitors} visitors, {rows[-1][0]:.0f} s")
     print(
         "\n".join(
             f"  {name}: {count}" for name, count in sorted(counts.items()) if count or name in ("mixed", "neither")

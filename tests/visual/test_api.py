@@ -12,7 +12,7 @@ from gradio_client import Client
 from visual.page import build_page
 from visual.serve import launch_options, queued
 
-KEYS = {"lane", "text", "tokens", "tokens_per_second", "done"}
+KEYS = {"lane", "text", "tokens", "tokens_per_second", "done", "shared"}
 
 
 @pytest.fixture(scope="module")
