@@ -153,8 +153,10 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
 
 def _of_row(number: int, processor: Any) -> Any:
     """The processor for one row: the repetition penalty of a padded batch knows how long each row's padding is."""
+    import torch
+
     lengths = getattr(processor, "prompt_ignore_length", None)
-    if getattr(lengths, "ndim", 0) != 1:
+    if not isinstance(lengths, torch.Tensor):
         return processor
     own = copy(processor)
     own.prompt_ignore_length = lengths[number : number + 1]
