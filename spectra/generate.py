@@ -84,7 +84,7 @@ def generate(
         sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=(seed + number) % 2**63 if number else seed)
         made = make_method(method, target, resources, nodes=nodes, sampling=sampling, together=max(1, together))
         stop = _criteria(row, stopping_criteria, input_ids.device)
-        processors = [_with_padding(row, _of_row(number, one)) for one in logits_processor or []]
+        processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
         options = {"processors": processors}
         requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
 
@@ -151,16 +151,19 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
     return stopped if criteria else None
 
 
-def _of_row(number: int, processor: Any) -> Any:
-    """The processor for one row: the repetition penalty of a padded batch knows how long each row's padding is."""
-    import torch
+PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
+"""What processors of transformers hold for each row of a batch."""
 
-    lengths = getattr(processor, "prompt_ignore_length", None)
-    if not isinstance(lengths, torch.Tensor):
-        return processor
-    own = copy(processor)
-    own.prompt_ignore_length = lengths[number : number + 1]
-    return own
+
+def _of_row(processor: Any, number: int, rows: int) -> Any:
+    """The processor as it would be for that row alone."""
+    held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
+    several = {name: value for name, value in held.items() if getattr(value, "ndim", 0) and len(value) == rows > 1}
+    if several:
+        processor = copy(processor)
+        for name, value in several.items():
+            setattr(processor, name, value[number : number + 1])
+    return processor
 
 
 def _with_padding(row: _Row, processor: Any) -> Any:
@@ -239,11 +242,15 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
 
 def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:
     """What follows one sequence only."""
-    from transformers import PrefixConstrainedLogitsProcessor
+    from transformers import EncoderNoRepeatNGramLogitsProcessor, PrefixConstrainedLogitsProcessor
 
     if rows > 1 and streamer is not None:
         raise SpectraError("streamer", f"it follows one sequence, and there are {rows}; leave it out")
     if rows > 1 and any(isinstance(one, PrefixConstrainedLogitsProcessor) for one in processors or ()):
         raise SpectraError(
             "prefix_allowed_tokens_fn", f"it asks for a sequence's number, and there are {rows}; give one sequence"
+        )
+    if rows > 1 and any(isinstance(one, EncoderNoRepeatNGramLogitsProcessor) for one in processors or ()):
+        raise SpectraError(
+            "encoder_no_repeat_ngram_size", f"it goes with one sequence, and there are {rows}; leave it out"
         )

@@ -149,6 +149,7 @@ def test_what_it_cannot_do_is_named(field, options):
     ("field", "options"),
     [
         ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
+        ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
         ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),
         ("stopping_criteria", {"stopping_criteria": [lambda ids, scores: torch.tensor([False, True])]}),
     ],
@@ -172,6 +173,7 @@ def test_padded_batches_equal_stock(family):
         {"method": "spectra-paper-core"},
         {"eos_token_id": [said[0][4], said[1][9]], "pad_token_id": 1},
         {"eos_token_id": [said[0][4], said[1][9]], "repetition_penalty": 1.2, "min_new_tokens": 3, "at_once": 2},
+        {"encoder_repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
         {"eos_token_id": 63, "stopping_criteria": [EndsInFives()], "logits_processor": [OddRows()]},
     ):
         own = {name: options.pop(name) for name in ("method", "at_once") if name in options}
