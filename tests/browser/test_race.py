@@ -233,6 +233,8 @@ def test_acceptance_is_drawn_while_the_method_writes(
     monkeypatch.setattr(engine, "step_seconds", 0.03)
     page = visit(url)
     start(page, max_new_tokens=120)
+    page.wait_for_function(f"{STAGE}.phase === 'plain'")
+    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane: several drawings long
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     page.wait_for_function(f"{STAGE}.state === 'running' && {drawn}?.length >= 3")
     page.click("#stop")

@@ -125,8 +125,10 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
         assert cells[1][3:] == ["–", "–"]
+    asked = len(engine.answers)
     page.click("[data-id=again]")
-    page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'running'")
+    while len(engine.answers) < asked + 2:
+        page.wait_for_timeout(50)
     page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'done'")
     assert engine.answers[-1].explain and page.problems == []
 
