@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -17,7 +18,7 @@ from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
-from spectra.target.native.modules import ModuleSteps, matrices, parameter_state
+from spectra.target.native.modules import READ, ModuleSteps, matrices, parameter_state
 from spectra.target.quantized import quantized_by
 from spectra.target.weights import fill
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
+WHOLE = "it takes a model that is whole on the CPU"
 MOST = 0.4  # of the machine's memory that packed copies may take
 
 
@@ -52,8 +54,9 @@ class Steps(Protocol):
 
 
 class NativeSteps:
-    """A model's `steps`, packed again when its parameters change.
+    """A model's `steps`, packed again when its parameters or modules change; codes are given up then for the numbers.
 
+    A change through a parameter's `data` is found where it touches one of the samples of `parameter_state`.
     codes: parameters that stay quantised, by name. checkable: the model can also be run by torch, to compare with.
     """
 
@@ -63,15 +66,17 @@ class NativeSteps:
         self._pack(model)
 
     def _pack(self, model: Any) -> None:
-        self._state = self._state_of(model)
         whole = LlamaStep.of(self.library, model, self.codes)
         if whole is None and not self.checkable:
             fill(model, self.codes)
             self.checkable = True
         self.steps: Steps = ModuleSteps(self.library, model, self.codes) if whole is None else WholeSteps(whole)
+        self._state = self._state_of(model)
 
-    def _state_of(self, model: Any) -> tuple[int, ...]:
-        return parameter_state(model.parameters()) if self.checkable else ()
+    def _state_of(self, model: Any) -> tuple[object, ...]:
+        kinds = (type(module) for module in model.modules())
+        buffers = model.buffers() if self.whole else ()  # the other models' own forward reads, and may write, them
+        return parameter_state(joined(model.parameters(), buffers)), *kinds
 
     @property
     def layout(self) -> Layout:
@@ -96,7 +101,11 @@ class NativeSteps:
     def attach(self, model: Any) -> Callable[[], None]:
         if any_hooked(model):
             raise SpectraError("model", "hooks were put on it after it was loaded; load it again or take step eager")
+        if why := unread(model):
+            raise SpectraError("model", f"it was changed after it was loaded: {why}; wrap it again")
         if self._state != self._state_of(model):
+            fill(model, self.codes, missing=True)
+            self.codes, self.checkable = {}, True
             self._pack(model)
         return self.steps.attach(model)
 
@@ -175,21 +184,30 @@ def native_steps(
 def obstacle(target: HuggingFaceTarget) -> str:
     """Why the library cannot compute this target's steps, or ""."""
     model = target.model
-    if {p.device.type for p in model.parameters()} - {"cpu", "meta"} or target.spread:
-        return "it takes a model that is whole on the CPU"
-    if target.dtype not in (torch.bfloat16, torch.float32):
-        return f"it computes in bf16 and fp32, and the model is in {str(target.dtype).removeprefix('torch.')}"
+    if target.spread:
+        return WHOLE
     if any_hooked(model):
         return "hooks sit on the model"
     if target.mixture:
         return "it is a mixture of experts"
-    if quantized := quantized_by(model):
-        return f"its weights are quantised ({quantized})"
+    if why := unread(model):
+        return why
     if not matrices(model):
         return "the model has no linear layers"
     if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MOST * _memory():
         return "there is no memory for packed copies of the weights"
     return native_reason() or ""
+
+
+def unread(model: Any) -> str:
+    """Why the library cannot read the weights, or ""."""
+    if {p.device.type for p in model.parameters()} - {"cpu", "meta"}:
+        return WHOLE
+    if model.dtype not in READ:
+        return f"the CPU step computes in bf16 and fp32, and the model is in {str(model.dtype).removeprefix('torch.')}"
+    if quantized := quantized_by(model):
+        return f"its weights are quantised ({quantized})"
+    return ""
 
 
 def _memory() -> int:
