@@ -8,11 +8,13 @@ from functools import partial
 from importlib.util import find_spec
 from typing import ClassVar
 
+from spectra.batch.decode_many import AT_ONCE
 from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
 from spectra.service.engine import Engine
 from spectra.service.lent import Lend, LentEngine
 from spectra.service.loading import EMBEDDED, ModelOptions
+from spectra.settings import check_number
 from visual.endpoint import Endpoint
 from visual.guard import Guard
 from visual.page import build_page
@@ -21,8 +23,8 @@ from visual.space import MODELS
 
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
 """The second for where the embedded one is not installed."""
-MAX_VISITORS = 16
-"""Waiting for the model, the one being served included."""
+MAX_VISITORS = 32
+"""Waiting for the model, one being served included."""
 HELP = {
     **MODEL_HELP,
     "model": "a hub id, a folder, a GGUF file, or `embedded`; with several, separated by commas, the page offers a "
@@ -30,6 +32,8 @@ HELP = {
     "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
     "host": "the address to listen on; 127.0.0.1 is this machine only",
     "port": "the port to listen on",
+    "together": "how many visitors are answered at once, up to 16; the others wait in line (default: as many as fit "
+    "into a forward pass of at most three times the time of one, by the measured cost of a step)",
     "mcp": "offer the race as an MCP tool too (needs gradio[mcp])",
 }
 
@@ -44,12 +48,18 @@ class AppOptions:
     host: str = "127.0.0.1"
     port: int = 7860
     mcp: bool = False
+    together: int | None = None
 
     def __post_init__(self) -> None:
         if self.mcp and find_spec("mcp") is None:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
         if not 0 < self.port < 65536:
             raise SpectraError("port", f"{self.port} is out of range; give 1 to 65535")
+
+        if self.together is not None:
+            check_number("together", self.together, 1, AT_ONCE, whole=True)
+            if self.together > 1 and gpu_is_lent():
+                raise SpectraError("together", "a GPU that is lent by the call serves one at a time; leave it out")
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -64,9 +74,14 @@ def build_parser() -> Parser:
     return parser
 
 
+def gpu_is_lent() -> bool:
+    """Whether this is a Space that lends a GPU by the call."""
+    return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")  # as the package asks
+
+
 def lender() -> Lend | None:
-    """On a Space that lends a GPU by the call, what runs a function on one; None elsewhere."""
-    if os.environ.get("SPACES_ZERO_GPU", "").lower() not in ("1", "t", "true"):  # as the package asks
+    """Where a GPU is lent by the call, what runs a function on one; None elsewhere."""
+    if not gpu_is_lent():
         return None
     import spaces
 
@@ -83,7 +98,10 @@ def serve(options: AppOptions) -> int:
     engine.models = list(options.models or ([engine.chosen] if lend is None else MODELS))
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     guard = Guard()
-    page = queued(build_page(engine, endpoint, max_visitors=MAX_VISITORS, guard=guard), 8 * MAX_VISITORS)
+    page = queued(
+        build_page(engine, endpoint, max_visitors=MAX_VISITORS, guard=guard, together=options.together),
+        8 * MAX_VISITORS,
+    )
     page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options(guard))
     return 0
 

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from spectra.batch.decode_many import decode_many
+from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget, FixedBudget
 from spectra.decode import decode
 from spectra.errors import SpectraError, TargetBusyError
@@ -30,6 +32,7 @@ __all__ = [
     "Limits",
     "Method",
     "Outcome",
+    "Request",
     "Resources",
     "Sampling",
     "Source",
@@ -39,6 +42,7 @@ __all__ = [
     "TokenTree",
     "Trace",
     "decode",
+    "decode_many",
     "generate",
     "load_resources",
     "load_target",

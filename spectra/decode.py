@@ -1,17 +1,17 @@
 """The loop (SPECTRA, Algorithm 1): grow a token tree, score it in one forward pass, walk it, learn, repeat.
 
 A generator of steps: streaming, collecting, the page and the benchmarks all iterate it. Plain decoding is the same
-loop without drafters. Does not know tokenizers or text.
+loop without drafters. Does not know tokenizers or text. Several sequences at once: `spectra/batch/decode_many.py`.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from spectra.guess import Source
 from spectra.inside import joined
-from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Session, Target
+from spectra.io.laps import Laps
+from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Scored, Session, Target
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import Noise, TokenTree
@@ -43,88 +43,98 @@ def decode(
         prompt, limits.max_new_tokens, method.max_nodes + 1, sampling, top_k=method.top_k, **session_options
     )
     try:
-        tokens, produced, index, finish = list(prompt), 0, 0, ""
-        holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
-        clock = _Clock()
-        for drafter in method.drafters:
-            drafter.begin(prompt)
-        explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
-        while not finish:
-            looked = [explainer.look(tokens) for explainer in explainers]
-            clock.restart()
-            grown = TokenTree(tokens[-1], noise=partial(_noise_at, session, len(tokens) - 1))
-            for drafter in method.drafters:
-                drafter.grow(grown, tokens)
-            grown = grown.within(limits.max_new_tokens - produced - 1)  # deeper guesses could not be written any more
-            held = {str(source): size for holder in holders for source, size in holder.held().items()}
-            tree = method.budget.choose(grown)
-            if not target.trees:
-                tree = tree.chain()
-            clock.lap("draft")
-
-            scored = session.score(tree, tokens)  # ONE forward pass
-            clock.lap("forward")
-
-            path, picked = method.walk(tree, scored)
-            emitted, finish = limits.cut(tokens, produced, picked)
-            path = path[: len(emitted)]
-            clock.lap("verify")
-
-            session.keep(path[: len(emitted) - 1])  # the last token is the next root, even where the answer ends
-            tokens += emitted
-            outcome = Outcome(tree, path, emitted, scored.read, scored.known, scored.top)
-            for drafter in method.drafters:
-                drafter.observe(tokens, outcome)
-            method.budget.observe(grown, emitted)
-            for finisher in (one for one in method.drafters if finish and isinstance(one, Finisher)):
-                finisher.end(tokens)
-            clock.lap("keep")
-
-            seconds, parts = clock.step()
-            step = StepTrace(
-                index=index,
-                tokens=tuple(emitted),
-                sources=tuple([tree.sources[n][0] for n in path] + [Source.MODEL])[: len(emitted)],
-                path=tuple(path),
-                picks=tuple(picked[: len(path) + 1]),
-                tree=TreeTrace.of(tree),
-                seconds=seconds,
-                prefill_seconds=0.0 if produced else session.prefill_seconds,
-                parts=parts,
-                finish=finish,
-                held=held,
-                offered=sum(grown.eligible) - 1,
-                inside=joined([*looked, *(each.taught() for each in explainers)]) if explainers else None,
-            )
-            produced += len(emitted)
-            index += 1
-            yield step
+        one = Decoding(session, prompt, method, limits, explain=explain, trees=target.trees)
+        while not one.finish:
+            tree = one.cut(method.budget.choose(one.grow()))
+            scored = session.score(tree, one.tokens)  # ONE forward pass
+            one.lap("forward")
+            yield one.take(tree, scored)
     finally:
         session.close()
+
+
+class Decoding:
+    """One sequence of the loop. A step is `grow`, `cut` to the size that the budget chose, a forward pass, `take`.
+
+    tokens: all committed ones. finish: why the answer ended, "" until then. trees: see `Target`.
+    """
+
+    def __init__(
+        self, session: Session, prompt: Sequence[int], method: Method, limits: Limits, *, explain: bool, trees: bool
+    ) -> None:
+        self.session, self.method, self._limits, self._trees = session, method, limits, trees
+        self.tokens, self.finish = list(prompt), ""
+        self._produced = self._index = 0
+        self._holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
+        self._clock = Laps()
+        for drafter in method.drafters:
+            drafter.begin(prompt)
+        self._explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
+
+    def grow(self) -> TokenTree:
+        """All guesses for what comes next."""
+        self._looked = [explainer.look(self.tokens) for explainer in self._explainers]
+        self._clock.restart()
+        grown = TokenTree(self.tokens[-1], noise=partial(_noise_at, self.session, len(self.tokens) - 1))
+        for drafter in self.method.drafters:
+            drafter.grow(grown, self.tokens)
+        # deeper guesses could not be written any more
+        self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)
+        self._held = {str(source): size for holder in self._holders for source, size in holder.held().items()}
+        self.lap("draft")
+        return self._grown
+
+    def cut(self, chosen: TokenTree) -> TokenTree:
+        """What is scored of the part that the budget chose."""
+        tree = chosen if self._trees else chosen.chain()
+        self.lap("draft")
+        return tree
+
+    def lap(self, part: str) -> None:
+        """Book the time since the last lap to a part of the step."""
+        self._clock.lap(part)
+
+    def take(self, tree: TokenTree, scored: Scored) -> StepTrace:
+        """Walk what was scored, keep the accepted run, learn."""
+        path, picked = self.method.walk(tree, scored)
+        emitted, self.finish = self._limits.cut(self.tokens, self._produced, picked)
+        path = path[: len(emitted)]
+        self.lap("verify")
+
+        self.session.keep(path[: len(emitted) - 1])  # the last token is the next root, even where the answer ends
+        self.tokens += emitted
+        outcome = Outcome(tree, path, emitted, scored.read, scored.known, scored.top)
+        for drafter in self.method.drafters:
+            drafter.observe(self.tokens, outcome)
+        self.method.budget.observe(self._grown, emitted)
+        for finisher in (one for one in self.method.drafters if self.finish and isinstance(one, Finisher)):
+            finisher.end(self.tokens)
+        self.lap("keep")
+        return self._trace(tree, path, picked, emitted)
+
+    def _trace(self, tree: TokenTree, path: Sequence[int], picked: Sequence[int], emitted: Sequence[int]) -> StepTrace:
+        seconds, parts = self._clock.step()
+        taught = [explainer.taught() for explainer in self._explainers]
+        step = StepTrace(
+            index=self._index,
+            tokens=tuple(emitted),
+            sources=tuple([tree.sources[n][0] for n in path] + [Source.MODEL])[: len(emitted)],
+            path=tuple(path),
+            picks=tuple(picked[: len(path) + 1]),
+            tree=TreeTrace.of(tree),
+            seconds=seconds,
+            prefill_seconds=0.0 if self._produced else self.session.prefill_seconds,
+            parts=parts,
+            finish=self.finish,
+            held=self._held,
+            offered=sum(self._grown.eligible) - 1,
+            inside=joined([*self._looked, *taught]) if self._explainers else None,
+        )
+        self._produced += len(emitted)
+        self._index += 1
+        return step
 
 
 def _noise_at(session: Session, root: int, depth: int) -> Noise | None:
     """The noise of nodes at this depth of a tree whose root is the token at position `root`."""
     return session.noise(root + depth)
-
-
-class _Clock:
-    """Seconds of a step by part. Time between steps, the consumer's, is not counted."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, float] = {}
-        self.restart()
-
-    def restart(self) -> None:
-        self._last = time.perf_counter()
-
-    def lap(self, part: str) -> None:
-        """Book the time since the last lap to `part`."""
-        now = time.perf_counter()
-        self.parts[part] = self.parts.get(part, 0.0) + now - self._last
-        self._last = now
-
-    def step(self) -> tuple[float, dict[str, float]]:
-        """(seconds of the step, its parts); starts the next one."""
-        parts, self.parts = self.parts, {}
-        return sum(parts.values()), parts

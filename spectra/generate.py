@@ -1,16 +1,19 @@
 """The drop-in: `model.generate(**inputs, custom_generate=spectra.generate)`. Same output, fewer forward passes.
 
-transformers prepares processors and stopping criteria and calls this function. One sequence without padding; anything
-else raises and names the argument. torch loads on the first call.
+transformers prepares processors and stopping criteria and calls this function. Batches may be padded left or right.
+What it cannot do raises and names the argument. torch loads on the first call.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spectra.decode import decode
+from spectra.batch.decode_many import AT_ONCE, decode_many
+from spectra.batch.request import Request
 from spectra.errors import SpectraError
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, memory_of
@@ -39,59 +42,156 @@ def generate(
     tokenizer: Any = None,
     datastores: Sequence[str | os.PathLike[str]] = (),
     streamer: Any = None,
+    at_once: int = AT_ONCE,
+    cache_bytes: int | None = None,
     **model_kwargs: Any,
 ) -> torch.Tensor:
-    """Returns [1, prompt + new] token ids, as `generate` does.
+    """Returns [sequences, prompt + new] token ids, as `generate` does: after its end a sequence is filled up by the pad
+    token. The text of each is the one it has alone.
 
-    method, nodes, numerics, step: see `decode` and `load_target`. seed: of the keyed noise when sampling; None draws
-    one from torch's generator. drafts: folders of draft models, for methods that take one; loaded once for a model.
-    remember: a folder that finished answers join, and from which later ones are guessed. tokenizer: the model's; with
-    it the datastores that fit are guessed from: those that come with the project and the folders `datastores`.
-    transformers drops a tokenizer or streamer given to generate(): bind them with functools.partial.
+    method, nodes, numerics, step: see `decode` and `load_target`. seed: of the first sequence's keyed noise when
+    sampling, the next ones count on from it; None draws one from torch's generator. drafts: folders of draft models,
+    for methods that take one; loaded once for a model. remember: a folder that finished answers join, and from which
+    later ones are guessed. tokenizer: the model's; with it the datastores that fit are guessed from: those that come
+    with the project and the folders `datastores`. at_once, cache_bytes: see `decode_many`. transformers drops a
+    tokenizer or streamer given to generate(): bind them with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
-    Raises SpectraError for several sequences, beams, padding, embeddings or a filled cache.
+
+    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included.
+    Raises SpectraError for beams, embeddings, a filled cache, a row of padding only or with holes in its mask, and what
+    needs all sequences at once.
     """
     import torch
 
     from spectra.target.draft_model import drafts_of
     from spectra.target.load import wrap_model
 
-    _refuse(input_ids, generation_config, model_kwargs)
-    prompt = input_ids[0].tolist()
+    _refuse(generation_config, model_kwargs)
+    rows = _rows(input_ids, model_kwargs.get("attention_mask"))
+    _refuse_several(len(rows), logits_processor, streamer)
+    pad = _pad_token(generation_config, len(rows), stopping_criteria)
     sampled = bool(generation_config is not None and generation_config.do_sample)
     if seed is None:
         seed = int(torch.randint(2**62, (1,))) if sampled else 0
-    max_new_tokens = _max_new_tokens(generation_config, len(prompt))
-
-    def stopped(tokens: list[int]) -> bool:
-        ids = torch.tensor([tokens], device=input_ids.device)
-        return bool(stopping_criteria(ids, None).all())
+    limits = Limits(_max_new_tokens(generation_config, input_ids.shape[1]))
 
     target = wrap_model(model, numerics=numerics, step=step)
-    sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=seed)
     memory = None if remember is None else memory_of(target, remember)
     resources = Resources(_stores(model, tokenizer, datastores), lambda: drafts_of(target, drafts), memory)
-    steps = decode(
-        target,
-        prompt,
-        make_method(method, target, resources, nodes=nodes, sampling=sampling),
-        sampling=sampling,
-        limits=Limits(max_new_tokens, criteria=stopped if stopping_criteria else None),
-        processors=list(logits_processor or []),
-    )
-    out = list(prompt)
+    together = min(len(rows), at_once) if target.joins else 1
+    requests = []
+    for number, row in enumerate(rows):
+        sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=(seed + number) % 2**63 if number else seed)
+        made = make_method(method, target, resources, nodes=nodes, sampling=sampling, together=max(1, together))
+        stop = _criteria(row, stopping_criteria, input_ids.device)
+        processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
+        options = {"processors": processors}
+        requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
+
+    said: list[list[int]] = [[] for _ in rows]
     if streamer is not None:
         streamer.put(input_ids.cpu())
     try:
-        for one in steps:
-            out += one.tokens
+        for number, one in decode_many(target, requests, at_once=at_once, cache_bytes=cache_bytes):
+            said[number] += one.tokens
             if streamer is not None:
                 for token in one.tokens:
                     streamer.put(torch.tensor([token]))
     finally:
         if streamer is not None:
             streamer.end()
-    return torch.tensor([out], device=input_ids.device)
+    longest = max(map(len, said))
+    out = [[*row.padded, *new, *[pad] * (longest - len(new))] for row, new in zip(rows, said, strict=True)]
+    return torch.tensor(out, device=input_ids.device)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """padded: all ids of a row. prompt: those that the mask leaves, which stand side by side."""
+
+    padded: list[int]
+    prompt: list[int]
+
+    def shown(self, tokens: list[int]) -> list[int]:
+        """Prompt and new tokens as they stand in the output."""
+        return [*self.padded, *tokens[len(self.prompt) :]]
+
+
+def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
+    """Raises SpectraError for a mask of another shape, a row of padding only, and for holes."""
+    if mask is None:
+        return [_Row(row, row) for row in input_ids.tolist()]
+    if mask.shape != input_ids.shape:
+        shapes = f"{list(mask.shape)} beside ids {list(input_ids.shape)}"
+        raise SpectraError("attention_mask", f"its shape is {shapes}; give one number for each id")
+    rows = []
+    for number, (ids, marks) in enumerate(zip(input_ids.tolist(), mask.bool().tolist(), strict=True)):
+        count = sum(marks)
+        if not count:
+            raise SpectraError("attention_mask", f"row {number} is padding only; leave that row out")
+        first = marks.index(True)
+        if not all(marks[first : first + count]):
+            raise SpectraError("attention_mask", f"row {number} has holes; pad on the left or on the right")
+        rows.append(_Row(ids, ids[first : first + count]))
+    return rows
+
+
+def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[int]], bool] | None:
+    """The stopping criteria, asked about one sequence."""
+    import torch
+
+    def stopped(tokens: list[int]) -> bool:
+        done = criteria(torch.tensor([row.shown(tokens)], device=device), None)
+        if done.numel() != 1:
+            raise SpectraError(
+                "stopping_criteria", f"one answers for {done.numel()} sequences where it sees 1; give one that does not"
+            )
+        return bool(done.all())
+
+    return stopped if criteria else None
+
+
+PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
+"""What processors of transformers hold for each row of a batch."""
+
+
+def _of_row(processor: Any, number: int, rows: int) -> Any:
+    """The processor as it would be for that row alone."""
+    held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
+    several = {name: value for name, value in held.items() if getattr(value, "ndim", 0) and len(value) == rows > 1}
+    if several:
+        processor = copy(processor)
+        for name, value in several.items():
+            setattr(processor, name, value[number : number + 1])
+    return processor
+
+
+def _with_padding(row: _Row, processor: Any) -> Any:
+    """The processor, shown the row as it stands in the batch. Those that do not look at tokens stay as they are."""
+    import torch
+
+    from spectra.verify.picks import BLIND
+
+    if isinstance(processor, BLIND) or row.padded == row.prompt:
+        return processor
+
+    def shown(input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
+        ids = [row.shown(tokens) for tokens in input_ids.tolist()]
+        return processor(torch.tensor(ids, device=input_ids.device), scores)
+
+    return shown
+
+
+def _pad_token(config: Any, rows: int, criteria: Any) -> int:
+    """What fills up a sequence that ends before the longest. Raises SpectraError where it is needed and not known."""
+    from transformers import MaxLengthCriteria
+
+    held = getattr(config, "_pad_token_tensor", None)
+    if held is not None:
+        return int(held)
+    if rows > 1 and any(not isinstance(one, MaxLengthCriteria) for one in criteria or ()):
+        raise SpectraError("pad_token_id", "it is not set, and sequences may end before the longest; set one")
+    return 0
 
 
 def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[str]]) -> Sequence[Store]:
@@ -122,18 +222,11 @@ def _max_new_tokens(config: Any, prompt: int) -> int:
     return int(longest) - prompt
 
 
-def _refuse(input_ids: torch.Tensor, config: Any, model_kwargs: dict[str, Any]) -> None:
-    mask, cache = model_kwargs.get("attention_mask"), model_kwargs.get("past_key_values")
+def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
+    cache = model_kwargs.get("past_key_values")
     beams = getattr(config, "num_beams", None) or 1
-    several = getattr(config, "num_return_sequences", None) or 1
     if beams > 1:
         raise SpectraError("num_beams", f"{beams} beams; speculative decoding follows one, leave it at 1")
-    if several > 1:
-        raise SpectraError("num_return_sequences", f"{several}; one sequence at a time, call it once for each")
-    if input_ids.shape[0] != 1:
-        raise SpectraError("input_ids", f"{input_ids.shape[0]} sequences; one at a time, call it once for each")
-    if mask is not None and not bool(mask.all()):
-        raise SpectraError("attention_mask", "padding is not supported; give the one sequence without padding")
     if not model_kwargs.get("use_cache", True):
         raise SpectraError("use_cache", "False is not supported; leave it on")
     if cache is not None and cache.get_seq_length() > 0:
@@ -145,3 +238,19 @@ def _refuse(input_ids: torch.Tensor, config: Any, model_kwargs: dict[str, Any]) 
     for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
+
+
+def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:
+    """What follows one sequence only."""
+    from transformers import EncoderNoRepeatNGramLogitsProcessor, PrefixConstrainedLogitsProcessor
+
+    if rows > 1 and streamer is not None:
+        raise SpectraError("streamer", f"it follows one sequence, and there are {rows}; leave it out")
+    if rows > 1 and any(isinstance(one, PrefixConstrainedLogitsProcessor) for one in processors or ()):
+        raise SpectraError(
+            "prefix_allowed_tokens_fn", f"it asks for a sequence's number, and there are {rows}; give one sequence"
+        )
+    if rows > 1 and any(isinstance(one, EncoderNoRepeatNGramLogitsProcessor) for one in processors or ()):
+        raise SpectraError(
+            "encoder_no_repeat_ngram_size", f"it goes with one sequence, and there are {rows}; leave it out"
+        )

@@ -5,7 +5,7 @@ And what the loop asks of a target. Plain ints and protocols, no torch: who prov
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +171,66 @@ class Target(Protocol):
         node every step tells (`Scored.top`). Raises SpectraError when prompt and answer do not fit the context;
         TargetBusyError while another is open.
         """
+        ...
+
+
+class Asked(NamedTuple):
+    """What one sequence asks of a forward pass, see `Session.score`."""
+
+    session: Any
+    tree: TokenTree
+    tokens: Sequence[int]
+
+
+class Group(Protocol):
+    """Sequences of one owner on a target. While it is open, nobody else decodes there.
+
+    joins: their rows go through one forward pass; otherwise one after the other.
+    """
+
+    @property
+    def joins(self) -> bool: ...
+
+    def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
+        """Raise the SpectraError that `start` would."""
+        ...
+
+    def start(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        max_query_tokens: int,
+        sampling: Sampling,
+        *,
+        top_k: int = 0,
+    ) -> Session:
+        """One more sequence, see `Target.start`; closing its session ends that sequence only."""
+        ...
+
+    def score(self, asked: Sequence[Asked]) -> Sequence[Scored]:
+        """Score all trees, the sessions being this group's, each at most once. A row's bits are those it has alone."""
+        ...
+
+    def cache_bytes(self, prompt_tokens: int, max_new_tokens: int, max_query_tokens: int) -> int:
+        """What the KV cache of such a sequence takes."""
+        ...
+
+    def close(self) -> None:
+        """Close all sessions and give the target back. Safe to call twice."""
+        ...
+
+
+class SharedTarget(Target, Protocol):
+    """A target that several sequences can share.
+
+    max_query_tokens: most query tokens of one forward pass.
+    """
+
+    @property
+    def max_query_tokens(self) -> int: ...
+
+    def group(self) -> Group:
+        """Raises TargetBusyError while another sequence or group is open."""
         ...
 
 

@@ -1,7 +1,12 @@
 """Shared fixtures: a private cache folder for every test but the `real` ones, and the embedded model for those."""
 
+import os
+
 import pytest
 import torch
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio and its client would tell the Hub that they run
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 
 def pytest_addoption(parser):

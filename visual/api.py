@@ -13,6 +13,7 @@ from visual.run.admission import AdmissionQueue
 from visual.run.request import request_of
 from visual.run.run import Run, stream
 from visual.widgets import visitor_of
+from visual.wire.figures import shared_by
 
 UPDATE_SECONDS = 0.25
 
@@ -38,7 +39,8 @@ def add_endpoint(engine: Engine, admission: AdmissionQueue) -> None:
             seed: the same seed gives the same text in both lanes
 
         Yields:
-            dicts with lane ("plain" or "method"), text so far, tokens so far, tokens_per_second, and done
+            dicts with lane ("plain" or "method"), text so far, tokens so far, tokens_per_second, done, and shared, the
+            most others that decoded beside it: with any, the speeds are not comparable
         """
         try:
             visitor = visitor_of(visit) if visit else ""
@@ -83,4 +85,5 @@ def state_of(run: Run, lane: str) -> dict[str, Any] | None:
         "tokens": tokens,
         "tokens_per_second": round(tokens / seconds, 2) if seconds else 0.0,
         "done": bool(steps[-1].get("finish")),
+        "shared": shared_by(run.traces[lane]),
     }

@@ -73,7 +73,9 @@ class Backend(Protocol):
 
 class Engine(Backend, Protocol):
     """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
-    numerics. cost: T(q), rows of (query tokens, measured seconds of one forward pass).
+    numerics. cost: T(q), rows of (query tokens, measured seconds of one forward pass). together: how many answers at
+    once leave each a third of plain decoding's passes a second or more; the settings of a trace say with how many
+    others it was ("shared").
     """
 
     @property
@@ -90,6 +92,9 @@ class Engine(Backend, Protocol):
 
     @property
     def cost(self) -> Sequence[tuple[int, float]]: ...
+
+    @property
+    def together(self) -> int: ...
 
     def choose(self, model: str) -> None:
         """Use another of `models` from now on. Raises `SpectraError`, and keeps the old one, if it cannot."""

@@ -36,7 +36,8 @@ REMEMBERED = 10_000
 @dataclass(frozen=True, slots=True)
 class Limits:
     """body: bytes of a request that is no upload. upload: bytes of one. starts, uploads: requests a minute of one
-    address. grace: seconds that what was started goes on although nobody listens. patience: seconds for one to arrive.
+    address. grace: seconds that what was started goes on although nobody listens. patience, upload_patience: seconds
+    for a request to arrive, and for an upload.
     """
 
     body: int = 1_000_000
@@ -45,6 +46,7 @@ class Limits:
     uploads: int = 12
     grace: float = 10.0
     patience: float = 30.0
+    upload_patience: float = 300.0
 
 
 class Guard:
@@ -76,44 +78,47 @@ class Guard:
 
         async def guarded(scope: Message, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                await self._serve(app, scope, receive, with_headers(send))
+                await self._serve(app, scope, receive, Answer(send))
             else:
                 await app(scope, receive, send)
 
         return guarded
 
-    async def _serve(self, app: App, scope: Message, receive: Receive, send: Send) -> None:
+    async def _serve(self, app: App, scope: Message, receive: Receive, send: "Answer") -> None:
         path, post = str(scope["path"]), scope["method"] == "POST"
         upload = post and path.rstrip("/").endswith("/upload")
         start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
         address = str((scope.get("client") or ("",))[0])
         most = self.limits.upload if upload else self.limits.body
+        patience = self.limits.upload_patience if upload else self.limits.patience
         if (upload or start) and not self._may(address, "upload" if upload else "start"):
             await refuse(send, 429, "too many requests from this address; wait a minute")
             return
         if declared(scope) > most:
             await refuse(send, 413, f"over {most} bytes")
             return
-        if start:
-            try:
-                async with asyncio.timeout(self.limits.patience):
-                    body = await read(receive, most)
-            except TimeoutError:
-                await refuse(send, 408, f"it took over {self.limits.patience:g} seconds to arrive")
-                return
-            if body is None:
-                await refuse(send, 413, f"over {most} bytes")
-                return
-            self._addresses.put(session_of(body), address)
-            receive = replay(body, receive)
+        if upload:
+            receive = bounded(receive, most, patience)
         elif post:
-            receive = bounded(receive, most)
+            try:
+                body = await read(bounded(receive, most, patience))
+            except (TooLargeError, TooSlowError) as error:
+                await refuse(send, error.status, str(error))
+                return
+            if start:
+                self._addresses.put(session_of(body), address)
+            receive = replay(body, receive)
         listener = "" if post else listener_of(path, str(scope.get("query_string", b""), "latin-1"))
         self._open[listener] = self._open.get(listener, 0) + 1
         try:
             await app(scope, receive, send)
-        except TooLargeError:
-            await refuse(send, 413, f"over {most} bytes")
+        except (TooLargeError, TooSlowError) as error:
+            if not send.begun:
+                await refuse(send, error.status, str(error))
+        except TypeError:  # what gradio's reader of forms raises of a part that is no file
+            if not upload or send.begun:
+                raise
+            await refuse(send, 400, "this is no form that holds files")
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:
@@ -135,25 +140,41 @@ class Guard:
 class TooLargeError(Exception):
     """A body without a stated length was longer than allowed."""
 
+    status = 413
 
-def with_headers(send: Send) -> Send:
-    """Every answer says what it may load, who may frame it, and that its type is what it says."""
+
+class TooSlowError(Exception):
+    """A body did not arrive in time."""
+
+    status = 408
+
+
+class Answer:
+    """What is sent, with headers that say what it may load, who may frame it, and that its type is what it says.
+
+    begun: whether some of it was sent.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        self.begun = True
+        if message["type"] == "http.response.start":
+            more = [(name.encode(), value.encode()) for name, value in headers().items()]
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await self._send(message)
+
+
+def headers() -> dict[str, str]:
     space = bool(os.environ.get("SPACE_ID"))
-    headers = {
+    return {
         "content-security-policy": f"{POLICY} {SPACE}" if space else POLICY,
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
+        **({} if space else {"x-frame-options": "SAMEORIGIN"}),
     }
-    if not space:
-        headers["x-frame-options"] = "SAMEORIGIN"
-
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            more = [(name.encode(), value.encode()) for name, value in headers.items()]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await send(message)
-
-    return sent
 
 
 async def refuse(send: Send, status: int, reason: str) -> None:
@@ -166,19 +187,17 @@ async def refuse(send: Send, status: int, reason: str) -> None:
 def declared(scope: Message) -> int:
     """The length that a request states, 0 where it states none."""
     length = dict(scope.get("headers", ())).get(b"content-length", b"")
-    return int(length) if length.isdigit() else 0
+    return int(length[:20]) if length.isdigit() else 0
 
 
-async def read(receive: Receive, most: int) -> bytes | None:
-    """The whole body; None where it is longer than `most`."""
-    body = b""
+async def read(receive: Receive) -> bytes:
+    """The whole body."""
+    parts = []
     while True:
         message = await receive()
-        body += bytes(message.get("body", b""))
-        if len(body) > most:
-            return None
+        parts.append(bytes(message.get("body", b"")))
         if message["type"] != "http.request" or not message.get("more_body"):
-            return body
+            return b"".join(parts)
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
@@ -193,16 +212,24 @@ def replay(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-def bounded(receive: Receive, most: int) -> Receive:
-    """Raises TooLargeError where more than `most` bytes come."""
-    count = 0
+def bounded(receive: Receive, most: int, patience: float) -> Receive:
+    """Raises TooLargeError where more than `most` bytes come, TooSlowError where they take over `patience` seconds."""
+    count, whole = 0, False
+    end = asyncio.get_running_loop().time() + patience
 
     async def received() -> Message:
-        nonlocal count
-        message = await receive()
+        nonlocal count, whole
+        if whole:  # what comes after the body is the visitor's leaving
+            return await receive()
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            raise TooSlowError(f"it took over {patience:g} seconds to arrive") from None
         count += len(message.get("body", b""))
         if count > most:
-            raise TooLargeError
+            raise TooLargeError(f"over {most} bytes")
+        whole = message["type"] != "http.request" or not message.get("more_body")
         return message
 
     return received

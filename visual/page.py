@@ -32,14 +32,16 @@ def build_page(
     races: Path = ASSETS / "races",
     max_visitors: int = 16,
     guard: Guard | None = None,
+    together: int | None = None,
 ) -> gr.Blocks:
     """The demo for one engine. `visual.serve.launch_options` has what its `launch` needs.
 
     endpoint: a server for the Chat tab to talk to instead of the engine. races: folder of recorded races; the page
     opens on the first one. max_visitors: those who wait for the model, the one being served included. guard: the one
-    that `launch_options` has; with it runs that nobody listens to are ended.
+    that `launch_options` has; with it runs that nobody listens to are ended. together: how many decode at once; None:
+    as many as the engine says.
     """
-    admission = AdmissionQueue(max_visitors, guard)
+    admission = AdmissionQueue(max_visitors, guard, together=lambda: together or engine.together)
     with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False, delete_cache=KEPT_UPLOADS) as page:
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
         with gr.Tabs(elem_id="tabs"):

@@ -1,10 +1,12 @@
 """How the page is launched: its own theme, style, icon and files. All come from this machine, nothing from a CDN."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import plotly
+from gradio.utils import LRUCache
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Mount
@@ -22,6 +24,8 @@ TAB_STYLES = ("replay", "compare", "chat", "learn", "datastore")
 """assets/css/<name>.css; later ones overrule earlier ones."""
 POLL_SECONDS = 0.05
 """Between two looks for a waiting request."""
+REMEMBERED_VISITORS = 10_000
+"""Visitors of whom gradio keeps which of their requests are not answered yet."""
 REMEMBERED_TABS = 64
 """Of so many visitors the last runs are kept, about a megabyte each; gradio's own 10,000 would fill any machine."""
 
@@ -35,15 +39,30 @@ class Served(StaticFiles):
         return response
 
 
+class LastUsed(LRUCache[str, Any]):
+    """Values by key of which the one goes that was not asked for the longest; of gradio's own it is the oldest, whose
+    visitor may still be waiting for an answer."""
+
+    def __getitem__(self, key: str) -> Any:
+        self.move_to_end(key)
+        return super().__getitem__(key)
+
+
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     """The page with its queue of requests, max_size long, which looks for work every 50 ms.
 
     Gradio's own pauses are 1 and 10 ms, at idle and during a run alike: 6 % of a core that the model decodes on. It
-    also keeps the messages of 2,000 visitors who never listened; here it is four times the queue.
+    also keeps the messages of 2,000 visitors who never listened; here it is four times the queue. It forgets no
+    visitor who left before an answer was complete, and after each request makes a table of the last 10,000 for a page
+    of figures that is not offered here: both are bounded.
     """
     page.queue(max_size=max_size, api_open=False)
-    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
-    page._queue.pending_messages_per_session.max_size = 4 * max_size
+    queue = page._queue
+    queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
+    queue.pending_messages_per_session = LastUsed(4 * max_size)
+    queue.pending_event_ids_session = LastUsed(REMEMBERED_VISITORS)
+    queue.ANALYTICS_MAX_EVENTS = 1
+    queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
     return page
 
 
@@ -58,6 +77,8 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "favicon_path": ASSETS / "favicon.svg",
         "footer_links": [],
         "ssr_mode": False,
+        "enable_monitoring": False,
+        "run_history": False,  # it would offer to send what visitors ask to a bucket of the Hub
         "max_file_size": MAX_BYTES,
         "state_session_capacity": REMEMBERED_TABS,
         "app_kwargs": {

@@ -7,6 +7,7 @@ The best n maximises the ratio, so a step is never wider than it pays, and plain
 from collections.abc import Sequence
 
 from spectra.budget.estimates import Estimates
+from spectra.budget.share import Ranking, share
 from spectra.budget.step_cost import StepCost
 from spectra.guess import Source
 from spectra.tree import TokenTree
@@ -47,7 +48,8 @@ class AdaptiveBudget:
     def __init__(self, cost: StepCost, max_nodes: int, *, temperature: float = 0.0, overhead: float = 0.0) -> None:
         self.max_nodes = max_nodes
         self.estimates = Estimates(temperature)
-        self._seconds = [cost.seconds(1 + n) + overhead for n in range(max_nodes + 1)]
+        self._cost, self._overhead = cost, overhead
+        self._seconds: list[float] = []
 
     def inherit(self, other: "AdaptiveBudget") -> None:
         """Go on with the estimates of another one."""
@@ -58,22 +60,25 @@ class AdaptiveBudget:
         return self.estimates.chance(tree, node)
 
     def choose(self, tree: TokenTree) -> TokenTree:
+        return share([self.rank(tree)], self.seconds)[0]
+
+    def rank(self, tree: TokenTree) -> Ranking:
+        """See `Ranking`. Rows that ride along are kept as far as they fit."""
         chance = self.estimates.path_probabilities(tree)
         tree.probability = [None, *chance[1:]]
         ranked = sorted((n for n in range(1, len(tree)) if tree.eligible[n]), key=lambda n: (-chance[n], n))
         kept: set[int] = set()
-        for leaf, _ in tree.reads.values():  # rows that ride along, as far as they fit
+        for leaf, _ in tree.reads.values():
             path = kept.union(tree.path(leaf))
             kept = path if len(path) <= self.max_nodes else kept
         free = [n for n in ranked if n not in kept][: max(0, self.max_nodes - len(kept))]
-        gain = 1.0 + sum(chance[n] for n in kept if tree.eligible[n])
-        width = min(len(kept), self.max_nodes)
-        best, size = gain / self._seconds[width], 0
-        for count, node in enumerate(free, 1):
-            gain += chance[node]
-            if gain / self._seconds[width + count] > best:
-                best, size = gain / self._seconds[width + count], count
-        return tree.subset([*kept, *free[:size]])
+        return Ranking(tree, chance, frozenset(kept), free)
+
+    def seconds(self, rows: int) -> Sequence[float]:
+        """T of 0 to at least `rows` rows."""
+        known = self._seconds
+        known += [self._cost.seconds(q) + self._overhead for q in range(len(known), rows + 1)]
+        return known
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         self.estimates.observe(grown, emitted)

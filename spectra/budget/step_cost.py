@@ -26,3 +26,7 @@ class StepCost:
             return rows[0][1]
         (q0, t0), (q1, t1) = rows[-2:]
         return t1 + max(0.0, (t1 - t0) / (q1 - q0)) * (queries - q1)
+
+    def shared(self, sequences: int) -> "StepCost":
+        """T of one of so many sequences whose equal steps go into one pass: T'(q) = T(sequences * q)."""
+        return StepCost(tuple((queries, self.seconds(sequences * queries)) for queries, _ in self.table))

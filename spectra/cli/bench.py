@@ -7,6 +7,7 @@ from typing import Any
 
 from spectra.bench.acceptance.measure import AcceptanceOptions, run_acceptance
 from spectra.bench.acceptance.toy import ToyOptions, run_toy
+from spectra.bench.batches import BatchOptions, run_batch_sizes
 from spectra.bench.exactness import ExactnessOptions, run_exactness
 from spectra.bench.figure4 import Figure4Options, run_figure4
 from spectra.bench.gpu.capture import CaptureOptions, run_capture
@@ -30,6 +31,7 @@ NAMES = "names with commas between them"
 HELP = {
     **MODEL_HELP,
     "assistant": "the draft model of hf-assisted, a folder or a hub id",
+    "batch": "prompts that are answered together, numbers with commas between them",
     "charts": "a folder for the figures",
     "clients": "requests at once",
     "concurrency": "numbers of clients, with commas between them",
@@ -107,6 +109,10 @@ COMMANDS = {
             "methods": "presets, hf-generate, hf-prompt-lookup, hf-assisted, llama-cpp and llama-cpp-lookup, "
             "with commas between them"
         },
+    ),
+    "batch": Command(
+        run_batch_sizes, BatchOptions, "tokens/s of batches of prompts, and whether each text is the one it is alone",
+        resumes=True, texts={"methods": "presets and hf-generate, with commas between them"},
     ),
     "sweep": Command(run_sweep, SweepOptions, "vary one setting of a method", resumes=True),
     "exactness": Command(

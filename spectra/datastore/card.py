@@ -6,6 +6,7 @@ Reading a card checks the card and the files' presence and sizes; `altered_files
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from spectra.datastore.layout import CARD
@@ -22,14 +23,15 @@ SHAPE = {
     "kept": {"texts": int, "tokens": int},
     "seen": {"texts": int, "tokens": int},
     "index": dict.fromkeys(("order", "contexts", "successors", "ngrams"), int),
-    "perplexity": {"edges": [float], "scored": [int], "kept": [int]},
-    "corpus": [{"name": str}],
-    "dropped": {},
+    "perplexity": {"edges": [float], "scored": [int], "kept": [int], "cutoff": (float, NoneType)},
+    "corpus": [({"name": str, "revision": str}, {"name": str, "bytes": int, "sha256": str})],
+    "dropped": {str: int},
     "settings": {},
-    "files": {},
+    "files": {str: {"bytes": int, "sha256": str}},
 }
-"""What a card must hold, of which kind; a number may be whole where `float` stands."""
-FILE_SHAPE = {"bytes": int, "sha256": str}
+"""What a card must hold: a kind of value, one of several, a list of one, a mapping with these names or any (`str`). A
+number may be whole where `float` stands.
+"""
 
 
 def seal(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def read_card(folder: Path) -> dict[str, Any]:
         )
     if card.get("sha256") != card_sha256(card):
         raise SpectraError("datastore", f"{path} was altered (its checksum does not fit); build it again")
-    if not _fits(card, SHAPE) or not all(map(_is_file, card["files"].items())):
+    if not _fits(card, SHAPE) or not all(_is_plain(name) for name in card["files"]):
         raise SpectraError("datastore", f"{path} lacks facts or holds others than a card has; build it again")
     for name, facts in card["files"].items():
         file = folder / name
@@ -104,7 +106,12 @@ def _no_constant(text: str) -> None:
 
 
 def _fits(value: Any, shape: Any) -> bool:
-    """Whether data has this shape: a type, a list of one shape, or a mapping that has at least these names."""
+    """Whether data has a shape, see `SHAPE`."""
+    if isinstance(shape, tuple):
+        return any(_fits(value, one) for one in shape)
+    if isinstance(shape, dict) and str in shape:
+        rows = value.items() if isinstance(value, dict) else [(None, None)]
+        return all(_fits(name, str) and _fits(one, shape[str]) for name, one in rows)
     if isinstance(shape, dict):
         return isinstance(value, dict) and all(name in value and _fits(value[name], shape[name]) for name in shape)
     if isinstance(shape, list):
@@ -116,10 +123,9 @@ def _fits(value: Any, shape: Any) -> bool:
     return isinstance(value, shape)
 
 
-def _is_file(row: tuple[str, Any]) -> bool:
-    """Whether a name is a file's in the folder itself, and its facts are a file's."""
-    name, facts = row
-    return name == Path(name).name and name.isprintable() and _fits(facts, FILE_SHAPE)
+def _is_plain(name: str) -> bool:
+    """Whether it is the name of a file in the folder itself."""
+    return name == Path(name).name and name.isprintable()
 
 
 def describe_files(folder: Path) -> dict[str, dict[str, Any]]:

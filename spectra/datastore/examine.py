@@ -40,7 +40,7 @@ def describe_card(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"licence  {card['licence']}"
     yield f"built by {card['command']}"
     yield f"sha256   {card['sha256']}"
-    if card["refined"]:
+    if card["refined"] and card["perplexity"]["cutoff"] is not None:
         yield f"perplexity, cut off at {card['perplexity']['cutoff']:.2f} (# kept, . scored)"
         yield from _histogram(card["perplexity"])
 

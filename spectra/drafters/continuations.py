@@ -86,12 +86,16 @@ class _Waiting(NamedTuple):
     before: tuple[int, ...]
 
 
-def continuations(stores: Sequence[NGramStore], context: Sequence[int], max_nodes: int) -> list[Node]:
+def continuations(
+    stores: Sequence[NGramStore], context: Sequence[int], max_nodes: int, least: float = 0.0
+) -> list[Node]:
     """At most `max_nodes` nodes, likeliest first, so that every parent comes before its children.
 
     At each node the store that knows the longest suffix answers; stores that know equally long ones add their counts.
+    least: chance that a node must have.
     """
     nodes: list[Node] = []
+    smallest = max(SMALLEST, least)
     waiting: list[_Waiting] = []
     order = max((store.order for store in stores), default=0)
     ask = stores[0].successors if len(stores) == 1 else partial(successors, stores)
@@ -100,7 +104,7 @@ def continuations(stores: Sequence[NGramStore], context: Sequence[int], max_node
         match, seen, pairs = ask(before)
         for rank, (token, count) in enumerate(pairs):
             path = chance * count / (seen + 1)
-            if path < SMALLEST:
+            if path < smallest:
                 return
             node = Node(parent, token, path, rank, match, count, seen)
             heappush(waiting, _Waiting(-path, len(nodes) * 256 + rank, node, before))

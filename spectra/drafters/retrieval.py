@@ -15,7 +15,10 @@ from spectra.tree import ROOT, TokenTree
 
 
 class Retrieval:
-    """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess."""
+    """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess.
+
+    least: share of the counts that a node's path must have.
+    """
 
     def __init__(
         self,
@@ -24,7 +27,9 @@ class Retrieval:
         max_nodes: int = 16,
         banned: Collection[int] = (),
         source: Source = Source.RETRIEVAL,
+        least: float = 0.0,
     ) -> None:
+        self.least = least
         self.source = source
         self.stores = stores
         self.max_nodes = max_nodes
@@ -43,7 +48,7 @@ class Retrieval:
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         places: list[int | None] = []
-        for node in continuations(self.stores, tokens, self.max_nodes):
+        for node in continuations(self.stores, tokens, self.max_nodes, self.least):
             parent = ROOT if node.parent < 0 else places[node.parent]
             if parent is None or node.token in self.banned:
                 places.append(None)

@@ -38,6 +38,7 @@ class Setup:
     """What a method is made for. name: the preset's. nodes: guessed tokens a step, at most; None: the method's own.
 
     step_cost: another device's T(q), to plan by it in the place of the target's. settings: what else was changed.
+    together: how many sequences will be scored in one pass.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Setup:
     sampling: Sampling = field(default_factory=Sampling)
     step_cost: StepCost | None = None
     settings: MethodSettings = field(default_factory=MethodSettings)
+    together: int = 1
 
     @property
     def seed(self) -> int:
@@ -56,6 +58,18 @@ class Setup:
     def cost(self) -> StepCost:
         """T(q) that budgets plan by."""
         return self.target.cost if self.step_cost is None else self.step_cost
+
+    @property
+    def shared_cost(self) -> StepCost:
+        """T'(q) of one of the sequences, where all of them have steps of q rows."""
+        return self.cost if self.together == 1 else self.cost.shared(self.together)
+
+    @property
+    def row_worth(self) -> float:
+        """The chance of being accepted at which a row pays beside the other sequences; 0 for a sequence alone."""
+        if self.together == 1:
+            return 0.0
+        return max(0.0, self.shared_cost.seconds(2) / self.shared_cost.seconds(1) - 1)
 
     def max_nodes(self, usual: int, *, at_most: int | None = None) -> int:
         """Guessed tokens a step: `usual`, or as many as were asked for, within what the method and the device take."""

@@ -37,21 +37,24 @@ def make_method(
     sampling: Sampling | None = None,
     step_cost: StepCost | None = None,
     settings: MethodSettings | None = None,
+    together: int = 1,
 ) -> Method:
     """A fresh `Method` for one answer.
 
     resources: stores and draft models it may draft from (default: none). nodes: the most guessed tokens a step, in
     short for that field of `settings`. sampling: the answer's, default greedy. step_cost: another device's T(q), to
-    plan by it. settings: what is changed about the preset. Raises SpectraError for an unknown name, a bad count, a
+    plan by it. settings: what is changed about the preset. together: how many sequences will be scored in one pass, see
+    `decode_many`. Raises SpectraError for an unknown name, a bad count, a
     setting that the preset has not, or a store or draft model that is not there.
     """
+    check_number("together", together, 1, 4096, whole=True)
     settings = settings or MethodSettings()
     check_method(name, settings)
     if nodes is None:
         nodes = settings.nodes
     else:
         check_number("nodes", nodes, 1, 1024, whole=True)
-    setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost, settings)
+    setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost, settings, together)
     return METHODS[name].build(setup)
 
 

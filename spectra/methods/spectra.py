@@ -29,6 +29,9 @@ MAX_NODES = 64
 RECYCLED_NODES = 40
 RECYCLE_BELOW = 1.5
 """What a step of RECYCLED_NODES guesses may cost, in plain steps, for successors to be guessed beside a store's."""
+COPIES_ONLY = 0.3
+"""Where a row must promise more than this beside other sequences, only copies of long repeats do, and nothing else is
+worth the time of asking."""
 RANKS = 8
 """How many successors of a token are kept."""
 TAKES = (*CORE, "successors")
@@ -56,7 +59,7 @@ def spectra(*, stores: bool = True, without: Source | None = None, text: bool = 
 def retrieval(setup: Setup) -> Method:
     """RETRIEVAL alone, with as many nodes as pay."""
     nodes = setup.max_nodes(MAX_NODES)
-    drafter = Retrieval(setup.stores(), banned=setup.target.eos)
+    drafter = Retrieval(setup.stores(), banned=setup.target.eos, least=setup.row_worth / 2)
     return Method(setup.name, [drafter], budget_of(setup, nodes), nodes)
 
 
@@ -71,29 +74,31 @@ def adaptive(
     """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
 
     without: sources to leave out. Successors are always at hand, so beside stores they only pay where a wide step costs
-    little more than a narrow one (RECYCLE_BELOW).
+    little more than a narrow one (RECYCLE_BELOW). In a batch whose rows are dear there are copies only (COPIES_ONLY).
     """
     target, asked = setup.target, setup.settings
     nodes = setup.max_nodes(MAX_NODES)
     width = (asked.order or core.order) - 1
-    paying = min(pool_rows(setup.cost, width), nodes // (2 * width)) if target.trees else 0
+    paying = min(pool_rows(setup.shared_cost, width), nodes // (2 * width)) if target.trees else 0
     chosen = changed_core(replace(core, rows=paying), asked)
     chosen = replace(chosen, rows=min(chosen.rows, nodes // width) if target.trees else 0)
-    drafters: list[Drafter] = [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
-    if stores:
-        if Source.AUTOMATON not in without:
-            drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
-        drafters.append(Retrieval(stores, banned=target.eos))
-    cheap = setup.cost.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * setup.cost.seconds(1)
+    copies_only = setup.row_worth > COPIES_ONLY
+    drafters: list[Drafter] = [] if copies_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
+    if (stores or copies_only) and Source.AUTOMATON not in without:
+        drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
+    if stores and not copies_only:
+        drafters.append(Retrieval(stores, banned=target.eos, least=setup.row_worth / 2))
+    shared = setup.shared_cost
+    cheap = shared.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * shared.seconds(1)
     usual = RANKS if Source.RECYCLED not in without and (cheap or not stores) else 0
     ranks = usual if asked.successors is None else asked.successors
-    if ranks:
+    if ranks and not copies_only:
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
     if setup.resources.memory is not None:
         drafters.append(Remembering(setup.resources.memory, banned=target.eos))
     budget = budget_of(setup, nodes)
     if draft is not None:
-        plain = setup.cost.seconds(1)
+        plain = shared.seconds(1) / setup.together
         drafters.append(Adviser(draft, setup.sampling, budget, plain, banned=target.eos))
     values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
     return Method(setup.name, drafters, budget, nodes, settings=values)

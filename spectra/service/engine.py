@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spectra.batch.decode_many import AT_ONCE
 from spectra.datastore.language import Language, query
 from spectra.datastore.store import Store
 from spectra.decode import decode
@@ -22,6 +24,7 @@ from spectra.service.demand_store import DemandStore, NoStore
 from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.service.recording import Recording, RunningAnswer
+from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.warm_start import WarmStarts
 from spectra.service.worker_thread import in_worker_thread
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 MEASURED_TOKENS = 16
 MEASURED_CONTEXT = 256
+LONGEST_PASS = 3
+"""Times as long as a pass of one row: the pass of one row of each that decode together."""
 
 
 class Engine:
@@ -42,7 +47,7 @@ class Engine:
     methods: preset name -> one-line description, of those that run here. settings: what the settings of each come to
     here, see `Method`. cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: the last
     measurement of plain decoding. problems: a line for each model that could not be loaded. options: how models are
-    loaded.
+    loaded. together: the most answers at once, see `together_on`.
     """
 
     BUILDS_STORES: ClassVar = True
@@ -53,6 +58,7 @@ class Engine:
         self._visitor_stores = VisitorStores()
         self._warm_starts = WarmStarts()
         self._demand_store = DemandStore()
+        self._building = threading.Lock()
         self.chosen = loaded.target.name
         self.models: list[str] = [self.chosen]
         self.problems: list[str] = []
@@ -107,6 +113,8 @@ class Engine:
         self._warm_starts.clear()
         self.target = target
         self.resources = resources
+        self._shared = SharedDecoding(target)
+        self.together = together_on(target)
         self.model = target.name
         self.badges = badges_of(target)
         self._demand_store.clear()
@@ -141,8 +149,11 @@ class Engine:
         """Build the unrefined datastore that a method guesses from, where there is none yet."""
         own = self._visitor_stores.of(request.visitor)
         stores = self.resources.stores if own is None else [own, *self.resources.stores]
-        if request.method in self._on_demand and all(store.refined for store in stores):
-            self.resources = self.resources.with_stores([self._demand_store.build(self.target, on_progress)])
+        if request.method not in self._on_demand or not all(store.refined for store in stores):
+            return
+        with self._building:  # whoever asks meanwhile waits for the same store
+            if all(store.refined for store in self.resources.stores):
+                self.resources = self.resources.with_stores([self._demand_store.build(self.target, on_progress)])
 
     def answer(self, request: AnswerRequest) -> RunningAnswer:
         """Start an answer, the whole conversation through the chat template; iterate it to decode.
@@ -161,7 +172,7 @@ class Engine:
             self.target,
             request.messages,
             request.method,
-            partial(decode, self.target, method=method),
+            partial(self._shared.decode, method=method),
             sampling=request.sampling,
             max_new_tokens=request.max_new_tokens,
             settings=request.settings,
@@ -227,6 +238,20 @@ class Engine:
         own = self._visitor_stores.of(visitor)
         shared = [store for store in self.resources.stores if isinstance(store, Store)]
         return shared if own is None else [own, *shared]
+
+
+def together_on(target: HuggingFaceTarget) -> int:
+    """How many rows a pass can have and take `LONGEST_PASS` times the time of one at most; not more than `AT_ONCE`.
+
+    From T(q) of the device; drafting is not in it. Where rows do not go through one pass, each waits for all others.
+    """
+    cost = target.cost
+    alone = cost.seconds(1)
+
+    def of(sequences: int) -> float:
+        return cost.seconds(sequences) if target.joins else sequences * alone
+
+    return max(n for n in range(1, AT_ONCE + 1) if n == 1 or of(n) <= LONGEST_PASS * alone)
 
 
 def _settings(target: HuggingFaceTarget, resources: Resources) -> dict[str, Mapping[str, Value]]:

@@ -39,9 +39,14 @@ class LoadedModel:
     resources: Resources
     step_cost: StepCost | None = None
 
-    def method(self, name: str, *, nodes: int | None = None, sampling: Sampling | None = None) -> Method:
+    def method(
+        self, name: str, *, nodes: int | None = None, sampling: Sampling | None = None, together: int = 1
+    ) -> Method:
         """A fresh method by a preset's name, see `make_method`."""
-        return make_method(name, self.target, self.resources, nodes=nodes, sampling=sampling, step_cost=self.step_cost)
+        return make_method(
+            name, self.target, self.resources,
+            nodes=nodes, sampling=sampling, step_cost=self.step_cost, together=together,
+        )  # fmt: skip
 
     def check_methods(
         self, names: Collection[str], *, nodes: int | None = None, sampling: Sampling | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from spectra.decode import decode
 from spectra.errors import SpectraError
@@ -20,6 +20,13 @@ Decoder = Callable[..., Iterator[StepTrace]]
 """Called with token ids and `sampling`, `limits`, perhaps `prefix`, as `decode` takes them; decodes by one method."""
 
 
+@runtime_checkable
+class Shared(Protocol):
+    """Steps that others may share. others: the most that did so far."""
+
+    others: int
+
+
 class RunningAnswer(Protocol):
     """An answer being decoded, wherever. Iterate it for its steps; `trace` grows with it. `close` stops early."""
 
@@ -32,6 +39,8 @@ class RunningAnswer(Protocol):
 
 class Recording:
     """An answer being decoded. Iterate it for (step, text pieces it completed); `trace` grows with it.
+
+    The settings of the trace say, where others decoded in the same passes, how many at most ("shared").
 
     target: a `HuggingFaceTarget` (needs its tokenizer). prompt: a text, or a conversation whose last message is the
     user's. method: a name, for the trace. decoder: what decodes. settings: what is changed about the method, for the
@@ -93,6 +102,8 @@ class Recording:
                 pieces += self._text.flush()
             if self._prefix is not None:
                 self.trace.kept = self._prefix.reused
+            if isinstance(self._steps, Shared) and self._steps.others:
+                self.trace.settings["shared"] = self._steps.others
             self.trace.steps.append(step)
             self.trace.pieces += pieces
             for token in {*step.tree.tokens, *step.picks, *(step.inside.tokens if step.inside else ())}:

@@ -12,7 +12,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
-from spectra.target.attention_metadata import BLOCK, Lanes, StepPlan
+from spectra.target.attention_metadata import BLOCK, JointPlan, Lanes, StepPlan
 
 LEAST_ROWS = 4  # fp32 matrix kernels treat fewer rows differently
 MOST_GATHERED = 1 << 24  # elements of one gathered block of keys: bounds memory at the shapes of large models
@@ -92,6 +92,36 @@ def unknown(settings: Mapping[str, object]) -> str:
     return next((name for name, value in settings.items() if name not in HARMLESS and value is not None), "")
 
 
+def attended(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float,
+    window: int | None,
+    plan: StepPlan,
+) -> torch.Tensor:
+    """Rows of one sequence: query [heads, rows, d], key and value [kv_heads, slots, d] -> [heads, rows, d]."""
+    if plan.attend is not None:
+        return plan.attend(query, key, value, scaling, window, plan)
+    return aligned(query, key, value, scaling, plan.lanes(window, query.device))
+
+
+def run_by_run(
+    query: torch.Tensor, key: torch.Tensor, plan: JointPlan, scaling: float, window: int | None
+) -> torch.Tensor:
+    """Rows of several sequences, query [heads, rows, d] -> [heads, rows, d]; those that fill the pass up are zero."""
+    out, at = torch.zeros_like(query), 0
+    for run, (keys, values) in zip(plan.runs, plan.read(key), strict=True):
+        own = query[:, at : at + run.rows]
+        missing = max(0, plan.chunk - run.rows)
+        if missing:
+            own = torch.cat([own, own[:, -1:].expand(-1, missing, -1)], 1)
+        rows = attended(own, keys[0], values[0], scaling, window, run.plan)
+        out[:, at : at + run.rows] = rows[:, : run.rows]
+        at += run.rows
+    return out
+
+
 def exact_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -100,7 +130,7 @@ def exact_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    spectra_plan: StepPlan | None = None,
+    spectra_plan: StepPlan | JointPlan | None = None,
     **settings: object,
 ) -> tuple[torch.Tensor, None]:
     """The function transformers calls: query [1, heads, q, d], key and value [1, kv_heads, slots, d].
@@ -115,6 +145,9 @@ def exact_attention(
         raise SpectraError("numerics", f"exact attention does not know this model's {odd!r}; use numerics fast")
     spectra_plan.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if isinstance(spectra_plan, JointPlan):
+        rows = run_by_run(query[0], key, spectra_plan, scaling, sliding_window)
+        return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
     if spectra_plan.prefill:
         mask = spectra_plan.mask(sliding_window, query.device)
         key, value = (x[:, :, : mask.shape[1]].to(query.dtype) for x in (key, value))
@@ -122,10 +155,7 @@ def exact_attention(
             query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
         )
         return out.transpose(1, 2).contiguous(), None
-    if spectra_plan.attend is not None:
-        rows = spectra_plan.attend(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
-    else:
-        rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window, query.device))
+    rows = attended(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
 
 

@@ -1,6 +1,7 @@
 """Where each query row of a pass finds its context: slots by position, and masks by slot. See docs/numerics.md."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -46,6 +47,33 @@ class StepPlan:
             build = run_mask if self.prefill else slot_mask
             self._mask[key] = build(self.start, self.ancestors, window).to(device)
         return self._mask[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows of a pass that belong to one sequence. plan: theirs, which may have more rows, to fill up."""
+
+    rows: int
+    plan: StepPlan
+
+
+class JointPlan:
+    """What every layer needs to know of a pass over several sequences, whose runs of rows stand side by side.
+
+    read: the keys that a layer was given -> (keys, values) of each run, [1, kv_heads, slots, dim]. chunk: rows of every
+    call of attention; 0: as many as the run has. Rows of the pass behind the last run fill it up.
+    """
+
+    prefill = False
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        read: Callable[[torch.Tensor], Sequence[tuple[torch.Tensor, torch.Tensor]]],
+        chunk: int = 0,
+    ) -> None:
+        self.runs, self.read, self.chunk = runs, read, chunk
+        self.calls = 0
 
 
 class Lanes:

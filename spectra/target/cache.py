@@ -65,9 +65,9 @@ class SlabCache(Cache):
 
     def reserve(self, kv_heads: int, head_dim: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """(keys, values) of all layers, [layers, kv_heads, capacity, head_dim]. The layout names the dtype."""
-        sample = torch.empty(1, kv_heads, 0, head_dim, dtype=self.layout.dtype, device=device)
-        for layer in self.layers:
-            if not layer.is_initialized:
+        if not self.slabs:
+            sample = torch.empty(1, kv_heads, 0, head_dim, dtype=self.layout.dtype, device=device)
+            for layer in self.layers:
                 layer.lazy_initialization(sample, sample)
         keys, values = self.slabs
         return keys[:, 0], values[:, 0]

@@ -77,10 +77,19 @@ class GgufFile:
             raise SpectraError("model", f"{self.path.name} lacks {self.architecture}.{key}; convert the model again")
         return value
 
+    def count(self, key: str, default: int | None = None) -> int:
+        """A number of the architecture's that is whole and above zero. default: where the file has none."""
+        value = self.setting(key) if default is not None else self.needed(key)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SpectraError("model", f"{self.path.name}: {self.architecture}.{key} is {value!r}; fetch it again")
+        return value
+
     def special(self, name: str) -> int | None:
         """The id of a special token: "bos", "eos", "eot", ..."""
         value = self.header.metadata.get(f"tokenizer.ggml.{name}_token_id")
-        return None if value is None else int(value)
+        return value if isinstance(value, int) else None
 
     def tokenizer(self) -> Any:
         """As transformers reads it from the file."""
@@ -224,18 +233,33 @@ def _config(file: GgufFile) -> Any:
 
     tensors = file.header.tensors
     kind = ARCHITECTURES[file.architecture]
-    heads, width = int(file.needed("attention.head_count")), int(file.needed("embedding_length"))
-    head = int(file.setting("attention.key_length") or file.setting("rope.dimension_count") or width // heads)
+    heads, width = file.count("attention.head_count"), file.count("embedding_length")
+    key_value_heads = file.count("attention.head_count_kv", heads)
+    head = file.count("attention.key_length", file.count("rope.dimension_count", width // heads))
+    layers, inner = file.count("block_count"), file.count("feed_forward_length")
+    for key, size, tensor, axis in (
+        ("embedding_length", width, "token_embd", 1),
+        ("attention.head_count", heads * head, "blk.0.attn_q", 0),
+        ("attention.head_count_kv", key_value_heads * head, "blk.0.attn_k", 0),
+        ("feed_forward_length", inner, "blk.0.ffn_up", 0),
+    ):
+        place = tensors.get(f"{tensor}.weight")
+        if place is None or len(place.shape) != 2:
+            raise SpectraError("model", f"{file.path.name}: {tensor}.weight is missing; convert the model again")
+        if place.shape[axis] != size:
+            raise SpectraError("model", f"{file.path.name}: {key} does not fit {tensor}.weight; fetch it again")
+    if layers > len(tensors):
+        raise SpectraError("model", f"{file.path.name}: it has fewer tensors than layers ({layers}); fetch it again")
     values: dict[str, Any] = {
-        "max_position_embeddings": int(file.needed("context_length")),
-        "num_hidden_layers": int(file.needed("block_count")),
-        "intermediate_size": int(file.needed("feed_forward_length")),
+        "max_position_embeddings": file.count("context_length"),
+        "num_hidden_layers": layers,
+        "intermediate_size": inner,
         "hidden_size": width,
         "num_attention_heads": heads,
-        "num_key_value_heads": int(file.setting("attention.head_count_kv") or heads),
+        "num_key_value_heads": key_value_heads,
         "rms_norm_eps": float(file.needed("attention.layer_norm_rms_epsilon")),
         "rope_parameters": _rope(file, head),
-        "vocab_size": tensors["token_embd.weight"].shape[0] if "token_embd.weight" in tensors else 0,
+        "vocab_size": tensors["token_embd.weight"].shape[0],
         "tie_word_embeddings": "output.weight" not in tensors,
         "bos_token_id": file.special("bos"),
         "eos_token_id": file.special("eos"),
@@ -251,7 +275,7 @@ def _config(file: GgufFile) -> Any:
 
 
 def _rope(file: GgufFile, head: int) -> dict[str, Any]:
-    rotated = int(file.setting("rope.dimension_count") or head)
+    rotated = file.count("rope.dimension_count", head)
     scaling = str(file.setting("rope.scaling.type") or "none")
     if rotated != head or scaling not in ("none", "linear"):
         what = f"scaling {scaling}" if rotated == head else f"rotating {rotated} of {head} numbers"

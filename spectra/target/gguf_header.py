@@ -65,7 +65,7 @@ def read_header(path: Path) -> Header:
         if isinstance(error, SpectraError):
             raise
         raise SpectraError("model", f"cannot read {path} ({error}); give a whole GGUF file") from error
-    except (struct.error, IndexError, OverflowError) as error:
+    except (struct.error, IndexError, OverflowError, RecursionError) as error:
         raise SpectraError("model", f"{path.name} is cut inside its header; fetch it again") from error
 
 
@@ -91,6 +91,8 @@ class _Walk:
             metadata[key] = self.value(*self.numbers("I"))
         places = [self.tensor() for _ in range(tensors)]
         alignment = int(metadata.get("general.alignment") or ALIGNMENT)
+        if alignment < 1:
+            raise SpectraError("model", f"{self.name} names an alignment of {alignment}; fetch it again")
         begin = -(-self.place // alignment) * alignment
         found = {}
         for name, shape, kind, offset in places:

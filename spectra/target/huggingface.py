@@ -1,8 +1,10 @@
 """A Hugging Face causal model, unmodified, as a target: score a token tree in one forward pass.
 
-One sequence at a time, no padding, no batches. The model's attention setting is changed while an exact session is open
-and put back when it closes.
+No padding: rows of several sequences stand side by side. The model's attention setting is changed while an exact
+session is open and put back when it closes.
 """
+
+from __future__ import annotations
 
 import inspect
 import threading
@@ -19,6 +21,9 @@ from spectra.target import attention
 from spectra.target.attention_metadata import BLOCK, Attend, StepPlan
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.group import HuggingFaceGroup
+from spectra.target.joint import Part, joint_forward
+from spectra.target.native.llama import FIXED_ROPES
 from spectra.target.prefix import Prefix
 from spectra.target.session import HuggingFaceSession
 from spectra.verify.picks import Chooser, Noise
@@ -105,11 +110,29 @@ class HuggingFaceTarget:
         *,
         top_k: int = 0,
         prefix: Prefix | None = None,
-    ) -> "HuggingFaceSession":
+    ) -> HuggingFaceSession:
         """See `Target.start`. processors: transformers logits processors in place of those `sampling` implies.
 
         prefix: start from what it holds of the prompt; the closed session leaves its own cache there.
         """
+        self.check(prompt, max_new_tokens)
+        group = self.group()
+        try:
+            session = group.start(
+                prompt, max_new_tokens, max_query_tokens, sampling, processors, top_k=top_k, prefix=prefix
+            )
+        except BaseException:
+            group.close()
+            raise
+        session.on_close = group.close
+        return session
+
+    def group(self) -> HuggingFaceGroup:
+        """See `SharedTarget.group`."""
+        return HuggingFaceGroup(self)
+
+    def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
+        """See `Group.check`."""
         if not prompt:
             raise SpectraError("prompt", "it holds no token; write something")
         vocabulary = self.model.get_input_embeddings().num_embeddings
@@ -121,25 +144,29 @@ class HuggingFaceTarget:
                 f"{len(prompt)} tokens and {max_new_tokens} new ones do not fit the context of {self.context}; "
                 "shorten the prompt or ask for fewer new tokens",
             )
+
+    def chooser(self, sampling: Sampling, processors: Sequence[Any] | None, top_k: int) -> Chooser:
+        """What turns one sequence's logits into picks."""
+        noise = Noise(sampling.seed, self.config.vocab_size, self.device)
+        return Chooser(sampling, processors, top=top_k, noise=noise)
+
+    def acquire(self) -> None:
+        """Take the target for one owner. Raises TargetBusyError while somebody has it."""
         if not self._lock.acquire(blocking=False):
             raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
-        try:
-            noise = Noise(sampling.seed, self.config.vocab_size, self.device)
-            chooser = Chooser(sampling, processors, top=top_k, noise=noise)
-            return HuggingFaceSession(self, prompt, max_new_tokens, max_query_tokens, chooser, prefix)
-        except BaseException:
-            self._lock.release()
-            raise
+
+    def release(self) -> None:
+        """Give it back."""
+        self._lock.release()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Nobody decodes inside. Raises TargetBusyError while someone does."""
-        if not self._lock.acquire(blocking=False):
-            raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
+        self.acquire()
         try:
             yield
         finally:
-            self._lock.release()
+            self.release()
 
     @contextmanager
     def one_torch_thread(self) -> Iterator[None]:
@@ -167,7 +194,7 @@ class HuggingFaceTarget:
         Nothing is committed. prefill: the tokens are a causal run, and of `chains` only the number counts.
         """
         if self.native is not None:
-            return self.native.forward(self, cache, tokens, chains, rows, prefill=prefill)
+            return self.native.steps.forward(self, Part(cache, tokens, chains, rows), prefill=prefill)
         if prefill or not self.plan.chunk:
             return self.forward_pass(cache, tokens, chains, rows, prefill=prefill)
         size, parts = self.plan.chunk, []
@@ -183,6 +210,25 @@ class HuggingFaceTarget:
         finally:
             cache.written = 0
         return torch.cat(parts)
+
+    @property
+    def joins(self) -> bool:
+        """Rows of several sequences can go through one pass, each with the bits that it has alone."""
+        if self.rows_alone:
+            return True
+        exact = self.plan.exact and self.plan.trees and "position_ids" in self._steers
+        return exact and (self.native is not None or self.plan.chunk > 0) and ropes_are_fixed(self.model)
+
+    @property
+    def rows_alone(self) -> bool:
+        """A token's keys have the same bits however they were computed, in a prefill of any length or a step."""
+        return self.native is not None and self.native.whole
+
+    def forward_together(self, parts: Sequence[Part]) -> list[torch.Tensor]:
+        """`forward` of several sequences that join, in one pass: the logits of each."""
+        if self.native is not None:
+            return self.native.steps.forward_together(self, parts)
+        return joint_forward(self, parts, chunk=self.plan.chunk)
 
     def forward_pass(
         self,
@@ -291,6 +337,13 @@ class HuggingFaceTarget:
             return mask
         least = torch.finfo(self.dtype).min  # eager attention adds its mask and is silently wrong with bool
         return torch.zeros(mask.shape, dtype=self.dtype, device=device).masked_fill_(~mask, least)
+
+
+def ropes_are_fixed(model: Any) -> bool:
+    """No rotary embedding of the model changes with the longest position of a pass."""
+    kinds = [module.rope_type for module in model.modules() if hasattr(module, "rope_type")]
+    names = [name for kind in kinds for name in (kind.values() if isinstance(kind, dict) else [kind])]
+    return set(names) <= set(FIXED_ROPES)
 
 
 def _is_chain(chains: Sequence[Sequence[int]]) -> bool:

@@ -49,7 +49,8 @@ class Prefix:
     @property
     def size(self) -> int:
         """Bytes of the cache."""
-        return 0 if self._cache is None else sum(slab.nbytes for slab in self._cache.slabs)
+        cache = self._cache  # another thread may take it
+        return 0 if cache is None else sum(slab.nbytes for slab in cache.slabs)
 
 
 def _equal(pair: tuple[int, int]) -> bool:

@@ -1,28 +1,34 @@
-"""One sequence on a Hugging Face target: prefill, score a tree, keep a branch, give the target (and the cache) back."""
+"""One sequence on a Hugging Face target: prefill, score a tree, keep a branch, leave the cache to the next one."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
 from spectra.errors import SpectraError
 from spectra.target.cache import SlabCache
+from spectra.target.joint import Part
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import Chooser, Picks
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps
+    from spectra.target.group import Beginning
     from spectra.target.huggingface import HuggingFaceTarget
 
 PREFILL_ROWS = 512
 
 
 class HuggingFaceSession:
-    """`Session` of one sequence. Holds the target until it is closed, and takes its cache from and to `prefix`."""
+    """`Session` of one sequence of a group. Takes its cache from and to `prefix`.
+
+    beginning: slots of an open sequence to copy. on_close: called once, at the end. committed: tokens in the cache.
+    prefilled: those of them that a prefill wrote, from the first token on.
+    """
 
     def __init__(
         self,
@@ -31,25 +37,31 @@ class HuggingFaceSession:
         max_new_tokens: int,
         max_query_tokens: int,
         chooser: Chooser,
+        *,
         prefix: Prefix | None = None,
+        beginning: Beginning | None = None,
     ) -> None:
         self.target = target
         self.chooser = chooser
         self.prefix = prefix
-        self._open = True
+        self.on_close: Callable[[], None] | None = None
+        self.is_open = True
         self._lender: StaticSteps | None = None
-        self._restore_model = target.adapt()
         try:
             rows = target.plan.fit(max_query_tokens)
             began = time.perf_counter()
             self.cache = self._room(prompt, len(prompt) + max_new_tokens + rows)
-            self._committed = list(prompt[: self.cache.length])
+            whole = self.cache.length == 0
+            if beginning is not None:
+                self.cache.take(beginning.cache, beginning.length)
+            self.committed = list(prompt[: self.cache.length])
             self._prefill(prompt[self.cache.length : -1])
+            self.prefilled = tuple(self.committed) if whole else ()
             self.prefill_seconds = time.perf_counter() - began
             if self._lender:
                 self._lender.prepare(target, rows)
         except BaseException:
-            self._restore()
+            self._give_back()
             raise
 
     def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
@@ -74,20 +86,29 @@ class HuggingFaceSession:
                 run = tokens[at : at + PREFILL_ROWS]
                 self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
                 self.cache.length += len(run)
-                self._committed += run
+                self.committed += run
         synchronize(self.target.device)
 
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
+        part = self.part(tree)
+        with torch.inference_mode(), self.target.one_torch_thread():
+            logits = self.target.forward(part.cache, part.tokens, part.chains, part.rows)
+            return self.picks(part, logits, tree, tokens)
+
+    def part(self, tree: TokenTree) -> Part:
+        """What is computed of a tree: all its rows, and logits of those that may be read."""
         self._tree = tree
         chains = [[ROOT]]
         for parent in tree.parents[1:]:
             chains.append([*chains[parent], len(chains)])
         asked = {node for node, _ in tree.reads.values()}
         nodes = [node for node in range(len(tree)) if tree.eligible[node] or node in asked]
-        with torch.inference_mode(), self.target.one_torch_thread():
-            logits = self.target.forward(self.cache, tree.tokens, chains, nodes)
-            row_of = {node: row for row, node in enumerate(nodes)}
-            return self.chooser.choose(logits, row_of, tree, tokens)
+        return Part(self.cache, tree.tokens, chains, nodes)
+
+    def picks(self, part: Part, logits: torch.Tensor, tree: TokenTree, tokens: Sequence[int]) -> Picks:
+        """logits: of the part's rows."""
+        row_of = {node: row for row, node in enumerate(part.rows)}
+        return self.chooser.choose(logits, row_of, tree, tokens)
 
     def noise(self, position: int) -> memoryview | None:
         return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
@@ -95,28 +116,28 @@ class HuggingFaceSession:
     def keep(self, path: Sequence[int]) -> None:
         with torch.inference_mode():
             self.cache.keep([ROOT, *path])
-        self._committed += [self._tree.tokens[node] for node in (ROOT, *path)]
+        self.committed += [self._tree.tokens[node] for node in (ROOT, *path)]
 
     def close(self) -> None:
-        if self._open:
+        if self.is_open:
             if self.prefix is not None:
                 self._leave(self.prefix)
-            self._restore()
-            self.target._lock.release()
+            self._give_back()
+            if self.on_close is not None:
+                self.on_close()
 
     def _leave(self, prefix: Prefix) -> None:
         """To the next session: the cache, or a copy of one that was lent, where there is memory for it."""
         owner, length = (self.target, self.cache.layout), self.cache.length
         try:
-            prefix.leave(self._committed, self.cache.copy(length, length) if self._lender else self.cache, owner)
+            prefix.leave(self.committed, self.cache.copy(length, length) if self._lender else self.cache, owner)
         except SpectraError:
             prefix.leave((), None, None)
 
-    def _restore(self) -> None:
-        self._open = False
+    def _give_back(self) -> None:
+        self.is_open = False
         if self._lender:
             self._lender.give_back()
-        self._restore_model()
 
 
 def synchronize(device: torch.device) -> None:

@@ -51,13 +51,13 @@ def quantise(model: Any, weights: str) -> dict[str, Codes]:
     return codes
 
 
-def fill(model: Any, codes: Mapping[str, Codes]) -> None:
+def fill(model: Any, codes: Mapping[str, Codes], *, missing: bool = False) -> None:
     """Give parameters the bf16 numbers that their codes stand for, in the parameter's type, on its device.
 
-    A parameter on the meta device gets its numbers on the CPU.
+    A parameter on the meta device gets its numbers on the CPU. missing: those on the meta device alone.
     """
     for name, parameter in list(model.named_parameters()):
-        if name not in codes:
+        if name not in codes or (missing and not parameter.is_meta):
             continue
         dense = codes[name].dense().to(parameter.dtype)
         if parameter.device.type == "meta":

@@ -109,6 +109,15 @@ def probabilities_of(
     return list(torch.softmax(scores.double(), -1).cpu().numpy())
 
 
+def _best(logits: torch.Tensor) -> list[int]:
+    """The lowest id of the highest logit of each row, or NO_NUMBER; in numpy a tenth of the time of torch."""
+    rows = logits.numpy()
+    best = rows.argmax(-1)  # a NaN counts as the highest
+    wrong = np.isnan(rows[np.arange(len(rows)), best])
+    found: list[int] = np.where(wrong, NO_NUMBER, best).tolist()
+    return found
+
+
 class Chooser:
     """Turns the logits of one forward pass into picks, for one answer.
 
@@ -144,9 +153,12 @@ class Chooser:
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
         extras = torch.cat([reads, self._top(logits)]) if self.top else reads
         if self.sampling.greedy and not self.processors:
-            most = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
-            best = torch.where(most.values.isnan(), NO_NUMBER, most.indices)
-            picked = torch.cat([best, extras]).tolist()  # the one copy to the host
+            if logits.device.type == "cpu" and logits.dtype == torch.float32:
+                picked = _best(logits) + extras.tolist()
+            else:
+                most = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
+                best = torch.where(most.values.isnan(), NO_NUMBER, most.indices)
+                picked = torch.cat([best, extras]).tolist()  # the one copy to the host
             check_numbers(picked[: len(logits)])
             picks = {node: picked[row] for node, row in row_of.items()}
             return Picks(picks.__getitem__, probabilities, picks, *self._unpack(picked[len(logits) :], row_of, tree))

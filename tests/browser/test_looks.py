@@ -10,6 +10,7 @@ from fakes_engine import FakeEngine
 from spectra.guess import KNOWN_SOURCES
 
 
+@pytest.mark.all_cases
 def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     race(page, max_new_tokens=120)
@@ -48,6 +49,7 @@ def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str
     assert error.inner_text().startswith("99999 is out of range")
 
 
+@pytest.mark.all_cases
 def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], dark=True)
     page.click("#field-method input")
@@ -67,6 +69,7 @@ def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Cal
     assert contrast(page, "[data-id=verdict]") >= 4.5
 
 
+@pytest.mark.all_cases
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_source_is_underlined_in_its_own_way(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool

@@ -184,6 +184,7 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
 
 
+@pytest.mark.all_cases
 def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     race(page, max_new_tokens=120)
@@ -232,6 +233,8 @@ def test_acceptance_is_drawn_while_the_method_writes(
     monkeypatch.setattr(engine, "step_seconds", 0.03)
     page = visit(url)
     start(page, max_new_tokens=120)
+    page.wait_for_function(f"{STAGE}.phase === 'plain'")
+    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane: several drawings long
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     page.wait_for_function(f"{STAGE}.state === 'running' && {drawn}?.length >= 3")
     page.click("#stop")
@@ -301,6 +304,7 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     assert page.locator("[data-id=step-at]").inner_text() == f"3 of {len(steps)}"
 
 
+@pytest.mark.all_cases
 def test_the_mask_opens_what_the_tree_lets_each_token_read(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any]
 ) -> None:
@@ -323,6 +327,7 @@ def test_the_mask_opens_what_the_tree_lets_each_token_read(
     assert page.locator(".sees .row").count() == len(steps[0].tree)
 
 
+@pytest.mark.all_cases
 def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], motion="no-preference")
     race(page, max_new_tokens=40)
@@ -334,6 +339,7 @@ def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: C
     assert page.locator("[data-id=play]").inner_text() == "Play both"
 
 
+@pytest.mark.all_cases
 def test_a_missed_message_is_asked_for_again(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     engine, url = fake
     page = visit(url)
@@ -347,6 +353,7 @@ def test_a_missed_message_is_asked_for_again(fake: tuple[FakeEngine, str], visit
     assert page.evaluate(SOURCES, "method") == list(engine.answers[-1].trace.sources)
 
 
+@pytest.mark.all_cases
 def test_a_thousand_tokens_never_hold_the_browser(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any], browser: Any
 ) -> None:

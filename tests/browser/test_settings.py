@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from browsing import appear, download, fill, race
 from fakes_engine import SETTINGS, FakeEngine
 
@@ -124,8 +125,10 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
         assert cells[1][3:] == ["–", "–"]
+    asked = len(engine.answers)
     page.click("[data-id=again]")
-    page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'running'")
+    while len(engine.answers) < asked + 2:
+        page.wait_for_timeout(50)
     page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'done'")
     assert engine.answers[-1].explain and page.problems == []
 
@@ -159,6 +162,7 @@ def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
     assert [f"{tau:.2f}" for tau in shown] == taus[1:] and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     engine.built = 0
@@ -175,6 +179,7 @@ def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, 
     assert engine.answers[-1].trace.method == "rest" and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_store_of_text_the_model_did_not_write_is_one_click(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browsing import STAGE, appear, download, fill, finish, race, serve, start
 from fakes_engine import FakeEngine
 
@@ -43,6 +44,7 @@ def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, r
         served.close()
 
 
+@pytest.mark.all_cases
 def test_a_run_is_not_begun_beside_another(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -66,6 +68,7 @@ def test_a_run_is_not_begun_beside_another(fake: Fake, visit: Visit) -> None:
     assert page.locator("[data-id=badge]").inner_text() == "Identical output" and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_what_is_shown_outlives_a_place_in_line_that_was_left(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     first, second = visit(url), visit(url)
@@ -88,6 +91,7 @@ def test_what_is_shown_outlives_a_place_in_line_that_was_left(fake: Fake, visit:
     assert engine.answers[-1].trace.prompt == "to be kept" and second.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_message_that_never_got_its_turn_is_still_there(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     first, second = visit(url), visit(url)

@@ -60,6 +60,7 @@ def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_pa
     assert engine.own == {} and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_build_can_be_stopped_and_the_next_one_goes_on(builder: Served, visit: Visit, tmp_path: Path) -> None:
     engine, url = builder
     page = visit(url)
@@ -73,6 +74,7 @@ def test_a_build_can_be_stopped_and_the_next_one_goes_on(builder: Served, visit:
     stage.locator(".own-store h2:has-text('my-short')").wait_for()
 
 
+@pytest.mark.all_cases
 def test_a_closed_tab_ends_its_build(builder: Served, visit: Visit, tmp_path: Path) -> None:
     engine, url = builder
     page = visit(url)
@@ -89,6 +91,7 @@ def test_a_closed_tab_ends_its_build(builder: Served, visit: Visit, tmp_path: Pa
     assert not any(card["name"] == "my-left" for cards in engine.own.values() for card in cards)
 
 
+@pytest.mark.all_cases
 @pytest.mark.parametrize(
     ("name", "keep", "field", "words"),
     [

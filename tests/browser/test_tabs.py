@@ -56,6 +56,7 @@ def test_a_shipped_recording_replays_without_a_model(fake: Fake, visit: Visit, r
     assert len(engine.answers) == before and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_file_of_ones_own_replays_and_one_that_is_none_is_told_why(fake: Fake, visit: Visit, tmp_path: Path) -> None:
     page = visit(fake[1])
     stage = tab(page, "Replay")
@@ -116,6 +117,7 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
     assert saved["png"].startswith(b"\x89PNG") and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     stage = tab(page, "Compare")
@@ -135,6 +137,7 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
 
 
+@pytest.mark.all_cases
 def test_an_opener_starts_a_conversation_and_then_makes_room(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     stage = tab(page, "Chat")
@@ -199,6 +202,7 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit
     assert page.problems == [] and page.outside == []
 
 
+@pytest.mark.all_cases
 def test_a_warm_turn_is_labelled(fake: Fake, visit: Visit) -> None:
     _, url = fake
     page = visit(url)
@@ -220,6 +224,7 @@ def test_a_warm_turn_is_labelled(fake: Fake, visit: Visit) -> None:
     assert page.problems == [] and page.outside == []
 
 
+@pytest.mark.all_cases
 def test_what_was_kept_goes_when_the_tab_closes(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

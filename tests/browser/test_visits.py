@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from browsing import READY, STAGE, appear, fill, finish, race, serve, start
+import pytest
+from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start
 from fakes_engine import FakeEngine
 
 Visit = Callable[..., Any]
@@ -58,6 +59,7 @@ def test_a_page_that_lies_idle_draws_nothing(fake: Fake, visit: Visit) -> None:
     assert page.evaluate("document.getAnimations().length") == 0
 
 
+@pytest.mark.all_cases
 def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -77,6 +79,7 @@ def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Vi
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
 
 
+@pytest.mark.all_cases
 def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: Visit, races: Path) -> None:
     engine = FakeEngine(step_seconds=0.004)
     served, url = serve(engine, races=races, max_visitors=4)  # one address may hold half of the places
@@ -103,6 +106,56 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
         served.close()
 
 
+def test_a_shared_race_claims_no_speedup_and_is_measured_alone_in_line(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(step_seconds=0.004, together=2, others=3)
+    served, url = serve(engine, races=races)
+    try:
+        page, other = visit(url), visit(url)
+        assert "up to 2 visitors together" in page.locator(".top .badges").inner_text()
+        start(other, max_new_tokens=2000)
+        race(page, max_new_tokens=60)  # beside the other one
+        score, verdict = page.locator("[data-id=speedup]"), page.locator("[data-id=verdict]")
+        assert score.inner_text() == "Shared"
+        assert verdict.inner_text() == "with 3 others: no speedup is claimed"
+        assert "trees that may be smaller than alone" in page.locator("[data-id=more]").inner_text()
+        assert {trace.settings["shared"] for trace in download(page).values()} == {3}
+        appear(page, "#go:enabled")
+        page.click("[data-id=alone]")
+        page.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+        engine.others = 0
+        run = page.evaluate(f"{STAGE}.run")
+        other.click("#stop")
+        page.wait_for_function(f"(run) => {STAGE}.run !== run", arg=run)
+        finish(page)
+        assert score.inner_text().endswith("×") and page.locator("[data-id=alone]").is_hidden()
+        assert page.problems == []
+    finally:
+        served.close()
+
+
+def test_chat_and_compare_say_that_they_were_shared(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(step_seconds=0.001, together=4, others=1)
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        page.get_by_role("tab", name="Chat").click()
+        fill(page, **{"chat-prompt": "hello", "chat-max_new_tokens": 20})
+        page.click("#chat-go")
+        note = page.locator("#stage-chat .readout")
+        note.locator("b:has-text('Shared')").wait_for()
+        assert "with 1 other: 20 tokens" in note.inner_text() and "×" not in note.inner_text()
+        page.get_by_role("tab", name="Compare").click()
+        fill(page, **{"compare-max_new_tokens": 20})
+        page.click("#compare-go")
+        appear(page, "#stage-compare .stage[data-state=done]")
+        assert "Shared with 1 other:" in page.locator("#stage-compare [data-id=shared]").inner_text()
+        assert "×" not in page.locator("#stage-compare table").inner_text()
+        assert page.problems == []
+    finally:
+        served.close()
+
+
+@pytest.mark.all_cases
 def test_odd_prompts_are_answered_and_never_run(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -134,6 +187,7 @@ def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit
         served.close()
 
 
+@pytest.mark.all_cases
 def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     fill(page, max_new_tokens="1e99")

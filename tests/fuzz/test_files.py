@@ -1,12 +1,16 @@
 """Files that are brought along: a model's weights and config, a visitor's text. Read, or refused in a line."""
 
+import json
 import os
 import shutil
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
-from damage import is_one_short_line, texts
-from hypothesis import example, given, settings
+from damage import changed, is_one_short_line, places, texts, values
+from gguf_files import MIXED, tiny_model, write_gguf
+from hypothesis import example, given
 from hypothesis import strategies as st
 from words import letters, save_model
 
@@ -14,6 +18,7 @@ from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.language import Language
 from spectra.errors import SpectraError
 from spectra.service.visitor_stores import Corpus, _check_texts, _copy, _plain
+from spectra.target.gguf_header import read_header
 from spectra.target.load import load_network
 
 HEAD = 700
@@ -25,7 +30,43 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("model"))
 
 
-@settings(max_examples=12)
+def test_as_they_are(model: Path, packed: Path) -> None:
+    for whole in (model, packed):
+        assert load_network(whole, device="cpu", dtype="fp32")[0].config.num_hidden_layers == 2
+
+
+@given(st.integers(0, 10**6), values)
+def test_a_changed_header_of_safetensors(model: Path, tmp_path: Path, number: int, value: Any) -> None:
+    every = places(header_of(model))
+    loads_or_refuses(with_header(model, tmp_path, every[number % len(every)], value))
+
+
+@pytest.mark.parametrize("shape", [[2**63, 2**63], [-1], [2**31], []])
+@pytest.mark.parametrize("offsets", [[4, 0], [2**64, 2**64], [0, 2**62], [0, 4]])
+def test_a_tensor_of_safetensors_that_is_not_there(
+    model: Path, tmp_path: Path, shape: list[int], offsets: list[int]
+) -> None:
+    facts = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
+    loads_or_refuses(with_header(model, tmp_path, ("model.norm.weight",), facts), refused=True)
+
+
+def header_of(model: Path) -> Any:
+    whole = (model / "model.safetensors").read_bytes()
+    return json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])
+
+
+def with_header(model: Path, tmp_path: Path, place: tuple[Any, ...], value: Any) -> Path:
+    """A copy whose weights' header has another value there."""
+    folder = tmp_path / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(model, folder)
+    whole = (folder / "model.safetensors").read_bytes()
+    text = json.dumps(changed(header_of(model), place, value)).encode()
+    data = whole[8 + int.from_bytes(whole[:8], "little") :]
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return folder
+
+
 @given(st.sampled_from(["model.safetensors", "config.json", "tokenizer.json"]), st.data())
 def test_a_models_files(model: Path, tmp_path: Path, name: str, data: st.DataObject) -> None:
     folder = tmp_path / "model"
@@ -44,6 +85,77 @@ def test_a_header_of_safetensors_that_says_another_length(model: Path, tmp_path:
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(head.to_bytes(8, "little") + whole[8:])
     loads_or_refuses(folder, refused=True)
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model in a GGUF file."""
+    return Path(write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", tiny_model(), MIXED))
+
+
+@given(st.data())
+def test_a_header_of_gguf(packed: Path, tmp_path: Path, data: st.DataObject) -> None:
+    whole = bytearray(packed.read_bytes())
+    header = min(place.start for place in read_header(packed).tensors.values())
+    for at in data.draw(st.lists(st.integers(0, header - 1), min_size=1, max_size=4)):
+        whole[at] ^= data.draw(st.integers(1, 255))
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(whole[: data.draw(st.sampled_from([len(whole), header, header // 2, 40]))])
+    loads_or_refuses(file)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 2**31 - 1, 2**32 - 1])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("context_length", "block_count", "embedding_length", "feed_forward_length", "attention.head_count"),
+        *("attention.head_count_kv", "attention.key_length", "rope.dimension_count", "rope.freq_base"),
+    ],
+)
+def test_sizes_of_a_gguf_file_that_its_tensors_have_not(packed: Path, tmp_path: Path, key: str, number: int) -> None:
+    """Nothing is made of a size before the tensors are seen to have it."""
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(said(packed.read_bytes(), f"llama.{key}", number))
+    loads_or_refuses(file, refused=number > 3 and key not in ("context_length", "rope.freq_base"))
+
+
+def said(data: bytes, key: str, number: int) -> bytes:
+    """A GGUF file that has another number of four bytes there."""
+    at = data.index(key.encode()) + len(key) + 4
+    return data[:at] + struct.pack("<I", number) + data[at + 4 :]
+
+
+def entry(key: str, kind: int, value: bytes) -> bytes:
+    return struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", kind) + value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (9, struct.pack("<IQ", 9, 2) * 5000),  # lists of lists of lists
+        (9, struct.pack("<IQ", 0, 2**63)),
+        (9, struct.pack("<IQ", 8, 2**63)),
+        (9, struct.pack("<IQ", 99, 2**63)),
+        (8, struct.pack("<Q", 2**64 - 1)),
+        (99, b""),
+    ],
+    ids=["nested", "long", "texts", "of no kind", "a long text", "of no kind either"],
+)
+@pytest.mark.parametrize("count", [1, 2**63])
+def test_metadata_of_gguf_without_an_end(tmp_path: Path, value: tuple[int, bytes], count: int) -> None:
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, count) + entry("a", *value))
+    loads_or_refuses(file, refused=True)
+
+
+@pytest.mark.parametrize("alignment", [-32, 0, 2**31 - 1])
+def test_an_alignment_of_gguf_that_is_none(tmp_path: Path, alignment: int) -> None:
+    file = tmp_path / "tiny.gguf"
+    metadata = entry("general.alignment", 5, struct.pack("<i", alignment))
+    metadata += entry("general.architecture", 8, struct.pack("<Q", 5) + b"llama")
+    tensor = struct.pack("<Q", 17) + b"token_embd.weight" + struct.pack("<IQQIQ", 2, 4, 4, 0, 0)
+    file.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + metadata + tensor + bytes(400))
+    loads_or_refuses(file, refused=True)
 
 
 def loads_or_refuses(folder: Path, *, refused: bool = False) -> None:

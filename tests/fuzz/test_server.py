@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -10,6 +11,7 @@ import pytest
 from browsing import serve
 from damage import texts, values
 from fakes_engine import FakeEngine
+from gradio.utils import get_upload_folder
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -25,10 +27,12 @@ class Server:
         assert status == 200
         self.handlers = json.loads(body)["dependencies"]
 
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
-            connection.request(method, path, body, {"content-type": "application/json"})
+            connection.request(method, path, body, headers or {"content-type": "application/json"})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -77,6 +81,34 @@ def test_private_handlers_called_by_hand(server: Server, which: int, data: list[
 def test_any_path(server: Server, method: str, path: str) -> None:
     status, text = server.ask(method, "/" + quote(path[:2000], safe="/%=:", errors="replace"))
     assert status < 600 and b"root:x:" not in text and b"[build-system]" not in text
+
+
+FORM = "multipart/form-data; boundary=b"
+FILE = b'--b\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n--b--\r\n'
+
+
+@given(texts, st.binary(max_size=60))
+@example("../../../etc/passwd", b"x")
+@example("<script>alert(1)</script>.json", b"{}")
+@example("x" * 5000 + ".json", b"{}")
+@example("", b"")
+@example("a\r\nContent-Type: text/html", b"{}")
+def test_any_name_of_an_uploaded_file(server: Server, name: str, content: bytes) -> None:
+    """It lies under the server's own folder, or is refused."""
+    body = FILE % (name.encode(errors="replace"), content)
+    status, text = server.ask("POST", f"{API}/upload", body, {"content-type": FORM})
+    assert status < 500, text
+    if status == 200:
+        for place in map(Path, json.loads(text)):
+            assert place.resolve().is_relative_to(Path(get_upload_folder()).resolve())
+            place.unlink(missing_ok=True)
+
+
+@given(st.integers(0, len(FILE % (b"a.json", b"{}"))), st.binary(max_size=6), st.integers(0, 8))
+def test_any_form(server: Server, at: int, put: bytes, out: int) -> None:
+    whole = FILE % (b"a.json", b"{}")
+    status, text = server.ask("POST", f"{API}/upload", whole[:at] + put + whole[at + out :], {"content-type": FORM})
+    assert status < 500, text
 
 
 @given(st.binary(max_size=200))

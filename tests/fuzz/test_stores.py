@@ -64,6 +64,22 @@ def test_a_flipped_byte(whole: Path, copy: Path, which: int, at: int, mask: int)
     is_refused(folder)
 
 
+@pytest.mark.all_cases
+def test_every_byte(whole: Path, copy: Path) -> None:
+    """One bit of each, all files through."""
+    folder = fresh(whole, copy)
+    before = read_card(folder)
+    for file in sorted(folder.iterdir()):
+        for at in range(file.stat().st_size):
+            flip(file, at, 1 << at % 8)
+            if file.name != CARD or read_or_none(folder) != before:
+                with pytest.raises(SpectraError) as refused:
+                    Store.open(folder)
+                assert refused.value.field == "datastore" and is_one_short_line(refused.value)
+            flip(file, at, 1 << at % 8)
+    assert problems(folder) == []
+
+
 def read_or_none(folder: Path) -> dict[str, Any] | None:
     try:
         return read_card(folder)
@@ -87,8 +103,8 @@ def test_a_file_cut_short_or_gone(whole: Path, copy: Path, which: int, length: i
 CARD_PLACES = [
     *[("files",), ("files", "blocks.npy"), ("files", "blocks.npy", "bytes"), ("index",), ("index", "order")],
     *[("index", "contexts"), ("kept",), ("kept", "texts"), ("seen",), ("dropped",), ("corpus",), ("settings",)],
-    *[("name",), ("model",), ("tokenizer_sha256",), ("perplexity",), ("perplexity", "edges"), ("refined",)],
-    *[("sources",), ("licence",), ("bytes",)],
+    *[("name",), ("model",), ("tokenizer_sha256",), ("refined",), ("sources",), ("licence",), ("bytes",)],
+    *[("perplexity",), ("perplexity", "edges"), ("perplexity", "cutoff")],
 ]  # fmt: skip
 
 
@@ -99,6 +115,11 @@ CARD_PLACES = [
 @example(("index", "order"), "x")
 @example(("index", "order"), 10**30)
 @example(("kept",), None)
+@example(("dropped",), {"": [None]})
+@example(("dropped",), {"": "0"})
+@example(("dropped",), {"\ud800": True})
+@example(("corpus",), [{"name": "x"}])
+@example(("perplexity", "cutoff"), None)
 @example(("name",), "\ud800")
 @example(("name",), "<b>")
 def test_a_card_changed_and_sealed_anew(whole: Path, copy: Path, place: tuple[str, ...], value: Any) -> None:

@@ -57,6 +57,12 @@ describe("a race", () => {
     assert.deepEqual(lanesOf(stream).plain.steps, [first, second]);
   });
 
+  test("remembers with how many others a run was shared", () => {
+    const told = after([RACE, deltaOf("r1", NONE, { plain: [first], method: [] }, { shared: 2 })]);
+    const silent = reduce(told, deltaOf("r1", { plain: 1, method: 0 }, { plain: [], method: [first] }));
+    assert.deepEqual([after([RACE]).turns[0].shared, silent.turns[0].shared], [0, 2]);
+  });
+
   test("keeps the last level until there is a new one", () => {
     const level = { tokens: 1, plain: 0.75, method: 0.5 };
     const told = after([RACE, deltaOf("r1", NONE, { plain: [first], method: [first] }, { level })]);

@@ -66,7 +66,7 @@ def program(arguments):
         return
     name, arguments = arguments[1], arguments[2:]
     if name == "pytest":
-        assert all((ROOT / one).exists() or one == "--all-cases" for one in arguments)
+        assert all((ROOT / one).exists() or one.startswith("--") for one in arguments)
     elif name == "spectra.serving":  # flags that are not its own go to vLLM
         PARSERS[name]().parse_known_args(arguments)
     else:
@@ -117,6 +117,13 @@ def test_links_lead_somewhere(page):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_titles_are_titles_on_the_site_too(page):
+    """GitHub takes one that follows a table or a paragraph at once; the site reads it as a part of that."""
+    lines = FENCED.sub("", text_of(page)).splitlines()
+    assert not [line for before, line in pairwise(lines) if re.match("#{1,6} ", line) and before.strip()]
 
 
 def run(name, replace=()):

@@ -125,8 +125,8 @@ def test_a_streamer_is_ended_when_decoding_fails():
     ("field", "options"),
     [
         ("num_beams", {"num_beams": 2}),
-        ("num_return_sequences", {"num_return_sequences": 2, "do_sample": True}),
-        ("attention_mask", {"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1, 1]])}),
+        ("attention_mask", {"attention_mask": torch.tensor([[1, 1, 0, 1, 1, 1, 1]])}),
+        ("attention_mask", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 7, 48, dtype=torch.float64)}),
         ("use_cache", {"use_cache": False}),
         ("return_dict_in_generate", {"return_dict_in_generate": True}),
@@ -134,7 +134,8 @@ def test_a_streamer_is_ended_when_decoding_fails():
         ("nodes", {"nodes": 0}),
         ("numerics", {"numerics": "precise"}),
         ("seed", {"do_sample": True, "seed": -1}),
-        ("input_ids", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK.repeat(2, 1)}),
+        ("at_once", {"at_once": 0}),
+        ("cache_bytes", {"cache_bytes": 100}),
     ],
 )
 def test_what_it_cannot_do_is_named(field, options):
@@ -142,6 +143,64 @@ def test_what_it_cannot_do_is_named(field, options):
     with pytest.raises(SpectraError) as error:
         model_of("llama").generate(given.pop("inputs"), custom_generate=spectra.generate, **given)
     assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
+        ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
+        ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),
+        ("stopping_criteria", {"stopping_criteria": [lambda ids, scores: torch.tensor([False, True])]}),
+    ],
+)
+def test_what_needs_all_sequences_at_once_is_named(field, options):
+    options = {"custom_generate": spectra.generate, "max_new_tokens": 9, "pad_token_id": 0, **options}
+    with pytest.raises(SpectraError) as error:
+        model_of("llama").generate(PROMPT.repeat(2, 1), attention_mask=MASK.repeat(2, 1), **options)
+    assert error.value.field == field
+
+
+PADDED = torch.tensor([[0, 0, 0, 5, 6, 7, 5], [9, 8, 7, 6, 5, 4, 3], [0, 0, 0, 0, 0, 0, 11], [0, 1, 2, 3, 0, 2, 3]])
+LEFT = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [1] * 7, [0, 0, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 1, 1]])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padded_batches_equal_stock(family):
+    model = model_of(family, torch.float32)
+    said = model.generate(PADDED, attention_mask=LEFT, max_new_tokens=24, do_sample=False)[:, 7:].tolist()
+    for options in (
+        {"method": "spectra-paper-core"},
+        {"eos_token_id": [said[0][4], said[1][9]], "pad_token_id": 1},
+        {"eos_token_id": [said[0][4], said[1][9]], "repetition_penalty": 1.2, "min_new_tokens": 3, "at_once": 2},
+        {"encoder_repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
+        {"eos_token_id": 63, "stopping_criteria": [EndsInFives()], "logits_processor": [OddRows()]},
+    ):
+        own = {name: options.pop(name) for name in ("method", "at_once") if name in options}
+        given = {"attention_mask": LEFT, "max_new_tokens": 24, "do_sample": False, **options}
+        truth = model.generate(PADDED, **given)
+        assert torch.equal(model.generate(PADDED, custom_generate=spectra.generate, **own, **given), truth), options
+
+
+def test_padding_on_the_right_stays_where_it_is():
+    model, right, mask = model_of("llama", torch.float32), PADDED.clone(), LEFT.flip(1)
+    for row, marks in enumerate(LEFT):
+        right[row] = PADDED[row].roll(int(marks.sum()))
+    options = {"max_new_tokens": 24, "do_sample": False}
+    truth = model.generate(PADDED, attention_mask=LEFT, **options)
+    out = model.generate(right, attention_mask=mask, custom_generate=spectra.generate, **options)
+    assert torch.equal(out[:, :7], right)
+    assert torch.equal(out[:, 7:], truth[:, 7:])
+
+
+def test_several_samples_of_a_prompt_have_seeds_of_their_own():
+    model = model_of("llama")
+    options = {"do_sample": True, "temperature": 0.9, "top_k": 20}
+    several = ours(model, seed=3, num_return_sequences=4, **options)
+    assert several.shape[0] == 4
+    for number, row in enumerate(several):
+        assert torch.equal(ours(model, seed=3 + number, **options)[0], row)
+    assert len({tuple(row.tolist()) for row in several}) > 1
 
 
 def test_a_filled_cache_is_named():
@@ -164,6 +223,20 @@ class OddOnly(LogitsProcessor):
 class EndsInFive(StoppingCriteria):
     def __call__(self, input_ids, scores, **_):
         return torch.tensor([input_ids.shape[1] > 9 and int(input_ids[0, -1]) % 5 == 0])
+
+
+class OddRows(LogitsProcessor):
+    """`OddOnly` of several sequences."""
+
+    def __call__(self, input_ids, scores):
+        return torch.cat([OddOnly()(ids[None], own[None]) for ids, own in zip(input_ids, scores, strict=True)])
+
+
+class EndsInFives(StoppingCriteria):
+    """`EndsInFive` of several sequences."""
+
+    def __call__(self, input_ids, scores, **_):
+        return torch.cat([EndsInFive()(ids[None], None) for ids in input_ids])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

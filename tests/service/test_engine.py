@@ -1,6 +1,7 @@
 """The engine behind the page on a tiny model: conversations, models to choose from, its seam, and recorded races."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from asking import asked
@@ -178,3 +179,27 @@ def test_another_model_starts_from_nothing(folder, tmp_path):
         False,
         True,
     ]
+
+
+def test_visitors_talk_at_once_each_from_a_cache_of_its_own(engine):
+    def talk(visitor):
+        contents, traces = [f"{PROMPT} w{20 + int(visitor)}"], []
+        for _ in range(3):
+            request = asked(said(*contents), "spectra", max_new_tokens=30, visitor=visitor, warm=True)
+            traces.append(write(engine.answer(request)))
+            contents += [traces[-1].text, f"w9 w{visitor}"]
+        return traces
+
+    visitors = list("345678")
+    alone = [talk(visitor) for visitor in visitors]
+    for visitor in visitors:
+        engine.forget(visitor)
+    with ThreadPoolExecutor(len(visitors)) as pool:
+        together = list(pool.map(talk, visitors))
+    for one, same in zip(alone, together, strict=True):
+        assert [trace.tokens for trace in same] == [trace.tokens for trace in one]
+        assert [trace.kept for trace in same] == [trace.kept for trace in one]
+        assert [trace.settings["warm"] for trace in same] == [0, 1, 2]
+    assert not any("shared" in trace.settings for traces in alone for trace in traces)
+    assert any(trace.settings.get("shared", 0) > 1 for traces in together for trace in traces)
+    assert engine.measure(8).tokens_per_second > 0  # the target is free

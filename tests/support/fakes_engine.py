@@ -174,7 +174,8 @@ class FakeAnswer:
 @dataclass
 class FakeEngine:
     """`answers` keeps every answer that was started. step_seconds: what a step really takes. guessing_seconds: what the
-    trace says a step with guesses took."""
+    trace says a step with guesses took. others: with how many its answers say that they were shared.
+    """
 
     step_seconds: float = 0.002
     guessing_seconds: float = 0.031
@@ -204,6 +205,8 @@ class FakeEngine:
     plain: PlainRate = PLAIN_RATE
     models: tuple[str, ...] = ("Fake-135M",)
     chosen: str = "Fake-135M"
+    together: int = 1
+    others: int = 0
     measured: list[int] = field(default_factory=list)
     conversations: list[list[dict[str, str]]] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
@@ -298,6 +301,8 @@ class FakeEngine:
             "method": {"changed": request.settings.changed, "values": self.settings.get(request.method, {})},
         }
         trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
+        if self.others:
+            trace.settings["shared"] = self.others
         guesses = request.method != "autoregressive"
         self.answers.append(
             FakeAnswer(

@@ -60,6 +60,7 @@ def behind(url: str, prompt: str, tokens: int) -> dict[str, float]:
 def consume(url: str, prompt: str, tokens: int) -> dict[str, float]:
     from gradio_client import Client
 
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     job = Client(url, verbose=False).submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare")
     begun = time.process_time()
     job.result()  # going through the job instead asks it a thousand times a second

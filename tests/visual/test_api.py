@@ -12,16 +12,25 @@ from gradio_client import Client
 from visual.page import build_page
 from visual.serve import launch_options, queued
 
-KEYS = {"lane", "text", "tokens", "tokens_per_second", "done"}
+KEYS = {"lane", "text", "tokens", "tokens_per_second", "done", "shared"}
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[FakeEngine, str]]:
-    engine = FakeEngine(step_seconds=0.003)
+def engine() -> FakeEngine:
+    return FakeEngine(step_seconds=0.003)
+
+
+@pytest.fixture(scope="module")
+def page(engine: FakeEngine) -> Iterator[gr.Blocks]:
     page = queued(build_page(engine, max_visitors=12), 64)
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
-    yield engine, url
+    page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    yield page
     page.close()
+
+
+@pytest.fixture(scope="module")
+def served(engine: FakeEngine, page: gr.Blocks) -> tuple[FakeEngine, str]:
+    return engine, page.local_url
 
 
 def test_the_line_of_requests_looks_for_work_less_often_than_gradios_own() -> None:
@@ -30,6 +39,24 @@ def test_the_line_of_requests_looks_for_work_less_often_than_gradios_own() -> No
         assert own[pause] < ours[pause] < 0.1
     kept = "pending_messages_per_session"
     assert ours[kept].max_size == 16 < own[kept].max_size
+
+
+def test_visitors_who_left_are_forgotten_and_those_who_listen_are_not() -> None:
+    queue = queued(gr.Blocks(), 4)._queue
+    for books, most in ((queue.pending_event_ids_session, 10_000), (queue.pending_messages_per_session, 16)):
+        books["listens"] = "an answer that is being fetched"
+        for number in range(most + 9):
+            books[f"left-{number}"] = "an answer that nobody fetched"
+            assert books["listens"]
+        assert len(books) == most
+        assert books.get("left-0") is None and books.get("nobody") is None
+
+
+def test_no_table_of_past_requests_is_made(page: gr.Blocks) -> None:
+    for _ in range(3):
+        Client(page.local_url, verbose=False).predict("hello", "spectra", 3, 0.0, 7, api_name="/compare")
+    assert len(page._queue.event_analytics) == 1
+    assert page._queue.cached_event_analytics_summary == {"functions": {}}
 
 
 def ask(url: str, prompt: str, tokens: int, **more: Any) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""One model, many visitors: who decodes now and who waits, in order of arrival. Knows neither page nor model."""
+"""One model, many visitors: who decodes now, together or alone, and who waits. Knows neither page nor model."""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,35 +22,56 @@ class Door(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """A place in the queue. since: when it was taken, in seconds of `time.monotonic`."""
+    """A place in the queue. since: when it was taken, in seconds of `time.monotonic`. alone: nobody beside it."""
 
     visitor: str
     address: str
     since: float
+    alone: bool = False
 
 
 class AdmissionQueue:
-    """max_visitors: those that may be in it, the one being served included. Of one visitor, who may have several tabs
-    open, at most `max_own`, and of one address half of all. door: knows addresses and who left; None: nobody does.
+    """max_visitors: those that may be in it, one being served included; more that are served with it are not counted.
+    Of one visitor, who may have several tabs open, at most `max_own`, and of one address half of all. door: knows
+    addresses and who left; None: nobody does. together: how many are served at once now.
     """
 
-    def __init__(self, max_visitors: int = 16, door: Door | None = None, max_own: int = 3) -> None:
+    def __init__(
+        self,
+        max_visitors: int = 16,
+        door: Door | None = None,
+        max_own: int = 3,
+        together: Callable[[], int] = lambda: 1,
+    ) -> None:
         self.max_visitors = max_visitors
         self.max_own = max_own
+        self._together = together
         self._door = door
         self._changed = threading.Condition()
         self._tickets: list[Ticket] = []
 
-    def join(self, visitor: str = "") -> Ticket:
+    @property
+    def together(self) -> int:
+        """How many are served at once."""
+        return max(1, self._together())
+
+    @property
+    def served(self) -> int:
+        """How many are being served."""
+        with self._changed:
+            return sum(not self._ahead(ticket) for ticket in self._tickets)
+
+    def join(self, visitor: str = "", *, alone: bool = False) -> Ticket:
         """A ticket for the end of the queue. Raises SpectraError when it is full, or holds enough of this visitor."""
         address = self._door.address(visitor) if self._door else ""
-        ticket = Ticket(visitor, address, time.monotonic())
+        ticket = Ticket(visitor, address, time.monotonic(), alone)
+        most = self.max_visitors + self.together - 1
         with self._changed:
             own = sum(bool(visitor) and each.visitor == visitor for each in self._tickets)
             near = sum(bool(address) and each.address == address for each in self._tickets)
             if own >= self.max_own:
                 raise SpectraError("go", f"{own} of your runs are going on or waiting; stop one of them first")
-            if len(self._tickets) >= self.max_visitors or near >= max(1, self.max_visitors // 2):
+            if len(self._tickets) >= most or near >= max(1, most // 2):
                 raise SpectraError("go", f"{len(self._tickets)} others are waiting; try again in a minute")
             self._tickets.append(ticket)
         return ticket
@@ -60,21 +81,28 @@ class AdmissionQueue:
         return self._door is not None and self._door.left(ticket.visitor, ticket.since)
 
     def ahead(self, ticket: Ticket) -> int:
-        """How many are to be served first; 0 means that it is this ticket's turn."""
+        """How many have to leave first; 0 means that it is this ticket's turn."""
         with self._changed:
-            return self._tickets.index(ticket)
+            return self._ahead(ticket)
+
+    def _ahead(self, ticket: Ticket) -> int:
+        before = self._tickets[: self._tickets.index(ticket)]
+        if ticket.alone:
+            return len(before)
+        first = max((place + 1 for place, each in enumerate(before) if each.alone), default=0)
+        return first + max(0, len(before) - first - self.together + 1)
 
     def wait(self, ticket: Ticket, seconds: float) -> int:
         """`ahead`, as soon as it changes or after so many seconds."""
         with self._changed:
-            before = self._tickets.index(ticket)
-            self._changed.wait_for(lambda: self._tickets.index(ticket) != before, timeout=seconds if before else 0)
-            return self._tickets.index(ticket)
+            before = self._ahead(ticket)
+            self._changed.wait_for(lambda: self._ahead(ticket) != before, timeout=seconds if before else 0)
+            return self._ahead(ticket)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for one's turn, however long, and be served inside. Raises SpectraError when the queue is full."""
-        ticket = self.join()
+        """Wait for one's turn, however long, and be served alone inside. Raises SpectraError when the queue is full."""
+        ticket = self.join(alone=True)
         try:
             while self.wait(ticket, 1.0):
                 continue

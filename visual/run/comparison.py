@@ -9,6 +9,7 @@ from visual.engine import PLAIN
 from visual.names import named
 from visual.run.method_settings import in_words
 from visual.run.run import Run
+from visual.wire.figures import shared_by
 
 FORMAT = "spectra-comparison"
 VERSION = 1
@@ -21,11 +22,13 @@ def rows(run: Run) -> list[dict[str, Any]]:
     accepted / guessed over all sources, of_reached: accepted / guessed with an accepted parent; None where nothing was
     guessed. differs: the first token that is not plain decoding's, None where all agree or either answer was cut short.
     drawn: the method may write another text than plain decoding, of the same distribution. changed: what of the
-    method's settings, in words.
+    method's settings, in words. shared: the most others that decoded in the same passes; where one of the rows has
+    any, none has a speedup.
     """
     ended = {lane: trace for lane, trace in run.traces.items() if trace.finish}
     base = ended.get(PLAIN)
-    plain = summarize(base.steps) if base else None
+    alone = not any(map(shared_by, ended.values()))
+    plain = summarize(base.steps) if base and alone else None
     return [_row(lane, run.lanes[lane], trace, plain, base) for lane, trace in ended.items()]
 
 
@@ -52,6 +55,7 @@ def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None,
         "of_reached": round(accepted / offered, 4) if offered else None,
         "differs": first_difference(base.tokens, trace.tokens) if base else None,
         "drawn": bool(trace.settings.get("drawn")),
+        "shared": shared_by(trace),
     }
 
 

@@ -8,6 +8,7 @@ from spectra.settings import Message
 from spectra.trace import Trace
 from visual.run.run import Run
 from visual.run.tab_state import TabState
+from visual.wire.figures import shared_by
 
 
 @dataclass(slots=True)
@@ -35,12 +36,16 @@ class Conversation(TabState):
 
 
 def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
-    """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides."""
+    """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides.
+
+    There is none where others decoded in the same passes.
+    """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
     if not figures.tokens or decoding <= 0:
         return None
     rate = figures.tokens / decoding
+    shared = shared_by(trace)
     return {
         "tokens": figures.tokens,
         "seconds": figures.seconds,
@@ -52,7 +57,8 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
         "warm": trace.settings.get("warm"),
         "plain": plain.tokens_per_second,
         "context": plain.context,
-        "estimate": rate / plain.tokens_per_second if plain.tokens_per_second > 0 else None,
+        "shared": shared,
+        "estimate": rate / plain.tokens_per_second if plain.tokens_per_second > 0 and not shared else None,
     }
 
 

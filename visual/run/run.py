@@ -23,14 +23,18 @@ from visual.run.admission import AdmissionQueue
 from visual.run.method_settings import link_of
 from visual.run.request import plainly
 from visual.wire.events import Event, brief_event, delta, step_event
-from visual.wire.figures import Level, figures, level_of
+from visual.wire.figures import Level, figures, level_of, shared_by
 
 UPDATE_SECONDS = 0.25
-"""Between two looks for decoded steps."""
+"""Between two looks for decoded steps, and between two messages to one who is served alone."""
+CROWD = 4
+"""So many more who are served make it twice as long between two messages: they take cores from the model."""
 IDLE_SECONDS = 0.5
 """The longest that a stream is silent."""
 MAX_SECONDS = 600.0
 """The longest run: others wait."""
+MAX_ALONE_SECONDS = 120.0
+"""The longest one that nobody decodes beside: all others wait."""
 
 
 class StoppedError(Exception):
@@ -60,12 +64,13 @@ class Run:
     request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
     and sources only, neither text nor tree. facts: more that the browser is told when it begins. id: what its messages
     are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
-    datastore that is built before its lane.
+    datastore that is built before its lane. alone: nobody else decodes meanwhile.
     """
 
     request: AnswerRequest
     lanes: Mapping[str, AnswerRequest]
     brief: bool = False
+    alone: bool = False
     facts: Event = field(default_factory=dict)
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
@@ -82,9 +87,9 @@ class Run:
         self.events = {lane: [] for lane in self.lanes}
 
     @classmethod
-    def against_plain(cls, request: AnswerRequest) -> "Run":
+    def against_plain(cls, request: AnswerRequest, *, alone: bool = False) -> "Run":
         """Plain decoding first, then the request's method."""
-        return cls(request, {"plain": plainly(request), "method": request})
+        return cls(request, {"plain": plainly(request), "method": request}, alone=alone)
 
     def begin(self) -> Event:
         """What the browser must know before the first step."""
@@ -116,8 +121,8 @@ class Run:
                     event = brief_event(item.step) if self.brief else step_event(item.step, item.pieces)
                     self.events[item.lane].append(event)
             fresh = {lane: steps[start[lane] :] for lane, steps in self.events.items()}
-            level = self.level
-        return delta(self.id, start, fresh, level) if any(fresh.values()) else None
+            level, shared = self.level, self.shared
+        return delta(self.id, start, fresh, level, shared) if any(fresh.values()) else None
 
     def end(self) -> Event:
         """Final figures, the text of every token in the trees, and how many steps the browser must hold by now."""
@@ -133,7 +138,7 @@ class Run:
 
     def snapshot(self) -> Event:
         """Everything so far in one message."""
-        whole = delta(self.id, dict.fromkeys(self.events, 0), self.events, self.level)
+        whole = delta(self.id, dict.fromkeys(self.events, 0), self.events, self.level, self.shared)
         return {**whole, "kind": "snapshot", "begin": self.begin(), "end": None if self.running else self.end()}
 
     def on_progress(self, what: str, done: int, total: int) -> None:
@@ -144,11 +149,18 @@ class Run:
 
     @property
     def level(self) -> Level | None:
-        """Of the steps that were drained; None before both lanes of a race have some, and for runs of other lanes."""
-        if not all(self.events.get(lane) for lane in ("plain", "method")):
+        """Of the steps that were drained; None before both lanes of a race have some, for runs of other lanes, and for
+        one that is shared.
+        """
+        if self.shared or not all(self.events.get(lane) for lane in ("plain", "method")):
             return None
         plain, method = (self.traces[lane].steps[: len(self.events[lane])] for lane in ("plain", "method"))
         return level_of(plain, method)
+
+    @property
+    def shared(self) -> int:
+        """The most others that decoded in the same passes, 0 for none."""
+        return max((shared_by(trace) for trace in list(self.traces.values())), default=0)
 
     @property
     def running(self) -> bool:
@@ -234,16 +246,17 @@ def _decode(run: Run, lane: str, answer: Answer) -> None:
 
 
 def stream(
-    backend: Backend, run: Run, admission: AdmissionQueue, max_seconds: float = MAX_SECONDS
+    backend: Backend, run: Run, admission: AdmissionQueue, max_seconds: float | None = None
 ) -> Iterator[Event | None]:
-    """Messages for the browser, four a second at most; None keeps a silent run cancellable. Closing it stops the run;
-    `run.stop` ends it with what was decoded.
+    """Messages for the browser, four a second at most, fewer where many are served; None keeps a silent run
+    cancellable. Closing it stops the run; `run.stop` ends it with what was decoded.
 
-    max_seconds: after which a run is stopped, since others wait. Raises SpectraError when the queue is full. The
-    thread leaves the queue after its last step: nobody decodes beside it.
+    max_seconds: after which a run is stopped, since others wait; None is the default. Raises SpectraError when the
+    queue is full. The thread leaves the queue after its last step: nobody decodes beside one that is alone.
     """
+    max_seconds = max_seconds or (MAX_ALONE_SECONDS if run.alone else MAX_SECONDS)
     try:
-        ticket = admission.join(run.request.visitor)
+        ticket = admission.join(run.request.visitor, alone=run.alone)
     except SpectraError:
         run.state = "failed"
         raise
@@ -277,6 +290,10 @@ def stream(
             if time.monotonic() - begun > max_seconds and not stopped:
                 stopped = True
                 run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}
+            over = stopped or not run.thread.is_alive()
+            pause = UPDATE_SECONDS * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0
+            if not over and time.monotonic() - last < pause:
+                continue
             news = run.halt() if stopped else run.drain()
             if run.progress is not None and not news:
                 news = {"kind": "building", **run.progress._asdict()}

@@ -53,7 +53,7 @@ class StoreBuild:
 
 def stream(engine: Engine, build: StoreBuild, admission: AdmissionQueue) -> Iterator[Event]:
     """Messages for the browser: queued, building, and at last built, refused or halted. Closing it stops the build."""
-    ticket = admission.join(build.visitor)
+    ticket = admission.join(build.visitor, alone=True)
 
     def work() -> None:
         try:

@@ -43,8 +43,8 @@ from visual.wire.race_file import RaceFile, race_dict, shipped
 def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races: Path) -> None:
     """Lay the tab out inside the current one and connect it."""
 
-    def race(state: ShownTabState, request: AnswerRequest) -> Iterator[RunUpdate]:
-        run = Run.against_plain(request)
+    def race(state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
+        run = Run.against_plain(request, alone=alone)
         state.latest = run
         yield RunUpdate.begun(state)
         for message in relay(engine, run, admission):
@@ -66,11 +66,14 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
         else:
             yield from race(state, request)
 
-    def again(state: ShownTabState | None) -> Iterator[RunUpdate]:
+    def again(state: ShownTabState | None, alone: bool = False) -> Iterator[RunUpdate]:
         if state is None or state.shown is None or state.busy:
             yield RunUpdate()
         else:
-            yield from race(state, state.shown.request)
+            yield from race(state, state.shown.request, alone=alone)
+
+    def measure_alone(state: ShownTabState | None) -> Iterator[RunUpdate]:
+        yield from again(state, alone=True)
 
     def resync(state: ShownTabState | None) -> Any:
         return send(state.shown.snapshot()) if state and state.shown else SKIP
@@ -90,7 +93,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
         try:
             with admission.turn():
                 engine.choose(model)
-            ready = send({"kind": "model", "model": engine.model, "badges": list(engine.badges)})
+            ready = send({"kind": "model", "model": engine.model, "badges": badges_of(engine, admission)})
             yield [ready, SKIP, panel.differences(), *panel.updates(method)]
         except SpectraError as error:
             yield [refusal(error), engine.chosen, SKIP, *as_it_is]
@@ -132,27 +135,34 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
         left_out = gr.HTML("", visible=False, elem_id="left-out", apply_default_css=False)
     asked = [explain, prompt, method, tokens, temperature, seed, top_p]
     fields = [*asked, *panel.fields]
-    stage = wire("race", facts(engine, races), ("resync", "download", "again", "clear"))
+    stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear"))
 
     outputs = [stage, memory, go, halt]
     running = gr.on([go.click, prompt.submit], start, [memory, *fields], outputs, **RUN)
     repeated = stage.again(again, memory, outputs, **RUN)
+    measured = stage.alone(measure_alone, memory, outputs, **RUN)
     model.input(switch, [model, method], [stage, model, panel.changes, *panel.fields], **RUN)
-    for each in (running, repeated):
+    for each in (running, repeated, measured):
         restore_buttons(each, memory, go, halt)
     halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(resync, memory, stage, queue=False, **PRIVATE)
     stage.download(download, memory, stage, queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory, prompt], cancels=[running, repeated], queue=False, **PRIVATE)
+    stage.clear(clear, memory, [stage, memory, prompt], cancels=[running, repeated, measured], queue=False, **PRIVATE)
     page.load(link, None, [*fields[1:], left_out], queue=False, **PRIVATE)
 
 
-def facts(engine: Engine, races: Path) -> Event:
+def badges_of(engine: Engine, admission: AdmissionQueue) -> list[str]:
+    """How the model runs, and how many visitors it serves at once."""
+    most = admission.together
+    return [*engine.badges, *([f"up to {most} visitors together"] if most > 1 else [])]
+
+
+def facts(engine: Engine, races: Path, admission: AdmissionQueue) -> Event:
     """What the stage knows from the start, with the first recorded race, finished."""
     recorded = list(shipped(races).values())
     return {
         "model": engine.model,
-        "badges": list(engine.badges),
+        "badges": badges_of(engine, admission),
         "methods": dict(engine.methods),
         "legend": palette.legend(),
         "examples": [each.why for each in EXAMPLES],

@@ -60,10 +60,19 @@ def tree_event(tree: TreeTrace, path: Sequence[int]) -> Event:
 
 
 def delta(
-    run: str, start: Mapping[str, int], steps: Mapping[str, Sequence[Event]], level: Level | None = None
+    run: str,
+    start: Mapping[str, int],
+    steps: Mapping[str, Sequence[Event]],
+    level: Level | None = None,
+    shared: int = 0,
 ) -> Event:
-    """New steps of each lane, `start` being how many came before. level: how far a race is, once both lanes wrote."""
-    event = {"kind": "delta", "run": run, "from": dict(start), "lanes": {lane: list(steps[lane]) for lane in start}}
+    """New steps of each lane, `start` being how many came before. level: how far a race is, once both lanes wrote.
+    shared: the most others that decoded in the same passes.
+    """
+    lanes = {lane: list(steps[lane]) for lane in start}
+    event: Event = {"kind": "delta", "run": run, "from": dict(start), "lanes": lanes}
+    if shared:
+        event["shared"] = shared
     return {**event, "level": level._asdict()} if level else event
 
 

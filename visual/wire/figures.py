@@ -13,8 +13,8 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
 
     same: tokens that agree from the start. differs: index of the first token that does not, None while they agree.
     drawn: the method draws a text of its own, of plain decoding's distribution. level: see `Level`. speedup: all
-    tokens / all time where both answers are whole, else time to the shorter one's length. why: what kept it from
-    being faster, see `slow_reason`.
+    tokens / all time where both answers are whole, else time to the shorter one's length; None where a lane shared its
+    passes. shared: with how many others at most. why: what kept it from being faster, see `slow_reason`.
     """
     shown: dict[str, Any] = {
         "plain": _shown(summarize(plain.steps)) if plain and plain.steps else None,
@@ -32,12 +32,21 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
         shown["same"] = shortest if differs is None else differs
         level = level_of(plain.steps, method.steps)
         shown["level"] = level._asdict()
-        if whole:
+        shown["shared"] = max(shared_by(plain), shared_by(method))
+        if shown["shared"]:
+            shown["speedup"] = None
+        elif whole:
             shown["speedup"] = speedup(summarize(plain.steps), summarize(method.steps))
         else:
             shown["speedup"] = level.plain / max(level.method, 1e-9)
-        shown["why"] = slow_reason(plain, method, shown["speedup"])
+        shown["why"] = "" if shown["speedup"] is None else slow_reason(plain, method, shown["speedup"])
     return shown
+
+
+def shared_by(trace: Trace) -> int:
+    """The most others that decoded in the same passes as this answer: its times are not its own. 0 for none."""
+    told = trace.settings.get("shared", 0)
+    return told if isinstance(told, int) and told > 0 else 0
 
 
 class Level(NamedTuple):

@@ -17,7 +17,7 @@ from visual.run.method_settings import FIELDS, link_values
 from visual.run.request import RANGES
 from visual.run.run import words
 from visual.wire.events import Event, delta, trace_events
-from visual.wire.figures import figures
+from visual.wire.figures import figures, shared_by
 
 FORMAT = "spectra-race"
 VERSION = 1
@@ -77,7 +77,7 @@ class RaceFile:
         run = secrets.token_hex(6)
         changed = self.changed
         return {
-            **delta(run, dict.fromkeys(lanes, 0), lanes),
+            **delta(run, dict.fromkeys(lanes, 0), lanes, shared=max(map(shared_by, (self.plain, self.method)))),
             "kind": "snapshot",
             "begin": {
                 "kind": "begin",

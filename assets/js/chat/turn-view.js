@@ -46,16 +46,17 @@ export class TurnView {
    * @param {Readout} readout
    */
   estimate(readout) {
-    const { estimate, warm, kept, prompt } = readout;
+    const { estimate, shared, warm, kept, prompt } = readout;
     const what = [
       `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s`,
       `${ratio(readout.tau)} tokens a pass`,
     ].join(", ");
     const plain = `plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`;
-    this.note.replaceChildren(
-      make("b", "estimate", estimate ? `≈ ${ratio(estimate)}×` : ""),
-      make("span", "", ` estimated: ${what}; ${plain}`),
-    );
+    const told = shared
+      ? ` with ${plural(shared, "other")}: ${what}; no speedup is claimed`
+      : ` estimated: ${what}; ${plain}`;
+    const mark = shared ? "Shared" : estimate && `≈ ${ratio(estimate)}×`;
+    this.note.replaceChildren(make("b", "estimate", mark || ""), make("span", "", told));
     if (warm !== null && warm !== undefined) this.note.append(make("span", "kept warm", warmth(warm)));
     if (kept) {
       const read = `${count(kept)} of ${plural(prompt, "prompt token")} kept from the turn before, the rest read now`;

@@ -22,6 +22,7 @@ const CSV = [
   "of_reached",
   "differs",
   "drawn",
+  "shared",
 ];
 
 /**

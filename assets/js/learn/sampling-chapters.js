@@ -100,13 +100,14 @@ export function precision({ badges, parting }) {
   if (!parting) return { title: "What half precision does", text: [lesson, cure], pointer };
   const { after, index, before, exact } = parting;
   const words = after.map((text) => `“${text.trim()} …”`);
+  const last = before.trimEnd().split(/\s+/).slice(-7).join(" ");
   return {
     title: "What half precision does",
     text: [
       lesson,
       prose`Recorded (${parting.place}): stock “generate” and its own prompt lookup, both greedy, answer
         “${parting.prompt}” with ${parting.model} in ${parting.dtype}. They write the same
-        ${plural(index, "token")}, up to “… ${before.trimEnd().split(/\s+/).slice(-7).join(" ")}”, then ${words[0]} and ${words[1]}.`,
+        ${plural(index, "token")}, up to “… ${last}”, then ${words[0]} and ${words[1]}.`,
       prose`${cure} Recorded beside it: SPECTRA and plain decoding wrote the same ${plural(exact.tokens, "token")}. The
         scores (logits) of the two words at that place:`,
     ],

@@ -63,7 +63,7 @@ export function placeOf(race) {
   const figures = race?.end?.figures;
   const steps = race?.lanes.method.steps ?? [];
   const tried = steps.filter(({ tree }) => tree && tree.tokens.length > 1 + tree.pool.length);
-  if (!figures || !("level" in figures) || !tried.length) return null;
+  if (!figures || !("level" in figures) || figures.speedup === null || !tried.length) return null;
   const guesses = steps.reduce((sum, { tree }) => sum + (tree ? tree.tokens.length - 1 - tree.pool.length : 0), 0);
   const held = tried.filter(({ path }) => path?.length).length;
   return { guesses: guesses / steps.length, speedup: figures.speedup, acceptance: held / tried.length };

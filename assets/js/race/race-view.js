@@ -26,7 +26,7 @@ const CHARTS_EVERY = 1500; // ms between two drawings while a lane is measured, 
 const CHARTS_LATEST = 4000;
 const CHARTS_SHARE = 40; // of that time a drawing takes one part
 const STATUS_EVERY = 1000;
-const BUTTONS = ["play", "download", "again", "link", "clear"];
+const BUTTONS = ["play", "alone", "download", "again", "link", "clear"];
 
 /**
  * ask: for the server. refuse: a run ended with this problem. steady: recordings only.
@@ -170,13 +170,14 @@ export class RaceView {
    * clock.
    * @param {Turn} turn
    */
-  showLive({ begin, level }) {
+  showLive({ begin, level, shared }) {
     const { plain, method } = this.lanes;
     const racing = method.lane.steps.length > 0;
     const view = racing ? method : plain;
     const guess = (plain.lane.seconds * begin.cap) / Math.max(plain.lane.tokens, 1);
     this.announce();
-    this.scoreboard.live(racing ? level : null);
+    if (shared) this.scoreboard.share(shared);
+    else this.scoreboard.live(racing ? level : null);
     this.showLegend(null);
     this.stage.dataset.phase = racing ? "method" : "plain";
     this.scoreboard.clock(this.lanes, view.lane.seconds, racing ? this.span : guess);
@@ -202,6 +203,7 @@ export class RaceView {
     this.drawCharts();
     this.at("download").hidden = !plain.lane.steps.length || recorded;
     this.at("again").hidden = recorded;
+    this.at("alone").hidden = recorded || !("level" in figures && figures.shared);
     this.at("link").hidden = this.steady;
     this.at("clear").hidden = this.steady;
     this.links.open(words);
@@ -282,7 +284,7 @@ export class RaceView {
       method: turn.lanes.method,
       cap: turn.begin.cap,
       over: turn.state !== "running",
-      level: turn.end && "level" in turn.end.figures ? turn.end.figures.level : null,
+      level: turn.end && "level" in turn.end.figures && !turn.shared ? turn.end.figures.level : null,
       name: this.name,
     };
     try {

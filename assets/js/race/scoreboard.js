@@ -13,6 +13,8 @@ const TEXTS = ["badge", "more", "rate-plain", "rate-method", "note-plain", "note
 /** @type {Record<string, string>} */
 const CUT_SHORT = { stopped: "Stopped", failed: "Ended early" };
 
+const SMALLER = ", of trees that may be smaller than alone.";
+
 export class Scoreboard {
   /** @param {Parts} at */
   constructor(at) {
@@ -61,6 +63,16 @@ export class Scoreboard {
   }
 
   /**
+   * Others decode in the same passes: what a lane takes is not its own.
+   * @param {number} others at most
+   */
+  share(others) {
+    this.score("Shared");
+    this.at("verdict").textContent = `with ${plural(others, "other")}: no speedup is claimed`;
+    this.at("note-method").textContent = "";
+  }
+
+  /**
    * Both lanes as they were `time` seconds after their start; `span` seconds fill a bar.
    * @param {LaneViews} lanes
    * @param {number} time
@@ -93,13 +105,16 @@ export class Scoreboard {
       return;
     }
     const { plain, method, speedup, whole, same, differs } = figures;
-    this.score(`${ratio(speedup)}×`);
-    this.at("verdict").textContent = verdict(speedup, cut, place(figures, recorded));
+    if (speedup === null) this.share(figures.shared);
+    else {
+      this.score(`${ratio(speedup)}×`);
+      this.at("verdict").textContent = verdict(speedup, cut, place(figures, recorded));
+    }
     this.at("why").textContent = figures.why;
     this.badge(figures);
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
     const all = differs === null && whole ? `, all ${plural(same, "token")}. ` : ". ";
-    this.at("more").replaceChildren(all, tau, ".");
+    this.at("more").replaceChildren(all, tau, speedup === null ? SMALLER : ".");
     const repeats =
       method.distinct4 < 0.5
         ? "it goes round in circles, which makes guessing easy"

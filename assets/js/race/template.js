@@ -16,6 +16,7 @@ const HERO = `
     <b class="who" data-id="who">SPECTRA</b><div class="bar"><i data-id="bar-method"></i></div>
     <span class="rate" data-id="rate-method"></span>
     <p class="below"><span><span class="badge" data-id="badge"></span><span data-id="more"></span></span>
+      <button type="button" class="quiet" data-id="alone" hidden>Measure alone</button>
       <button type="button" class="quiet" data-id="play" hidden>Play both</button></p>
     <p class="why" data-id="why"></p>
   </div>

@@ -108,7 +108,8 @@
  * @property {boolean} drawn the method draws a text of its own, of plain decoding's distribution
  * @property {number | null} differs index of the first token that differs
  * @property {number} same tokens that agree from the start
- * @property {number} speedup
+ * @property {number | null} speedup null where others decoded beside it
+ * @property {number} shared with how many others at most
  * @property {string} why it was not faster, in a sentence; "" where it was fast
  * @property {Level} level
  */
@@ -138,6 +139,7 @@
  * @property {number | null} [of_reached]
  * @property {number | null} differs
  * @property {boolean} [drawn]
+ * @property {number} [shared] the most others that decoded in the same passes
  */
 
 /**
@@ -153,6 +155,7 @@
  * @property {number | null} [warm] answers it was taught by; null where it was cold
  * @property {number} plain
  * @property {number} context
+ * @property {number} [shared] the most others that decoded in the same passes
  * @property {number | null} estimate
  */
 
@@ -193,6 +196,7 @@
  * @property {Record<string, number>} from
  * @property {Record<string, S[]>} lanes
  * @property {Level | null} [level]
+ * @property {number} [shared] the most others that decoded in the same passes
  * @property {ComparedRow[]} [rows] of the methods that have ended
  * @property {Readout | null} [readout]
  * @property {number} [turn]

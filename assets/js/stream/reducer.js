@@ -18,6 +18,7 @@ import { EMPTY_LANE, extend } from "./lane.js";
  * @property {Begin} begin
  * @property {Record<string, Lane<S>>} lanes
  * @property {Level | null} level
+ * @property {number} shared
  * @property {ComparedRow[]} rows
  * @property {Readout | null} readout
  * @property {End | null} end
@@ -69,6 +70,7 @@ function begun(stream, begin, turn = 0) {
     begin,
     lanes: Object.fromEntries(Object.keys(begin.lanes).map((name) => [name, EMPTY_LANE])),
     level: null,
+    shared: 0,
     rows: [],
     readout: null,
     end: null,
@@ -105,7 +107,7 @@ function misses({ lanes }, message) {
  * @param {News<S>} news
  * @returns {Turn<S>}
  */
-function grown(turn, { from, lanes, level, rows, readout }) {
+function grown(turn, { from, lanes, level, shared, rows, readout }) {
   const longer = Object.entries(turn.lanes).map(([name, lane]) => {
     const fresh = lanes[name].slice(lane.steps.length - from[name]);
     return [name, extend(lane, fresh)];
@@ -114,6 +116,7 @@ function grown(turn, { from, lanes, level, rows, readout }) {
     ...turn,
     lanes: Object.fromEntries(longer),
     level: level ?? turn.level,
+    shared: shared ?? turn.shared,
     rows: rows ?? turn.rows,
     readout: readout ?? turn.readout,
   };

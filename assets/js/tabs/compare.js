@@ -23,6 +23,7 @@ const HINT = prose`Tick some methods and press Compare. They run one after the o
   none slows another, and every answer is compared with plain decoding's, token by token.`;
 const TEMPLATE = `
 <section class="card table" data-id="table-card" hidden>
+<p class="shared" data-id="shared" hidden></p>
 <div class="wide" tabindex="0" role="region" aria-label="Figures of every method"><table>
   <thead data-id="head"></thead><tbody data-id="body"></tbody></table></div>
 <p class="end"><span data-id="note"></span><span class="actions">
@@ -166,7 +167,7 @@ class CompareTab {
     const best = fastest(rows);
     this.at("status").textContent = best
       ? `Fastest: ${best.name}, ${ratio(best.speedup ?? 0)} times plain decoding`
-      : "Stopped";
+      : (CUT_SHORT[state] ?? "Compared");
   }
 
   /**
@@ -194,6 +195,10 @@ class CompareTab {
     const lines = this.rows(turn).map((row) => tableRow(row, turn.rows.includes(row), row.speedup === best));
     for (const line of lines) line.title = this.facts.methods[line.dataset.method ?? ""] ?? "";
     this.at("body").replaceChildren(...lines);
+    const shared = Math.max(turn.shared, ...turn.rows.map((row) => row.shared ?? 0));
+    this.at("shared").hidden = !shared;
+    this.at("shared").textContent = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of
+      one who decodes alone, no speedup is claimed, and trees may be smaller.`;
     this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));
     this.draw();
   }

@@ -51,10 +51,12 @@ class RaceTab {
   listen() {
     const { at } = this.view;
     at("download").addEventListener("click", () => this.ask("download"));
-    at("again").addEventListener("click", () => {
-      this.wait();
-      this.ask("again");
-    });
+    for (const id of ["again", "alone"]) {
+      at(id).addEventListener("click", () => {
+        this.wait();
+        this.ask(id);
+      });
+    }
     at("clear").addEventListener("click", () => this.ask("clear"));
     at("link").addEventListener("click", () => this.copyLink());
     byId("go").addEventListener("click", () => this.wait());

@@ -41,6 +41,7 @@ def run_page(options: PageOptions) -> int:
     """The subcommand `page`: starts the page, races once, ends it."""
     if options.out is not None:
         check_writable(options.out, "out")
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio's client would tell the Hub that it runs
     port = free_port()
     arguments = GpuOptions(options.model, Path()).model_arguments
     process = subprocess.Popen(

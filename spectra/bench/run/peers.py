@@ -4,7 +4,7 @@ torch is loaded when one of them runs.
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from spectra.bench.run.answers import Turn
@@ -47,11 +47,32 @@ def run_peer(
     target: Any, name: str, prompt: list[int], *, sampling: Sampling, max_new_tokens: int, assistant: Any = None
 ) -> Turn:
     """What `generate` answers to these ids, prefill included in its seconds."""
+    began = time.perf_counter()
+    (said,) = _generate(target, name, [prompt], sampling, max_new_tokens, assistant)
+    return Turn(said, time.perf_counter() - began, [])
+
+
+def run_batch(target: Any, prompts: Sequence[list[int]], *, sampling: Sampling, max_new_tokens: int) -> list[list[int]]:
+    """What stock `generate` answers to a batch, padded on the left; each up to its first end token."""
+    eos = target.eos
+    said = []
+    for new in _generate(target, "hf-generate", prompts, sampling, max_new_tokens, None):
+        end = next((at for at, token in enumerate(new) if token in eos), len(new))
+        said.append(new[: end + 1])
+    return said
+
+
+def _generate(
+    target: Any, name: str, prompts: Sequence[list[int]], sampling: Sampling, max_new_tokens: int, assistant: Any
+) -> list[list[int]]:
+    """The new ids of each prompt, filled up at the end."""
     import torch
 
     from spectra.target.session import synchronize
 
-    ids = torch.tensor([prompt], device=target.device)
+    width, pad = max(map(len, prompts)), min(target.eos, default=0)
+    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=target.device)
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=target.device)
     arguments: dict[str, Any] = {"do_sample": False}
     if not sampling.greedy:
         torch.manual_seed(sampling.seed)
@@ -62,17 +83,16 @@ def run_peer(
     if name == ASSISTED:
         arguments["assistant_model"] = assistant
     synchronize(target.device)
-    began = time.perf_counter()
     with torch.inference_mode():
         out = target.model.generate(
             ids,
-            attention_mask=torch.ones_like(ids),
+            attention_mask=mask,
             max_new_tokens=max_new_tokens,
-            pad_token_id=min(target.eos, default=0),
+            pad_token_id=pad,
             repetition_penalty=sampling.repetition_penalty,
             **arguments,
             **PEERS[name],
         )
     synchronize(target.device)
-    seconds = time.perf_counter() - began
-    return Turn(out[0, len(prompt) :].tolist(), seconds, [])
+    answers: list[list[int]] = out[:, width:].tolist()
+    return answers

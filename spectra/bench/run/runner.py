@@ -25,6 +25,16 @@ class Item(Protocol):
         ...
 
 
+class Named(Protocol):
+    """What a line on stderr calls an item."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def id(self) -> str: ...
+
+
 Measured = TypeVar("Measured", bound=Item)
 Other = TypeVar("Other", bound=Item, contravariant=True)
 
@@ -133,7 +143,7 @@ class Progress:
             text += f", {clock((self.total - self.done) * each)} left"
         print(f"{text:<40}", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
 
-    def leave_out(self, item: Prompt, error: SpectraError) -> None:
+    def leave_out(self, item: Named, error: SpectraError) -> None:
         """Say on a line of its own that a prompt does not fit. Raises any other error, and one when no prompt is left.
 
         `step` counts it all the same.

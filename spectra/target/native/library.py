@@ -91,7 +91,7 @@ def native_reason() -> str | None:
 def _found() -> Library | str:
     if os.environ.get("SPECTRA_NATIVE") == "0":
         return "SPECTRA_NATIVE=0"
-    return _find(os.environ.get("SPECTRA_NATIVE_ISA"), cache_home() / "native")
+    return _find(os.environ.get("SPECTRA_NATIVE_ISA") or None, cache_home() / "native")
 
 
 @cache
@@ -146,12 +146,12 @@ def _load(isa: str, folder: Path, compiler: str, extra: tuple[str, ...]) -> Libr
 
 
 def _build(command: list[str], file: Path) -> None:
-    print("compiling the CPU step once (about 20 seconds) ...", file=sys.stderr, flush=True)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".build.") as work:
             made = Path(work) / file.name
-            done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
+            _announce()
+            done = _run([*command, "-o", str(made)])
             if done.returncode or not made.is_file():
                 lines = done.stderr.splitlines()
                 error = next((line for line in lines if "error" in line), lines[0] if lines else "no output")
@@ -161,6 +161,11 @@ def _build(command: list[str], file: Path) -> None:
             made.replace(file)
     except OSError as error:
         raise LibraryError(f"cannot build in {file.parent}: {error.strerror or error}") from error
+
+
+@cache
+def _announce() -> None:
+    print("compiling the CPU step once (about 20 seconds) ...", file=sys.stderr, flush=True)
 
 
 def _is_whole(file: Path) -> bool:
@@ -177,8 +182,15 @@ def _source_hash() -> str:
 
 @cache
 def _version(compiler: str) -> str:
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True)
-    return done.stdout
+    return _run([compiler, "--version"]).stdout
+
+
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    """Its output as text, whatever its bytes are. Raises LibraryError where the program cannot be run."""
+    try:
+        return subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise LibraryError(f"{Path(command[0]).name} cannot be run: {error.strerror or error}") from error
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.activations import SiLUActivation
 
 from spectra.target.native.attention import Chains, SequenceView
 from spectra.target.native.codes import Codes
@@ -14,6 +15,8 @@ from spectra.target.native.library import Library
 from spectra.target.native.matrix import OUTPUTS, Matrix, MatrixView, fill
 
 FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+PARTS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList, torch.nn.SiLU, SiLUActivation)
+"""What such a model has beside the classes of its own file."""
 FIXED_ROPES = ("default", "linear", "llama3", "yarn", "proportional")
 """Rotary embeddings whose frequencies do not change with the length of the text."""
 ROPE_RUN = 1024  # positions whose cosines are computed together: always so many, so that bits do not depend on the rest
@@ -173,7 +176,7 @@ class LlamaStep:
         vocabulary = self._tokens
         if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary:
             raise ValueError(f"token ids go from 0 to {vocabulary - 1}")
-        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+        if len(rows) > count or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
             raise ValueError(f"rows of {count} are asked for, not {rows.tolist()}")
         logits = torch.empty(len(rows), self._view.head.outputs)
         if not count:
@@ -263,6 +266,8 @@ def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
     kind, config = type(model), model.config
     if kind.__name__ not in FAMILIES or not kind.__module__.startswith("transformers.models."):
         return False
+    if any(type(m) not in PARTS and type(m).__module__ != kind.__module__ for m in model.modules()):
+        return False  # a part was replaced
     rotary = model.model.rotary_emb
     linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     dtype = model.model.norm.weight.dtype
@@ -273,7 +278,6 @@ def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
         and rotary.rope_type in FIXED_ROPES
         and 2 * rotary.inv_freq.numel() == head_dim
         and len(linear) == 7 * len(model.model.layers) + 1
-        and all(type(m) is torch.nn.Linear for m in linear)
         and dtype in (torch.bfloat16, torch.float32)
         and not (weights and dtype == torch.float32)
         and all(p.device.type == "cpu" and p.dtype == dtype for p in own)

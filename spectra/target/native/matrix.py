@@ -60,6 +60,8 @@ class Matrix:
                 return cls(library, weight.codes.shape, packed[0], bias, **packed[1])
             weight = weight.dense()
         weight = weight.detach()
+        if weight.dtype not in (torch.bfloat16, torch.float32):
+            raise ValueError(f"a matrix of {weight.dtype} is not read; give bf16 or fp32")
         return cls(
             library,
             weight.shape,

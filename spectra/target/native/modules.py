@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from spectra.target.attention_metadata import StepPlan
-from spectra.target.cache import Layout, SlabCache
+from spectra.target.cache import Layout
+from spectra.target.joint import Part, joint_forward
 from spectra.target.native.attention import attend
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
@@ -17,6 +19,10 @@ from spectra.target.native.matrix import Matrix
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
+
+READ = (torch.bfloat16, torch.float32)
+"""Types of numbers that the library reads."""
+SAMPLES, SAMPLE = 8, 64  # pieces of a parameter; bytes of a piece
 
 
 class NativeLinear(torch.nn.Module):
@@ -62,18 +68,15 @@ class ModuleSteps:
 
         return restore
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
+    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
-        return target.forward_pass(cache, tokens, chains, rows, prefill=prefill, attend=self._attend)
+        return target.forward_pass(
+            part.cache, part.tokens, part.chains, part.rows, prefill=prefill, attend=self._attend
+        )
+
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        """See `HuggingFaceTarget.forward_together`."""
+        return joint_forward(target, parts, attend=self._attend)
 
     def _attend(
         self,
@@ -89,14 +92,30 @@ class ModuleSteps:
 
 
 def matrices(model: Any) -> dict[str, torch.nn.Module]:
-    """The model's linear layers by name."""
+    """The model's linear layers by name, those whose weights the library reads."""
     kinds = (torch.nn.Linear, Conv1D, NativeLinear)
-    return {name: module for name, module in model.named_modules() if type(module) in kinds}
+    there = ((name, module) for name, module in model.named_modules() if type(module) in kinds)
+    return {name: module for name, module in there if module.get_parameter("weight").dtype in READ}
 
 
 def parameter_state(parameters: Iterable[torch.Tensor]) -> tuple[int, ...]:
-    """Changes when a parameter is exchanged, moved or changed in place."""
-    return tuple(number for p in parameters for number in (p.data_ptr(), -1 if p.is_inference() else p._version))
+    """Changes when a parameter is exchanged, moved or changed in place, also through its `data`.
+
+    The last leaves no trace but the numbers themselves, of which `SAMPLES` pieces a parameter are read.
+    """
+    return tuple(
+        number for p in parameters for number in (p.data_ptr(), -1 if p.is_inference() else p._version, _sample(p))
+    )
+
+
+def _sample(parameter: torch.Tensor) -> int:
+    if parameter.device.type != "cpu" or not parameter.is_contiguous():
+        return 0
+    start, size = parameter.data_ptr(), parameter.nbytes
+    if size <= SAMPLES * SAMPLE:
+        return hash(ctypes.string_at(start, size))
+    apart = (size - SAMPLE) // (SAMPLES - 1)
+    return hash(b"".join(ctypes.string_at(start + i * apart, SAMPLE) for i in range(SAMPLES)))
 
 
 def _put(model: Any, name: str, layer: torch.nn.Module) -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 
 from spectra.errors import SpectraError
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.hooks import any_hooked
+from spectra.target.joint import Part
 from spectra.target.native.attention import Chains
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
-from spectra.target.native.modules import ModuleSteps, matrices, parameter_state
+from spectra.target.native.modules import READ, ModuleSteps, matrices, parameter_state
 from spectra.target.quantized import quantized_by
 from spectra.target.weights import fill
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
+WHOLE = "it takes a model that is whole on the CPU"
 MOST = 0.4  # of the machine's memory that packed copies may take
 
 
@@ -42,23 +44,19 @@ class Steps(Protocol):
         """Make the model ready; what is returned makes it as it was."""
         ...
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
+    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
+        ...
+
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        """See `HuggingFaceTarget.forward_together`."""
         ...
 
 
 class NativeSteps:
-    """`Steps` that are packed again when the model's parameters change.
+    """A model's `steps`, packed again when its parameters or modules change; codes are given up then for the numbers.
 
+    A change through a parameter's `data` is found where it touches one of the samples of `parameter_state`.
     codes: parameters that stay quantised, by name. checkable: the model can also be run by torch, to compare with.
     """
 
@@ -68,15 +66,17 @@ class NativeSteps:
         self._pack(model)
 
     def _pack(self, model: Any) -> None:
-        self._state = self._state_of(model)
         whole = LlamaStep.of(self.library, model, self.codes)
         if whole is None and not self.checkable:
             fill(model, self.codes)
             self.checkable = True
         self.steps: Steps = ModuleSteps(self.library, model, self.codes) if whole is None else WholeSteps(whole)
+        self._state = self._state_of(model)
 
-    def _state_of(self, model: Any) -> tuple[int, ...]:
-        return parameter_state(model.parameters()) if self.checkable else ()
+    def _state_of(self, model: Any) -> tuple[object, ...]:
+        kinds = (type(module) for module in model.modules())
+        buffers = model.buffers() if self.whole else ()  # the other models' own forward reads, and may write, them
+        return parameter_state(joined(model.parameters(), buffers)), *kinds
 
     @property
     def layout(self) -> Layout:
@@ -85,7 +85,7 @@ class NativeSteps:
     @property
     def facts(self) -> dict[str, object]:
         """kernels: instructions they are made of. weights: formats. calls: of the library, one a step or a module."""
-        calls = "step" if isinstance(self.steps, WholeSteps) else "modules"
+        calls = "step" if self.whole else "modules"
         held = sorted({FORMATS[matrix.view.format] for matrix in self.steps.matrices})
         return {"kernels": self.library.isa, "weights": ", ".join(held), "calls": calls}
 
@@ -101,21 +101,18 @@ class NativeSteps:
     def attach(self, model: Any) -> Callable[[], None]:
         if any_hooked(model):
             raise SpectraError("model", "hooks were put on it after it was loaded; load it again or take step eager")
+        if why := unread(model):
+            raise SpectraError("model", f"it was changed after it was loaded: {why}; wrap it again")
         if self._state != self._state_of(model):
+            fill(model, self.codes, missing=True)
+            self.codes, self.checkable = {}, True
             self._pack(model)
         return self.steps.attach(model)
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
-        return self.steps.forward(target, cache, tokens, chains, rows, prefill=prefill)
+    @property
+    def whole(self) -> bool:
+        """Every row of a step or of a prefill is computed alike: where the slots come from does not matter."""
+        return isinstance(self.steps, WholeSteps)
 
 
 class WholeSteps:
@@ -132,23 +129,37 @@ class WholeSteps:
     def attach(self, model: Any) -> Callable[[], None]:
         return lambda: None
 
-    def forward(
-        self,
-        target: HuggingFaceTarget,
-        cache: SlabCache,
-        tokens: Sequence[int],
-        chains: Sequence[Sequence[int]],
-        rows: Sequence[int],
-        *,
-        prefill: bool = False,
-    ) -> torch.Tensor:
+    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
+        if not prefill:
+            return self.forward_together(target, [part])[0]
+        count = len(part.tokens)
+        positions = torch.arange(part.cache.length, part.cache.length + count)
+        sequence = self._sequence(part.cache, count)
+        return self.step.step(
+            [sequence], torch.tensor(part.tokens), positions, Chains.run(count), torch.tensor(part.rows)
+        )
+
+    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+        tokens: list[int] = []
+        positions: list[int] = []
+        rows: list[int] = []
+        for part in parts:
+            positions += [part.cache.length + len(chain) - 1 for chain in part.chains]
+            rows += [len(tokens) + row for row in part.rows]
+            tokens += part.tokens
+        logits = self.step.step(
+            [self._sequence(part.cache, len(part.tokens)) for part in parts],
+            torch.tensor(tokens),
+            torch.tensor(positions),
+            Chains.of_trees([part.chains for part in parts]),
+            torch.tensor(rows),
+        )
+        return list(logits.split([len(part.rows) for part in parts]))
+
+    def _sequence(self, cache: SlabCache, rows: int) -> StepSequence:
         heads, dim = self.step.cache_shape
         keys, values = cache.reserve(heads, dim, torch.device("cpu"))
-        tree = Chains.run(len(tokens)) if prefill else Chains.of(chains)
-        depths = np.diff(tree.offsets) - 1
-        sequence = StepSequence(keys, values, cache.length, len(tokens))
-        positions = torch.from_numpy(cache.length + depths)
-        return self.step.step([sequence], torch.tensor(tokens), positions, tree, torch.tensor(list(rows)))
+        return StepSequence(keys, values, cache.length, rows)
 
 
 def native_steps(
@@ -173,21 +184,30 @@ def native_steps(
 def obstacle(target: HuggingFaceTarget) -> str:
     """Why the library cannot compute this target's steps, or ""."""
     model = target.model
-    if {p.device.type for p in model.parameters()} - {"cpu", "meta"} or target.spread:
-        return "it takes a model that is whole on the CPU"
-    if target.dtype not in (torch.bfloat16, torch.float32):
-        return f"it computes in bf16 and fp32, and the model is in {str(target.dtype).removeprefix('torch.')}"
+    if target.spread:
+        return WHOLE
     if any_hooked(model):
         return "hooks sit on the model"
     if target.mixture:
         return "it is a mixture of experts"
-    if quantized := quantized_by(model):
-        return f"its weights are quantised ({quantized})"
+    if why := unread(model):
+        return why
     if not matrices(model):
         return "the model has no linear layers"
     if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MOST * _memory():
         return "there is no memory for packed copies of the weights"
     return native_reason() or ""
+
+
+def unread(model: Any) -> str:
+    """Why the library cannot read the weights, or ""."""
+    if {p.device.type for p in model.parameters()} - {"cpu", "meta"}:
+        return WHOLE
+    if model.dtype not in READ:
+        return f"the CPU step computes in bf16 and fp32, and the model is in {str(model.dtype).removeprefix('torch.')}"
+    if quantized := quantized_by(model):
+        return f"its weights are quantised ({quantized})"
+    return ""
 
 
 def _memory() -> int:

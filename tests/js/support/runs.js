@@ -135,6 +135,7 @@ export const COMPARED = {
   differs: null,
   same: 8,
   speedup: 2,
+  shared: 0,
   why: "",
   level: { tokens: 8, plain: 2, method: 1 },
 };

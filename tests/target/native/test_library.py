@@ -42,6 +42,7 @@ def compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECTRA_TEST_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("SPECTRA_TEST_LIBRARY", str(library().file))
     built._version.cache_clear()
+    built._announce.cache_clear()
     yield put
     built._version.cache_clear()
 
@@ -81,7 +82,8 @@ def test_a_failing_compiler_is_named_with_its_first_error_once(compiler, tmp_pat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "failing"))
     assert native_library() is None
     assert native_library() is None
-    lines = [line for line in capsys.readouterr().err.splitlines() if "compiling" not in line]
+    compiling, *lines = capsys.readouterr().err.splitlines()
+    assert compiling.startswith("compiling")
     assert lines == [f"no CPU step of our own ({native_reason()}); torch computes the steps"]
     assert native_reason() == "c++ failed: native.cpp:3:1: error: no such thing"
 
@@ -112,6 +114,8 @@ def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
         forced = native_library()
         assert forced is not None
         assert forced.isa == isa
+    monkeypatch.setenv("SPECTRA_NATIVE_ISA", "")
+    assert native_library() is not None
     monkeypatch.setenv("SPECTRA_NATIVE_ISA", "sse")
     assert native_library() is None
     assert "sse" in str(native_reason())
@@ -168,3 +172,17 @@ def test_a_forked_child_computes_with_threads_of_its_own():
 def test_reading_takes_time():
     small, large = torch.zeros(1 << 16), torch.zeros(1 << 24)
     assert 0 < library().read_seconds([small]) < library().read_seconds([large, large])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"#!/nothing/here\n", "cannot be run"),
+        (b"#!/bin/sh\necho 'native.cpp:1: error: \xe9\xff' >&2\nexit 1\n", "failed: native.cpp:1: error"),
+    ],
+)
+def test_a_compiler_that_does_not_run_or_writes_other_bytes_is_named(compiler, tmp_path, text, why):
+    compiler("")
+    (tmp_path / "bin" / "c++").write_bytes(text)
+    with pytest.raises(LibraryError, match=rf"c\+\+ {why}"):
+        load(paths_here()[:1], tmp_path / "cache")

@@ -1,0 +1,1 @@
+"""Several sequences at once: who is decoded and who waits, and the loop over all of them."""

@@ -1,0 +1,135 @@
+"""The loop of `decode` for several sequences: each grows its tree, one forward pass scores all, each takes its part.
+
+Sequences join when there is a place and room for their cache, and leave when they end.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from spectra.batch.line import Line
+from spectra.batch.request import Request
+from spectra.budget.policy import AdaptiveBudget
+from spectra.budget.share import share
+from spectra.decode import Decoding
+from spectra.method import Asked, Group, Scored, SharedTarget
+from spectra.settings import check_number
+from spectra.trace import StepTrace
+from spectra.tree import TokenTree
+
+AT_ONCE = 16
+
+
+class Running(Protocol):
+    """Says before each step whose turn it is."""
+
+    def running(self) -> Mapping[int, Decoding]:
+        """The sequences of the next step by number; it may wait for some. None: the loop ends."""
+        ...
+
+
+def decode_many(
+    target: SharedTarget,
+    requests: Iterable[Request],
+    *,
+    at_once: int = AT_ONCE,
+    cache_bytes: int | None = None,
+) -> Iterator[tuple[int, StepTrace]]:
+    """Answer all requests, several at a time; yields (number of the request, its step) as they come.
+
+    The tokens of each are those that `decode` gives it alone. A request is taken from `requests` when there is a place
+    for it; where they are a sequence, all are checked before the first is decoded. The seconds of a step are those that
+    its sequence waited for it: the forward pass, and what was done for the others since its own tree was grown.
+
+    at_once: the most sequences together. cache_bytes: the most that their KV caches take together, None for no limit;
+    who does not fit waits, and so do those behind. Closing the generator frees the target. Raises SpectraError for bad
+    input, a cache that could never fit, or drafters that two sequences share; TargetBusyError for a busy target.
+    """
+    check_number("at_once", at_once, 1, 4096, whole=True)
+    if cache_bytes is not None:
+        check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
+    group = target.group()
+    try:
+        line = Line(target, group, requests, at_once=at_once, cache_bytes=cache_bytes)
+        yield from decode_line(target, group, line)
+    finally:
+        group.close()
+
+
+def decode_line(target: SharedTarget, group: Group, line: Running) -> Iterator[tuple[int, StepTrace]]:
+    """The steps of those whom the line names, until it names none. group: the one that their sequences are in."""
+    trust = Trust()
+    while running := line.running():
+        sequences = list(running.values())
+        grown = [one.grow() for one in sequences]
+        chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
+        _lap(sequences, "wait")
+        trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
+        asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
+        scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
+        _lap(sequences, "forward")
+        steps = []
+        for one, tree, each in zip(sequences, trees, scored, strict=True):
+            one.lap("wait")
+            steps.append(one.take(tree, each))
+            trust.learn(tree, len(steps[-1].path))
+        yield from zip(running, steps, strict=True)
+
+
+class Trust:
+    """How many of the nodes that were scored are accepted, to what their chances promised: running sums.
+
+    The best of many guesses are often those that were overrated, and a batch takes only the best: it begins with doubt.
+    """
+
+    KEPT = 0.99
+
+    def __init__(self) -> None:
+        self._promised, self._accepted = 8.0, 6.0
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self._accepted / self._promised)
+
+    def learn(self, tree: TokenTree, accepted: int) -> None:
+        promised = [chance for chance in tree.probability if chance]
+        if promised:
+            self._promised = self.KEPT * self._promised + sum(promised)
+            self._accepted = self.KEPT * self._accepted + accepted
+
+
+def _lap(sequences: Sequence[Decoding], part: str) -> None:
+    for one in sequences:
+        one.lap(part)
+
+
+def _choose(
+    sequences: Sequence[Decoding], grown: Sequence[TokenTree], most: int, trust: float | None
+) -> list[TokenTree]:
+    """What is scored of the grown trees. In one pass of up to `most` rows they share its budget.
+
+    trust: see `Trust`; None where each tree has a pass of its own.
+    """
+    budgets = [one.method.budget for one in sequences]
+    if len(sequences) == 1 or trust is None:
+        return [budget.choose(tree) for budget, tree in zip(budgets, grown, strict=True)]
+    adaptive = {at: budget for at, budget in enumerate(budgets) if isinstance(budget, AdaptiveBudget)}
+    trees = {at: budget.choose(grown[at]) for at, budget in enumerate(budgets) if at not in adaptive}
+    if adaptive:
+        seconds = next(iter(adaptive.values())).seconds
+        rankings = [budget.rank(grown[at]) for at, budget in adaptive.items()]
+        rows = sum(map(len, trees.values()))
+        shared = share(rankings, seconds, others=len(trees), rows=rows, most=most, trust=trust)
+        trees |= zip(adaptive, shared, strict=True)
+    return [trees[at] for at in range(len(sequences))]
+
+
+def _score(group: Group, asked: Sequence[Asked], most: int) -> list[Scored]:
+    """In passes of at most `most` rows; a tree goes into one pass."""
+    scored: list[Scored] = []
+    some: list[Asked] = []
+    for one in asked:
+        if some and sum(len(each.tree) for each in some) + len(one.tree) > most:
+            scored += group.score(some)
+            some = []
+        some.append(one)
+    return [*scored, *group.score(some)]

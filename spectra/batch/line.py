@@ -1,0 +1,107 @@
+"""Who of a batch is decoded, and who waits for a place or for room in memory."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from spectra.batch.request import Request
+from spectra.decode import Decoding
+from spectra.errors import SpectraError
+from spectra.method import Group, SharedTarget
+from spectra.settings import Limits
+
+
+class Line:
+    """The requests of a batch, in order. See `decode_many`."""
+
+    def __init__(
+        self,
+        target: SharedTarget,
+        group: Group,
+        requests: Iterable[Request],
+        *,
+        at_once: int,
+        cache_bytes: int | None,
+    ) -> None:
+        self._target, self._group = target, group
+        self._at_once, self._cache_bytes = at_once, cache_bytes
+        self._running: dict[int, Decoding] = {}
+        self._bytes: dict[int, int] = {}
+        self._owners: dict[int, int] = {}
+        if isinstance(requests, Sequence):
+            self._check_all(requests)
+        self._requests: Iterator[tuple[int, Request]] = enumerate(requests)
+        self._next = next(self._requests, None)
+
+    def running(self) -> dict[int, Decoding]:
+        """The sequences of the next step by number, without those that ended, with those that there is room for."""
+        for number in [number for number, one in self._running.items() if one.finish]:
+            self._running.pop(number).session.close()
+            del self._bytes[number]
+            self._owners = {drafter: owner for drafter, owner in self._owners.items() if owner != number}
+        while self._next is not None and len(self._running) < self._at_once:
+            number, request = self._next
+            need = self._bytes_of(number, request)
+            if self._cache_bytes is not None and sum(self._bytes.values()) + need > self._cache_bytes:
+                break
+            self._check_drafters(number, request, self._owners)
+            self._running[number] = begin(self._target, self._group, request)
+            self._bytes[number] = need
+            self._next = next(self._requests, None)
+        return dict(self._running)
+
+    def _bytes_of(self, number: int, request: Request) -> int:
+        """What its cache takes, 0 where nobody asks. Raises SpectraError for one that could never fit."""
+        if self._cache_bytes is None:
+            return 0
+        need = bytes_of(self._target, self._group, request)
+        if need > self._cache_bytes:
+            raise SpectraError(
+                "cache_bytes",
+                f"request {number} needs {need:,} bytes of KV cache alone, {self._cache_bytes:,} are allowed; "
+                "allow more, shorten its prompt or ask for fewer new tokens",
+            )
+        return need
+
+    def _check_all(self, requests: Sequence[Request]) -> None:
+        seen: dict[int, int] = {}
+        for number, request in enumerate(requests):
+            try:
+                self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
+            except SpectraError as error:
+                raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
+            self._bytes_of(number, request)
+            self._check_drafters(number, request, seen)
+
+    @staticmethod
+    def _check_drafters(number: int, request: Request, owners: dict[int, int]) -> None:
+        """Note whose drafters these are. Raises SpectraError where another sequence has one of them."""
+        for drafter in request.method.drafters:
+            owner = owners.setdefault(id(drafter), number)
+            if owner != number:
+                raise SpectraError(
+                    "method", f"requests {owner} and {number} share a {type(drafter).__name__}; make a method for each"
+                )
+
+
+def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
+    """The sequence of a request, its prompt read. Raises SpectraError for bad input."""
+    method, limits = request.method, limits_of(target, request)
+    session = group.start(
+        request.prompt,
+        limits.max_new_tokens,
+        method.max_nodes + 1,
+        request.sampling,
+        top_k=method.top_k,
+        **request.options,
+    )
+    return Decoding(session, request.prompt, method, limits, explain=request.explain, trees=target.trees)
+
+
+def bytes_of(target: SharedTarget, group: Group, request: Request) -> int:
+    """What the KV cache of a request takes."""
+    new = limits_of(target, request).max_new_tokens
+    return group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+
+
+def limits_of(target: SharedTarget, request: Request) -> Limits:
+    """The limits of a request: its own, else the default."""
+    return request.limits or Limits(eos=target.eos)

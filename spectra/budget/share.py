@@ -1,0 +1,60 @@
+"""The nodes that are worth a query token, of one tree or of several that are scored in one pass. No torch.
+
+A pass over q rows costs T(q), measured. It yields a token for each sequence and the
+chances that its nodes are accepted. All nodes are ranked together, and the best number of them maximises the ratio.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import merge
+from typing import NamedTuple
+
+from spectra.tree import TokenTree
+
+
+class Ranking(NamedTuple):
+    """What a budget says of a grown tree. chance: of each node, that its whole path is accepted.
+
+    kept: nodes that stay whatever they cost, closed under parents. free: the others that fit, best first; a parent
+    comes before its children.
+    """
+
+    tree: TokenTree
+    chance: Sequence[float]
+    kept: frozenset[int]
+    free: Sequence[int]
+
+
+def share(
+    rankings: Sequence[Ranking],
+    seconds_of: Callable[[int], Sequence[float]],
+    *,
+    others: int = 0,
+    rows: int = 0,
+    most: int | None = None,
+    trust: float = 1.0,
+) -> list[TokenTree]:
+    """The part of each tree that is worth scoring, where all go into one pass.
+
+    seconds_of: T of 0 to at least so many rows. others, rows: how many sequences with trees of a fixed size are in the
+    pass too, and rows of those. most: rows of a pass; what is kept may be more. trust: accepted nodes to those that the
+    chances promised.
+    """
+    width = rows + sum(1 + len(one.kept) for one in rankings)
+    end = width + sum(len(one.free) for one in rankings)
+    if most is not None:
+        end = max(width, min(end, most))
+    seconds = seconds_of(end)
+    gain = float(others + len(rankings))
+    for one in rankings:
+        gain += trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node])
+    ranked = [[(-one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
+    order = (ranked[0] if len(ranked) == 1 else list(merge(*ranked)))[: end - width]
+    best, size = gain / seconds[width], 0
+    for count, (worth, _, _) in enumerate(order, 1):
+        gain -= trust * worth
+        if gain / seconds[width + count] > best:
+            best, size = gain / seconds[width + count], count
+    taken: list[list[int]] = [list(one.kept) for one in rankings]
+    for _, at, node in order[:size]:
+        taken[at].append(node)
+    return [one.tree.subset(nodes) for one, nodes in zip(rankings, taken, strict=True)]

@@ -1,0 +1,236 @@
+"""Answers that several threads iterate, decoded together: one worker thread does all steps on one target.
+
+An answer joins when it is first asked for a step and leaves between two steps. The worker ends with the last of them,
+and then the target is free.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from spectra.batch.decode_many import AT_ONCE, decode_line
+from spectra.batch.line import begin, bytes_of
+from spectra.batch.request import Request
+from spectra.decode import Decoding
+from spectra.method import Group, Method, SharedTarget
+from spectra.service.worker_thread import WorkerThread
+from spectra.settings import Limits, Sampling
+from spectra.trace import StepTrace
+
+AHEAD = 2
+"""Steps that the worker may have done before they are taken, where several decode. One who decodes alone is asked for
+each: nothing else is done during its steps."""
+IDLE_SECONDS = 0.1
+"""Between two looks for something to do, at most."""
+CACHE_BYTES = 2 << 30
+"""Of the KV caches of all; who does not fit waits, the first never."""
+
+
+class SharedDecoding:
+    """at_once: the most answers together. cache_bytes: see `CACHE_BYTES`."""
+
+    def __init__(self, target: SharedTarget, *, at_once: int = AT_ONCE, cache_bytes: int = CACHE_BYTES) -> None:
+        self._target, self._at_once, self._cache_bytes = target, at_once, cache_bytes
+        self.changed = threading.Condition()
+        self._waiting: list[SharedSteps] = []
+        self._works = False
+
+    def decode(
+        self,
+        prompt: Sequence[int],
+        method: Method,
+        *,
+        sampling: Sampling | None = None,
+        limits: Limits | None = None,
+        explain: bool = False,
+        **session_options: Any,
+    ) -> SharedSteps:
+        """See `spectra.decode.decode`; the tokens are the same. Its errors are raised where the first step is asked
+        for; TargetBusyError while somebody holds the target by other means.
+        """
+        request = Request(prompt, method, sampling or Sampling(), limits, explain, session_options)
+        return SharedSteps(self, request)
+
+    def join(self, one: SharedSteps) -> None:
+        """Wait for a place. Called with `changed` held."""
+        self._waiting.append(one)
+        if not self._works:
+            self._works = True
+            WorkerThread(self._work).start()
+
+    def leave(self, one: SharedSteps) -> bool:
+        """Whether it only waited and does so no more. Called with `changed` held."""
+        with suppress(ValueError):
+            self._waiting.remove(one)
+            return True
+        return False
+
+    def next_waiting(self, group: Group, running: Sequence[Request]) -> SharedSteps | None:
+        """The first of those that wait, taken out of the line, where there is a place and room for its cache."""
+        with self.changed:
+            if not self._waiting or len(running) >= self._at_once:
+                return None
+            asked = [*running, self._waiting[0].request]
+        if running and sum(bytes_of(self._target, group, request) for request in asked) > self._cache_bytes:
+            return None
+        with self.changed:
+            return self._waiting.pop(0) if self._waiting and self._waiting[0].request is asked[-1] else None
+
+    @property
+    def anyone_waits(self) -> bool:
+        return bool(self._waiting)
+
+    def _work(self) -> None:
+        while self._serve():
+            continue
+
+    def _serve(self) -> bool:
+        """Decode until nobody is left; False where nobody came meanwhile."""
+        line = None
+        try:
+            group = self._target.group()
+            try:
+                line = SharedLine(self, self._target, group)
+                for number, step in decode_line(self._target, group, line):
+                    line.give(number, step)
+            finally:
+                group.close()
+        except Exception as error:  # noqa: BLE001 - raised where the steps are asked for
+            self._fail(line, error)
+        with self.changed:
+            for one in line.over if line else ():
+                one.over = True
+            self._works = bool(self._waiting)
+            self.changed.notify_all()
+            return self._works
+
+    def _fail(self, line: SharedLine | None, error: Exception) -> None:
+        """All that decode, or before that all that wait, get the error."""
+        with self.changed:
+            failed = list(line.answers.values()) if line else self._waiting
+            for one in failed:
+                one.error, one.over = error, True
+            if not line:
+                self._waiting = []
+
+
+class SharedLine:
+    """Who of the answers decodes, see `Running`. Used by the worker only.
+
+    answers: those that decode, by number. over: those whose end is told once the target is free.
+    """
+
+    def __init__(self, owner: SharedDecoding, target: SharedTarget, group: Group) -> None:
+        self._owner, self._target, self._group = owner, target, group
+        self._numbers = count()
+        self._sequences: dict[int, Decoding] = {}
+        self.answers: dict[int, SharedSteps] = {}
+        self.over: list[SharedSteps] = []
+
+    def running(self) -> dict[int, Decoding]:
+        """Those whose steps are asked for; waits where there is none. One joins between two steps."""
+        while True:
+            self._let_go()
+            self._let_in()
+            self._tell()
+            with self._owner.changed:
+                if not self.answers and not self._owner.anyone_waits:
+                    return {}
+                shared = len(self.answers) > 1
+                ready = [number for number, one in self.answers.items() if one.wants_a_step(shared)]
+                if ready:
+                    for number in ready:
+                        self.answers[number].others = max(self.answers[number].others, len(self.answers) - 1)
+                    return {number: self._sequences[number] for number in ready}
+                if self.answers and not any(map(self._ends, self.answers)):
+                    self._owner.changed.wait(IDLE_SECONDS)
+
+    def give(self, number: int, step: StepTrace) -> None:
+        with self._owner.changed:
+            self.answers[number].steps.append(step)
+            self._owner.changed.notify_all()
+
+    def _ends(self, number: int) -> bool:
+        return bool(self._sequences[number].finish) or self.answers[number].left
+
+    def _let_go(self) -> None:
+        """Close the sequences that ended or were left."""
+        for number in [number for number in self.answers if self._ends(number)]:
+            self._sequences.pop(number).session.close()
+            self.over.append(self.answers.pop(number))
+
+    def _tell(self) -> None:
+        """Tell the end of those that are over; the last ones wait until the target is free."""
+        with self._owner.changed:
+            if self.answers or self._owner.anyone_waits:
+                for one in self.over:
+                    one.over = True
+                self.over.clear()
+                self._owner.changed.notify_all()
+
+    def _let_in(self) -> None:
+        """The next one, its prompt read; an error is its own."""
+        one = self._owner.next_waiting(self._group, [each.request for each in self.answers.values()])
+        if one is None:
+            return
+        try:
+            sequence = begin(self._target, self._group, one.request)
+        except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
+            one.error = error
+            self.over.append(one)
+            return
+        number = next(self._numbers)
+        self._sequences[number], self.answers[number] = sequence, one
+
+
+class SharedSteps(Iterator[StepTrace]):
+    """The steps of one answer. others: the most that decoded beside it in any of them.
+
+    steps: done and not taken yet. over: no more will come. left: nobody wants more. error: what ended it.
+    """
+
+    def __init__(self, owner: SharedDecoding, request: Request) -> None:
+        self._owner, self.request = owner, request
+        self.others = 0
+        self.steps: deque[StepTrace] = deque()
+        self.over = self.left = False
+        self.error: Exception | None = None
+        self._joined = self._asks = False
+
+    def wants_a_step(self, shared: bool) -> bool:
+        """Whether the worker is to do one now. Called with `changed` held."""
+        return len(self.steps) < AHEAD if shared else self._asks and not self.steps
+
+    def __next__(self) -> StepTrace:
+        with self._owner.changed:
+            if not self._joined and not self.over:
+                self._joined = True
+                self._owner.join(self)
+            if not self.steps and not self.over:
+                self._asks = True
+                self._owner.changed.notify_all()
+                self._owner.changed.wait_for(lambda: self.steps or self.over)
+                self._asks = False
+            if self.steps:
+                step = self.steps.popleft()
+                self._owner.changed.notify_all()
+                return step
+            if self.error is not None:
+                error, self.error = self.error, None
+                raise error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Leave after the step in hand; the sequence is closed when this returns. Safe to call twice."""
+        with self._owner.changed:
+            self.steps.clear()
+            if not self._joined or self._owner.leave(self):
+                self.over = True
+            self.left = True
+            self._owner.changed.notify_all()
+            self._owner.changed.wait_for(lambda: self.over)

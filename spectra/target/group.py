@@ -1,0 +1,129 @@
+"""The sequences of one owner on a target: they come and go, and their trees are scored side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from spectra.method import Asked
+from spectra.settings import Sampling
+from spectra.target.cache import SlabCache
+from spectra.target.joint import Part
+from spectra.target.prefix import Prefix
+from spectra.target.session import PREFILL_ROWS, HuggingFaceSession
+from spectra.verify.picks import Picks
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
+
+LEAST_SHARED = 8
+"""Tokens that two prompts must begin with alike for their slots to be copied."""
+
+
+class Beginning(NamedTuple):
+    """The first `length` slots of a cache, which are what a prefill would write."""
+
+    length: int
+    cache: SlabCache
+
+
+class HuggingFaceGroup:
+    """`Group` on a `HuggingFaceTarget`, held until it is closed. Raises TargetBusyError where another is open."""
+
+    def __init__(self, target: HuggingFaceTarget) -> None:
+        self._target = target
+        target.acquire()
+        try:
+            self._restore = target.adapt()
+        except BaseException:
+            target.release()
+            raise
+        self._open = True
+        self._sessions: list[HuggingFaceSession] = []
+
+    @cached_property
+    def joins(self) -> bool:
+        """See `HuggingFaceTarget.joins`."""
+        return self._target.joins
+
+    def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
+        self._target.check(prompt, max_new_tokens)
+
+    def start(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        max_query_tokens: int,
+        sampling: Sampling,
+        processors: Sequence[Any] | None = None,
+        *,
+        top_k: int = 0,
+        prefix: Prefix | None = None,
+    ) -> HuggingFaceSession:
+        """See `HuggingFaceTarget.start`. What an open sequence holds of the prompt is copied, not computed again."""
+        self._target.check(prompt, max_new_tokens)
+        chooser = self._target.chooser(sampling, processors, top_k)
+        self._sessions = [session for session in self._sessions if session.is_open]
+        beginning = self._beginning(prompt) if prefix is None else None
+        session = HuggingFaceSession(
+            self._target, prompt, max_new_tokens, max_query_tokens, chooser, prefix=prefix, beginning=beginning
+        )
+        self._sessions.append(session)
+        return session
+
+    def _beginning(self, prompt: Sequence[int]) -> Beginning | None:
+        """The longest one that an open sequence holds. None where there is none worth a copy.
+
+        A prefill by torch goes in runs of PREFILL_ROWS, and its bits may depend on what is in the run: only whole runs
+        that are equal are the same.
+        """
+        wanted, best = list(prompt[:-1]), None
+        for session in self._sessions:
+            held = session.committed if self._target.rows_alone else session.prefilled
+            length = sum(1 for _ in takewhile(_equal, zip(held, wanted, strict=False)))
+            if not (self._target.rows_alone or length == len(wanted) == len(held)):
+                length -= length % PREFILL_ROWS
+            if length >= LEAST_SHARED and (best is None or length > best.length):
+                best = Beginning(length, session.cache)
+        return best
+
+    def score(self, asked: Sequence[Asked]) -> list[Picks]:
+        target = self._target
+        parts: list[Part] = [session.part(tree) for session, tree, _ in asked]
+        with torch.inference_mode(), target.one_torch_thread():
+            if len(parts) > 1 and self.joins:
+                logits = target.forward_together(parts)
+            else:
+                logits = [target.forward(part.cache, part.tokens, part.chains, part.rows) for part in parts]
+            pairs = zip(asked, parts, logits, strict=True)
+            return [one.session.picks(part, scores, one.tree, one.tokens) for one, part, scores in pairs]
+
+    def cache_bytes(self, prompt_tokens: int, max_new_tokens: int, max_query_tokens: int) -> int:
+        slots = prompt_tokens + max_new_tokens + self._target.plan.fit(max_query_tokens)
+        block = self._target.layout.block
+        return -(-slots // block) * block * self._slot_bytes
+
+    @cached_property
+    def _slot_bytes(self) -> int:
+        """Of one slot in all layers, as a prefill of one token makes them."""
+        cache = self._target.new_cache(1)
+        with torch.inference_mode():
+            self._target.forward(cache, [0], [[0]], [0], prefill=True)
+        return sum(slab.nbytes for slab in cache.slabs) // cache.capacity
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            for session in self._sessions:
+                session.close()
+            self._sessions.clear()
+            self._restore()
+            self._target.release()
+
+
+def _equal(pair: tuple[int, int]) -> bool:
+    return pair[0] == pair[1]

@@ -1,0 +1,172 @@
+"""Several sequences at once: each text is the one it has alone, whoever comes and goes beside it."""
+
+from contextlib import closing
+
+import pytest
+import torch
+from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
+from compiled import needs_native
+from drafting import random_tree
+from tiny import VOCABULARY
+
+from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
+
+FAMILIES = ("llama", "gpt2", "gemma3")
+CASES = [(way, family) for way in WAYS for family in FAMILIES]
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {}
+
+
+def together(target, requests, **options):
+    texts = {number: [] for number in range(len(requests))}
+    for number, step in decode_many(target, requests, **options):
+        texts[number] += step.tokens
+    return list(texts.values())
+
+
+def check_case(number, target):
+    dice = dice_of(number)
+    prompts = random_prompts(dice)
+    made = [random_request(dice, target, prompts) for _ in range(dice.choice((2, 3, 5, 9)))]
+    options = {"at_once": dice.choice((2, 3, 4, 16))}
+    if dice.random() < 0.3:
+        with closing(target.group()) as group:
+            options["cache_bytes"] = group.cache_bytes(120, 30, 400) * dice.choice((1, 2, 3))
+    got = together(target, [fresh() for fresh, _ in made], **options)
+    for text, (fresh, label) in zip(got, made, strict=True):
+        assert text == alone(target, fresh()), f"case {number}: {label} {options}"
+
+
+@pytest.mark.parametrize(("way", "family"), CASES)
+def test_random_batches(way, family, cases, known):
+    if way.startswith("native"):
+        needs_native()
+    target = target_by(way, family, known)
+    assert target.joins == (way != "torch fast")
+    for number in range(cases(3, 84)):
+        check_case(f"{way} {family} {number}", target)
+
+
+@pytest.mark.parametrize(("way", "family"), [case for case in CASES if case[0] != "torch fast"])
+def test_rows_have_the_bits_that_they_have_alone(way, family, known):
+    if way.startswith("native"):
+        needs_native()
+    target, dice = target_by(way, family, known), dice_of(family)
+    prompts = [[dice.randrange(VOCABULARY) for _ in range(length)] for length in (3, 63, 64, 130)]
+    with closing(target.group()) as group, torch.inference_mode():
+        sessions = [group.start(prompt, 9, 40, Sampling()) for prompt in prompts]
+        parts = [one.part(random_tree(dice, size)) for one, size in zip(sessions, (1, 9, 30, 2), strict=True)]
+        alone = [target.forward(part.cache, part.tokens, part.chains, part.rows) for part in parts]
+        for some in (parts, parts[1:3], parts[::-1]):
+            for part, logits in zip(some, target.forward_together(some), strict=True):
+                assert torch.equal(logits, alone[parts.index(part)])
+
+
+def requests_of(target, prompts, preset="autoregressive", most=6):
+    return [Request(prompt, make_method(preset, target), limits=Limits(most)) for prompt in prompts]
+
+
+def test_they_come_and_go_in_order(known):
+    target = target_by("torch fast", "llama", known)
+    taken = []
+
+    def endless():
+        for number in range(10):
+            taken.append(number)
+            yield requests_of(target, [[number, 5]], most=2 + number % 3)[0]
+
+    steps, most = decode_many(target, endless(), at_once=3), 0
+    running = set()
+    for number, step in steps:
+        running.add(number)
+        most = max(most, len(running))
+        assert max(taken) <= number + 5
+        if step.finish:
+            running.discard(number)
+    assert (most, taken) == (3, list(range(10)))
+
+
+def test_who_does_not_fit_in_memory_waits(known):
+    target = target_by("torch fast", "llama", known)
+    with closing(target.group()) as group:
+        each = group.cache_bytes(2, 6, 1)
+        session = group.start([1, 5], 6, 1, Sampling())
+        session.score(random_tree(dice_of(1), 1), [1, 5])
+        assert sum(slab.nbytes for slab in session.cache.slabs) == each
+    order = [
+        number
+        for number, _ in decode_many(target, requests_of(target, [[n, 5] for n in range(4)]), cache_bytes=2 * each)
+    ]
+    assert order == [0, 1] * 6 + [2, 3] * 6
+    with pytest.raises(SpectraError, match=r"cache_bytes: request 1 needs"):
+        list(decode_many(target, requests_of(target, [[1], [1, 2, 3, 4]]), cache_bytes=each))
+
+
+@pytest.mark.parametrize(
+    ("way", "family"), [("native bf16", "llama"), ("native bf16", "gpt2"), ("torch exact", "llama")]
+)
+def test_what_prompts_share_is_computed_once(way, family, known, monkeypatch):
+    if way.startswith("native"):
+        needs_native()
+    target, dice = target_by(way, family, known), dice_of(3)
+    first = [dice.randrange(VOCABULARY) for _ in range(40)]
+    prompts = [[*first, 1], [*first, 2], [*first, 1], [*first, 9, 1]]
+    truth = [alone(target, one) for one in requests_of(target, prompts)]
+    rows, forward = [], target.forward
+
+    def counted(cache, tokens, *rest, prefill=False):
+        rows.append(len(tokens) if prefill else 0)
+        return forward(cache, tokens, *rest, prefill=prefill)
+
+    monkeypatch.setattr(target, "forward", counted)
+    assert together(target, requests_of(target, prompts)) == truth
+    assert sum(rows) == (41 if target.rows_alone else 81)
+
+
+def test_who_is_alone_gets_the_trees_of_decode(known):
+    target = target_by("native fp32", "llama", known)
+    (request,), (same,) = (requests_of(target, [[5, 6, 7] * 9], "spectra-core", 30) for _ in range(2))
+    own = list(decode(target, same.prompt, same.method, limits=same.limits))
+    assert [step.tree for _, step in decode_many(target, [request])] == [step.tree for step in own]
+
+
+def test_the_owner_has_the_target_to_itself(known):
+    target = target_by("torch fast", "llama", known)
+    steps = decode_many(target, requests_of(target, [[1], [2]]))
+    next(steps)
+    with pytest.raises(TargetBusyError):
+        next(decode_many(target, requests_of(target, [[1]])))
+    steps.close()
+    assert len(together(target, requests_of(target, [[1], [2]]))) == 2
+    assert list(decode_many(target, [])) == []
+
+
+def test_bad_input_is_named_before_anything_is_decoded(known):
+    target = target_by("torch fast", "llama", known)
+    method = make_method("spectra-core", target)
+    for field, text, requests, options in (
+        ("prompt", "of request 1: it holds no token", requests_of(target, [[1], []]), {}),
+        ("prompt", "of request 0: it holds token ids outside", requests_of(target, [[64]]), {}),
+        ("method", "requests 0 and 1 share a SpectraCore", [Request([1], method), Request([2], method)], {}),
+        ("at_once", "out of range", [], {"at_once": 0}),
+        ("cache_bytes", "out of range", [], {"cache_bytes": 0}),
+    ):
+        with pytest.raises(SpectraError, match=text) as error:
+            next(decode_many(target, requests, **options))
+        assert error.value.field == field
+    assert together(target, requests_of(target, [[1]]))
+
+
+def test_a_method_asks_less_where_many_share_a_step(known):
+    target = target_by("torch fast", "llama", known)
+    kinds = {
+        together: [type(one).__name__ for one in make_method("spectra-core", target, together=together).drafters]
+        for together in (1, 16, 32)
+    }
+    assert kinds[1] == kinds[16] == ["SpectraCore", "Recycling"]
+    assert kinds[32] == ["SuffixAutomaton"]  # a row must promise T(64) / T(32) - 1 = 0.56
+    with pytest.raises(SpectraError, match="together"):
+        make_method("spectra-core", target, together=0)

@@ -1,0 +1,49 @@
+"""One budget for several trees: the best ratio of all sizes, closed under parents, within the rows of a pass."""
+
+import random
+
+import pytest
+from drafting import random_tree
+from tiny import COST, FREE
+
+from spectra.budget.policy import AdaptiveBudget
+from spectra.budget.share import share
+from spectra.budget.step_cost import StepCost
+
+
+def ranked(dice, sizes, cost=COST):
+    budgets = [AdaptiveBudget(cost, 64) for _ in sizes]
+    return budgets[0], [one.rank(random_tree(dice, size)) for one, size in zip(budgets, sizes, strict=True)]
+
+
+def test_nodes_of_all_trees_are_ranked_together():
+    dice = random.Random(1)
+    for _ in range(30):
+        trust, others = dice.choice((1.0, 0.6)), dice.choice((0, 2))
+        budget, rankings = ranked(dice, [dice.randrange(1, 40) for _ in range(dice.choice((2, 5)))])
+        small = share(rankings, budget.seconds, others=others, rows=3 * others, trust=trust)
+        chances = sorted((p for one in rankings for p in one.chance[1:]), reverse=True)
+        rows, count = 3 * others + len(rankings), others + len(rankings)
+        ratios = [(count + trust * sum(chances[:n])) / COST.seconds(rows + n) for n in range(len(chances) + 1)]
+        taken = sum(len(tree) - 1 for tree in small)
+        assert max(ratios) == pytest.approx(ratios[taken])
+        kept = sorted((p for tree in small for p in tree.probability[1:]), reverse=True)
+        assert kept == pytest.approx(chances[:taken])
+
+
+def test_a_pass_has_only_so_many_rows():
+    budget, rankings = ranked(random.Random(2), [30, 30, 30], FREE)
+    assert sum(map(len, share(rankings, budget.seconds))) == 90
+    assert sum(map(len, share(rankings, budget.seconds, most=40))) == 40
+    assert sum(map(len, share(rankings, budget.seconds, most=1))) == 3
+
+
+def test_trees_shrink_to_none_where_rows_are_dear():
+    steep = StepCost(((1, 1.0), (4, 1.1), (64, 60.0)))
+    budget, rankings = ranked(random.Random(3), [20] * 8, steep)
+    assert [len(tree) for tree in share(rankings, budget.seconds)] == [1] * 8
+
+
+def test_the_cost_of_one_of_several():
+    shared = COST.shared(4)
+    assert [shared.seconds(q) for q in (1, 2, 8)] == [COST.seconds(q) for q in (4, 8, 32)]

@@ -1,0 +1,180 @@
+"""Answers of several threads on one target: texts as alone, each with its own end and its own error, nothing left."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from batches import alone, dice_of, random_prompts, random_request, target_by
+from compiled import needs_native
+
+from spectra import Limits, SpectraError, TargetBusyError, make_method
+from spectra.budget.step_cost import StepCost
+from spectra.service.engine import together_on
+from spectra.service.shared_decoding import SharedDecoding
+from spectra.service.worker_thread import WorkerThread
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {}
+
+
+@pytest.fixture
+def target(known):
+    needs_native()
+    return target_by("native bf16", "llama", known)
+
+
+def steps_of(shared, target, prompt=(1, 2, 3), tokens=40, preset="autoregressive", **options):
+    return shared.decode(list(prompt), make_method(preset, target), limits=Limits(tokens), **options)
+
+
+def workers():
+    return [thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)]
+
+
+def all_at_once(work, things):
+    """What `work` returns of each, or its error, each in a thread of its own."""
+    results = {}
+
+    def one(number, thing):
+        try:
+            results[number] = work(thing)
+        except Exception as error:  # noqa: BLE001 - looked at by the test
+            results[number] = error
+
+    threads = [threading.Thread(target=one, args=pair) for pair in enumerate(things)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    return [results[number] for number in range(len(things))]
+
+
+def check_all_is_over(target):
+    end = time.monotonic() + 5
+    while workers() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not workers()
+    with target.held():
+        pass
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch fast"])
+def test_every_answer_reads_as_it_does_alone(way, known, cases):
+    if way.startswith("native"):
+        needs_native()
+    target = target_by(way, "llama", known)
+    for case in range(cases(2, 40)):
+        dice = dice_of(f"shared {way} {case}")
+        prompts = random_prompts(dice)
+        made = [random_request(dice, target, prompts) for _ in range(dice.choice((2, 5, 9)))]
+        shared = SharedDecoding(target, at_once=dice.choice((2, 4, 16)))
+
+        def decoded(one, shared=shared):
+            request = one[0]()
+            steps = shared.decode(request.prompt, request.method, sampling=request.sampling, limits=request.limits)
+            return [token for step in steps for token in step.tokens]
+
+        texts = all_at_once(decoded, made)
+        for text, (fresh, label) in zip(texts, made, strict=True):
+            assert text == alone(target, fresh()), f"{case}: {label}"
+    check_all_is_over(target)
+
+
+def test_who_decodes_alone_says_so_and_others_are_counted(target):
+    shared = SharedDecoding(target)
+    first = steps_of(shared, target)
+    next(first)
+    assert first.others == 0 and first.steps == type(first.steps)()  # nothing is done ahead
+    others = [steps_of(shared, target, tokens=6) for _ in range(2)]
+    assert all_at_once(lambda one: len(list(one)), others) == [6, 6]
+    assert len(list(first)) == 39
+    assert first.others >= 1 and all(other.others >= 1 for other in others)
+    last = steps_of(shared, target)
+    assert len(list(last)) == 40 and last.others == 0
+    check_all_is_over(target)
+
+
+def test_one_that_is_left_leaves_the_others(target):
+    shared = SharedDecoding(target, at_once=2)
+    kept, left, waiting = (steps_of(shared, target) for _ in range(3))
+    next(kept), next(left)
+    began = threading.Thread(target=lambda: list(waiting))
+    began.start()
+    left.close()
+    left.close()
+    assert next(left, None) is None
+    assert len(list(kept)) == 39
+    began.join(10)
+    assert not began.is_alive()
+    never = steps_of(shared, target)
+    never.close()
+    assert list(never) == []
+    check_all_is_over(target)
+
+
+def test_an_error_is_its_owners(target):
+    shared = SharedDecoding(target)
+    long = [1] * 600
+    answers = all_at_once(
+        lambda prompt: [token for step in steps_of(shared, target, prompt) for token in step.tokens],
+        [[1, 2, 3], [], [1, 2, 3], [64], long],
+    )
+    assert answers[0] == answers[2] and len(answers[0]) == 40
+    for error, text in zip((answers[1], answers[3], answers[4]), ("no token", "outside", "do not fit"), strict=True):
+        assert isinstance(error, SpectraError) and error.field == "prompt" and text in str(error)
+    check_all_is_over(target)
+
+
+def test_a_failing_step_ends_those_in_it_and_the_next_ones_decode(target):
+    class Broken:
+        def begin(self, prompt):
+            pass
+
+        def grow(self, tree, tokens):
+            raise LookupError("broken drafter")
+
+        def observe(self, tokens, outcome):
+            pass
+
+    shared = SharedDecoding(target)
+    method = make_method("autoregressive", target)
+    method.drafters = [Broken()]
+    with pytest.raises(LookupError, match="broken drafter"):
+        next(shared.decode([1, 2], method, limits=Limits(4)))
+    assert len(list(steps_of(shared, target, tokens=4))) == 4
+    check_all_is_over(target)
+
+
+def test_a_target_that_somebody_holds_is_busy(target):
+    shared = SharedDecoding(target)
+    with target.held(), pytest.raises(TargetBusyError):
+        next(steps_of(shared, target))
+    steps = steps_of(shared, target)
+    next(steps)
+    with pytest.raises(TargetBusyError), target.held():
+        pass
+    steps.close()
+    check_all_is_over(target)
+
+
+def test_who_does_not_fit_in_memory_waits_and_the_first_never(target):
+    shared = SharedDecoding(target, cache_bytes=1)
+    first = steps_of(shared, target, tokens=8)
+    next(first)
+    assert all_at_once(lambda one: len(list(one)), [first, steps_of(shared, target, tokens=8)]) == [7, 8]
+    assert first.others == 0
+    check_all_is_over(target)
+
+
+def test_so_many_decode_together_as_leave_a_pass_three_times_its_time():
+    def most(table, joins=True):
+        return together_on(SimpleNamespace(cost=StepCost(table), joins=joins))
+
+    assert most(((1, 1.0), (16, 1.9))) == 16
+    assert most(((1, 1.0), (9, 3.0), (17, 5.0))) == 9
+    assert most(((1, 1.0), (2, 3.5))) == 1
+    assert most(((1, 1.0), (16, 1.9)), joins=False) == 3

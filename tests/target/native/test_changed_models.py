@@ -1,0 +1,120 @@
+"""A model that is changed after it was loaded: steps read what it is now, or say that they cannot."""
+
+import copy
+
+import pytest
+import torch
+from compiled import needs_native
+from tiny import COST, make, target_of
+
+from spectra.errors import SpectraError
+from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.native.llama import LlamaStep
+from spectra.target.native.steps import native_steps
+from spectra.target.preflight import Probe
+from spectra.target.weights import fill, quantise
+
+PROMPT = [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.fixture(autouse=True)
+def native():
+    needs_native()
+
+
+def wrapped(model, codes=None):
+    """A target whose steps are native, nothing measured."""
+    target = target_of(model, ExecutionPlan("exact", "native", cost=COST))
+    target.native = native_steps(target, "native", codes or {}, None)
+    return target
+
+
+def logits(target):
+    with Probe(target, PROMPT, 1) as session, torch.inference_mode():
+        return target.forward(session.cache, [PROMPT[-1]], [[0]], [0])
+
+
+def in_place(weight):
+    with torch.no_grad():
+        weight.add_(1.0)
+
+
+def through_data(weight):
+    weight.data += 0.5 * torch.ones_like(weight)  # as adapters are merged
+
+
+def exchanged(weight):
+    weight.data = weight.data + 1.0
+
+
+@pytest.mark.parametrize("weights", ["bf16", "q4", "int8"])
+@pytest.mark.parametrize("change", [in_place, through_data, exchanged])
+def test_a_changed_weight_is_read_as_it_is(change, weights):
+    model = make("llama", hidden_size=96).bfloat16()
+    codes = quantise(model, weights) if weights != "bf16" else {}
+    fill(model, codes)
+    target = wrapped(model, codes)
+    before = logits(target)
+    change(model.model.layers[0].mlp.up_proj.weight)
+    after = logits(target)
+    assert not torch.equal(after, before)
+    assert torch.equal(after, logits(wrapped(copy.deepcopy(model))))
+
+
+def test_codes_without_numbers_are_filled_in_beside_what_was_changed():
+    model = make("llama", hidden_size=96).bfloat16()
+    codes = quantise(model, "q4")
+    fill(model, codes)
+    numbers = copy.deepcopy(model)
+    name = "model.layers.0.mlp.up_proj.weight"
+    for other in codes.keys() - {name}:
+        module = model.get_submodule(other.rpartition(".")[0])
+        module.weight = torch.nn.Parameter(module.weight.to("meta"))
+    target = wrapped(model, codes)
+    assert torch.equal(logits(target), logits(wrapped(numbers)))
+    for one in (model, numbers):
+        in_place(one.get_parameter(name))
+        in_place(one.model.norm.weight)
+    assert torch.equal(logits(target), logits(wrapped(numbers)))
+
+
+def test_a_converted_model_is_read_or_refused():
+    model = make("llama", hidden_size=96).bfloat16()
+    codes = quantise(model, "q4")
+    fill(model, codes)
+    target = wrapped(model, codes)
+    whole = copy.deepcopy(model).float()
+    model.float()
+    assert torch.equal(logits(target), logits(wrapped(whole)))
+    for dtype in (torch.float16, torch.float64):
+        model.to(dtype)
+        with pytest.raises(SpectraError, match=r"the model is in float\d+; wrap it again"):
+            logits(target)
+
+
+def a_tanh(model):
+    model.model.layers[1].mlp.act_fn = torch.nn.Tanh()
+
+
+def a_layer_norm(model):
+    model.model.layers[1].input_layernorm = torch.nn.LayerNorm(48)
+
+
+def a_scaled_embedding(model):
+    class Scaled(torch.nn.Embedding):
+        def forward(self, ids):
+            return 3 * super().forward(ids)
+
+    model.model.embed_tokens = Scaled(64, 48, _weight=model.model.embed_tokens.weight)
+
+
+@pytest.mark.parametrize("replace", [a_tanh, a_layer_norm, a_scaled_embedding])
+def test_a_model_with_a_part_of_another_kind_computes_with_it(replace):
+    model = make("llama")
+    target = wrapped(model)
+    assert LlamaStep.of(target.native.library, model) is not None
+    replace(model)
+    with torch.inference_mode():
+        want = model(torch.tensor([PROMPT])).logits[0, -1]
+    assert LlamaStep.of(target.native.library, model) is None
+    assert torch.allclose(logits(target)[0], want, atol=1e-3)
