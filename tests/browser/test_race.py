@@ -62,8 +62,7 @@ def test_a_finished_recording_greets_a_visitor(
     appear(page, "[data-id=text-plain] .ahead")
     assert len(engine.answers) == before
     page.click("#go")
-    page.wait_for_function(f"{STAGE}.state === 'running'")
-    assert page.locator("[data-id=recorded]").is_hidden()
+    page.wait_for_selector("[data-id=recorded]", state="hidden")  # a short race may be over before it is seen to run
     finish(page)
     assert engine.answers[-1].trace.prompt == EXAMPLES[0].prompt == recorded.plain.prompt
 
