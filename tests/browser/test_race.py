@@ -366,6 +366,18 @@ def test_a_thousand_tokens_never_hold_the_browser(
     assert tasks[-1] < 200
 
 
+STOP_EARLY = """(count) => {
+    const { dataset } = document.querySelector('#stage-race .stage');
+    const before = dataset.run;
+    const look = setInterval(() => {
+        const written = document.querySelectorAll('[data-id=text-plain] .t').length;
+        if (dataset.run === before || dataset.state !== 'running' || written <= count) return;
+        clearInterval(look);
+        document.querySelector('#stop').click();
+    }, 5);
+}"""
+
+
 @pytest.mark.real
 def test_the_embedded_model_races(visit: Callable[..., Any]) -> None:
     from spectra.service.engine import Engine as RealEngine
@@ -379,9 +391,8 @@ def test_the_embedded_model_races(visit: Callable[..., Any]) -> None:
         assert len(traces["plain"].tokens) <= 48
         assert_page_shows(page, traces)
         assert page.locator("[data-id=badge]").inner_text() == "Identical output"
-        start(page, max_new_tokens=512)
-        page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 4")
-        page.click("#stop")
+        page.evaluate(STOP_EARLY, 4)
+        start(page, prompt="Write a long story about an island, its people and their boats.", max_new_tokens=512)
         finish(page)
         assert 4 < len(page.evaluate(SOURCES, "plain")) < 512
         assert "Stopped" in page.locator("#stage-race .big").inner_text()
