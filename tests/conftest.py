@@ -14,7 +14,15 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour."""
+    """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour.
+
+    For several processes (`-n 2 --dist loadgroup`): a file stays in one of them, and so do all tests with Chromium,
+    which come first because together they take the longest.
+    """
+    browser = config.rootpath / "tests" / "browser"
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("browser" if browser in item.path.parents else str(item.path)))
+    items.sort(key=lambda item: browser not in item.path.parents)
     if config.getoption("all_cases"):
         for item in items:
             item.add_marker(pytest.mark.timeout(3600))

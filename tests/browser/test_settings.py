@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import appear, download, fill, race
+from browsing import appear, download, fill, race, value_of
 from fakes_engine import SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -16,18 +16,14 @@ def unfold(page: Any, root: str = "#ask") -> None:
     appear(page, f"{root} .method-settings button.label-wrap.open")
 
 
-def value(page: Any, name: str) -> str:
-    return str(page.locator(f"#field-{name} input").input_value())
-
-
 def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
     unfold(page)
-    assert (value(page, "rows"), value(page, "guesses"), value(page, "nodes")) == ("2", "", "64")
+    assert (value_of(page, "rows"), value_of(page, "guesses"), value_of(page, "nodes")) == ("2", "", "64")
     page.get_by_role("button", name="As in the paper").first.click()
     page.wait_for_function("document.querySelector('#field-rows input').value === '15'")
-    assert value(page, "method") == "Paper: SPECTRA" and value(page, "guesses") == "15"
+    assert value_of(page, "method") == "Paper: SPECTRA" and value_of(page, "guesses") == "15"
     page.locator("#field-successors").wait_for(state="hidden")
     fill(page, rows=3, order=4, max_new_tokens=40)
     page.uncheck("#field-retrieval input")
@@ -43,12 +39,12 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     assert "order=4" in page.url and "retrieval=off" in page.url and "guesses" not in page.url
     other = visit(page.url)
     unfold(other)
-    other.wait_for_function("document.querySelector('#field-rows input').value === '3'")
-    assert not other.locator("#field-retrieval input").is_checked() and value(other, "order") == "4"
+    other.wait_for_function("document.querySelector('#field-rows input')?.value === '3'")
+    assert not other.locator("#field-retrieval input").is_checked() and value_of(other, "order") == "4"
     assert other.locator("#left-out").count() == 0 or other.locator("#left-out").is_hidden()
     other.get_by_role("button", name="As fast as this device allows").first.click()
     other.wait_for_function("document.querySelector('#field-nodes input').value === '64'")
-    assert value(other, "method") == "SPECTRA" and other.locator("#field-retrieval input").is_checked()
+    assert value_of(other, "method") == "SPECTRA" and other.locator("#field-retrieval input").is_checked()
     differ = other.locator("#ask .differences")
     differ.locator("summary").click()
     rows = [row.split("\t") for row in differ.locator("tr").all_inner_texts()]
@@ -62,7 +58,7 @@ def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> No
     unfold(page)
     before = len(engine.answers)
     for name, bad, said in (("order", "1", "from 2 to 16"), ("refine", "1.5", "from 0 to 1"), ("rows", "2.5", "whole")):
-        usual = value(page, name)
+        usual = value_of(page, name)
         page.locator(f"#field-{name} input").evaluate(
             "(box, bad) => { box.value = bad; box.dispatchEvent(new Event('input', {bubbles: true})); }", bad
         )
@@ -81,7 +77,7 @@ def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) ->
     note.wait_for()
     unfold(page)
     page.wait_for_function("document.querySelector('#field-order input').value === '6'")
-    assert value(page, "rows") == "2" and page.locator("#field-pool input").is_checked()
+    assert value_of(page, "rows") == "2" and page.locator("#field-pool input").is_checked()
     said = note.inner_text()
     assert "rows: 999 is out of range" in said and "pool: '<b>' is neither on nor off" in said
     assert "'max_tokens': there is no such setting" in said and "seed: -1 is out of range" in said

@@ -42,8 +42,17 @@ def appear(page: Any, selector: str) -> None:
 
 
 def fill(page: Any, **fields: object) -> None:
-    for name, value in fields.items():
-        page.locator(f"#field-{name} :is(input, textarea)").fill(str(value))
+    """Fill the fields, and again while one that has only just come up still shows its own value two frames later."""
+    for _ in range(3):
+        for name, value in fields.items():
+            page.locator(f"#field-{name} :is(input, textarea)").fill(str(value))
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        if all(value_of(page, name) == str(value) for name, value in fields.items()):
+            return
+
+
+def value_of(page: Any, name: str) -> str:
+    return page.locator(f"#field-{name} :is(input, textarea)").input_value()
 
 
 STAGE = "document.querySelector('#stage-race .stage').dataset"
