@@ -39,7 +39,7 @@ TORCH = ("target", "train", "datastore.build", "bench", "cli")
 TORCH_FILES = ("spectra/verify/picks.py", "spectra/generate.py")
 """And these files."""
 
-VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent"}
+VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent", "io.file_kinds"}
 
 
 def files(*places):
