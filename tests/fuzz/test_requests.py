@@ -15,7 +15,7 @@ from spectra.serving.settings import ServingSettings
 from spectra.settings import MethodSettings
 from visual.guard import declared, listener_of, session_of
 from visual.permalink import read_link
-from visual.run.request import MAX_CHARACTERS, RANGES, request_of
+from visual.request import MAX_CHARACTERS, RANGES, request_of
 from visual.run.run import explain
 from visual.wire.events import harmless, send
 

@@ -11,8 +11,8 @@ from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
 from spectra.metrics import summarize
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.request import request_of
 from visual.run.run import Run, explain, stream
 from visual.wire.events import encode
 from visual.wire.figures import level_of

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from spectra.errors import SpectraError
 from spectra.settings import METHOD_NUMBERS, AnswerRequest, MethodSettings
 from visual.engine import PLAIN
-from visual.run.method_settings import FIELDS
-from visual.run.request import number, plainly
+from visual.method_settings import FIELDS
+from visual.request import number, plainly
 
 MAX_VALUES = 8
 

@@ -13,9 +13,9 @@ from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
+from visual.method_settings import FIELDS, link_values
 from visual.names import KINDS, named, short
-from visual.run.method_settings import FIELDS, link_values
-from visual.run.request import RANGES
+from visual.request import RANGES
 from visual.run.run import words
 from visual.wire.events import Event, delta, trace_events
 from visual.wire.figures import figures, shared_by
