@@ -90,7 +90,7 @@ def test_a_sweep_has_a_lane_for_every_value() -> None:
         {},
         *({"order": 4, "rows": w} for w in (0, 3, 15)),
     ]
-    assert sweep.told(own)["values"] == {"spectra-paper W=0": 0, "spectra-paper W=3": 3, "spectra-paper W=15": 15}
+    assert sweep.facts(own)["values"] == {"spectra-paper W=0": 0, "spectra-paper W=3": 3, "spectra-paper W=15": 15}
     assert list(lanes_of(own, [], own, None)) == ["autoregressive", "spectra-paper own"]
     assert read_sweep("", "1, 2") is None
     with pytest.raises(SpectraError, match="tick at least one"):

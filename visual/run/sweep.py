@@ -29,7 +29,7 @@ class Sweep(NamedTuple):
             for value in self.values
         }
 
-    def told(self, request: AnswerRequest) -> dict[str, Any]:
+    def facts(self, request: AnswerRequest) -> dict[str, Any]:
         """What the browser must know: the setting's name and the value of each lane."""
         values = dict(zip(self.lanes(request), self.values, strict=True))
         return {"letter": FIELDS[self.name].letter, "values": values}

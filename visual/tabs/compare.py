@@ -65,7 +65,7 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
             check_sweep(vary, own)
             run = Run(request, lanes_of(request, chosen, request, vary), brief=True)
             if vary is not None:
-                run.facts["sweep"] = vary.told(request)
+                run.facts["sweep"] = vary.facts(request)
             state.latest = run
             yield RunUpdate.begun(state)
             for message in stream(engine, run, admission):
