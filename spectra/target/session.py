@@ -118,7 +118,7 @@ class HuggingFaceSession:
         return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), self.target.one_torch_thread():
             self.cache.keep([ROOT, *path])
         self.committed += [self._tree.tokens[node] for node in (ROOT, *path)]
 
