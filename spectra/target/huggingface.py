@@ -148,7 +148,7 @@ class HuggingFaceTarget:
     def chooser(self, sampling: Sampling, processors: Sequence[Any] | None, top_k: int) -> Chooser:
         """What turns one sequence's logits into picks."""
         noise = Noise(sampling.seed, self.config.vocab_size, self.device)
-        return Chooser(sampling, processors, top=top_k, noise=noise)
+        return Chooser(sampling, processors, top=top_k, noise=noise, around=self.one_torch_thread)
 
     def acquire(self) -> None:
         """Take the target for one owner. Raises TargetBusyError while somebody has it."""

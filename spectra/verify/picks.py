@@ -6,6 +6,7 @@ is computed from its own row alone, in the same shape, so batch size cannot chan
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,8 @@ class Chooser:
 
     processors: any transformers processors; with one that reads the tokens, picks are made node by node as the walk
     reaches them, each with exactly the tokens plain decoding would have had. top: how many likely tokens of each row
-    are read as well. noise: of this answer; None is one that only the picks see.
+    are read as well. noise: of this answer; None is one that only the picks see. around: entered for every pick that is
+    made after `choose`.
     """
 
     def __init__(
@@ -133,8 +135,10 @@ class Chooser:
         *,
         top: int = 0,
         noise: Noise | None = None,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.sampling = sampling
+        self.around = around
         self.top = top
         self.noise = noise or Noise(sampling.seed, 0, torch.device("cpu"))
         self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
@@ -147,7 +151,8 @@ class Chooser:
             return [] if self.blind else [*tokens, *tree.path_tokens(node)]
 
         def probabilities(node: int) -> NDArray[np.float64]:
-            return self._probabilities(logits[row_of[node]], before(node))
+            with self.around():
+                return self._probabilities(logits[row_of[node]], before(node))
 
         self.noise.forget(len(tokens))
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
@@ -173,7 +178,8 @@ class Chooser:
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
-            walked[node] = int(self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node]))
+            with self.around():
+                walked[node] = int(self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node]))
             check_numbers([walked[node]])
             return walked[node]
 
