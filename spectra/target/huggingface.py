@@ -10,6 +10,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,22 +34,63 @@ if TYPE_CHECKING:
     from spectra.target.native.steps import NativeSteps
 
 MAX_QUERY_TOKENS = 1025
+DEFAULT_PLAN = ExecutionPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a target takes its steps, and what takes them: by default torch.
+
+    native: computes them on a CPU. steps: records them on a GPU.
+    """
+
+    plan: ExecutionPlan = DEFAULT_PLAN
+    native: NativeSteps | None = None
+    steps: StaticSteps | None = None
 
 
 class HuggingFaceTarget:
-    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`, which fill in `plan`."""
+    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`: they choose its execution."""
 
     def __init__(self, model: Any, tokenizer: Any = None, *, name: str = "", plan: ExecutionPlan | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-        self.plan = plan or ExecutionPlan()
-        self.native: NativeSteps | None = None  # computes steps on a CPU in the place of torch
-        self.steps: StaticSteps | None = None  # records steps on a GPU
+        self._execution = Execution(plan or DEFAULT_PLAN)
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
         self._lock = threading.Lock()
         self._steers = _accepts(model)
+
+    @property
+    def execution(self) -> Execution:
+        return self._execution
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        return self._execution.plan
+
+    @property
+    def native(self) -> NativeSteps | None:
+        return self._execution.native
+
+    @property
+    def steps(self) -> StaticSteps | None:
+        return self._execution.steps
+
+    def use(self, execution: Execution) -> None:
+        """Take steps in this way from now on."""
+        self._execution = execution
+
+    @contextmanager
+    def using(self, execution: Execution) -> Iterator[None]:
+        """Take steps in this way inside, and afterwards as before."""
+        before = self._execution
+        self.use(execution)
+        try:
+            yield
+        finally:
+            self.use(before)
 
     @property
     def eos(self) -> frozenset[int]:
