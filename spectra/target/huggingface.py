@@ -19,7 +19,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import Sampling
 from spectra.target import attention
-from spectra.target.attention_metadata import BLOCK, Attend, StepPlan
+from spectra.target.attention_metadata import BLOCK, Attend, AttentionMetadata
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
@@ -282,7 +282,7 @@ class HuggingFaceTarget:
         prefill: bool = False,
         attend: Attend | None = None,
     ) -> torch.Tensor:
-        """One pass of the model over rows of a step, those from `cache.written` on. attend: see `StepPlan`."""
+        """One pass of the model over rows of a step, those from `cache.written` on. attend: see `AttentionMetadata`."""
         count, asked = len(tokens), len(rows)
         if not prefill and self.steps is not None and cache is self.steps.cache:
             extra = self.plan.fit(count) - count
@@ -290,15 +290,15 @@ class HuggingFaceTarget:
             logits = self.steps.forward(self, *full, rows)
             if logits is not None:
                 return logits
-        plan = StepPlan(cache.length, chains, prefill=prefill, attend=attend)
+        metadata = AttentionMetadata(cache.length, chains, prefill=prefill, attend=attend)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device, mask = self.device, None
         if not self.plan.exact and not (prefill or _is_chain(chains)):
-            mask = self._mask_argument(plan, device)
+            mask = self._mask_argument(metadata, device)
         ids, positions = (torch.tensor([x], device=device) for x in (tokens, [cache.length + d for d in depths]))
-        ours = plan if self.plan.exact else None
+        ours = metadata if self.plan.exact else None
         logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, ours, mask)
-        if ours is not None and plan.calls == 0:
+        if ours is not None and metadata.calls == 0:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
         return logits[:asked]
 
@@ -339,18 +339,18 @@ class HuggingFaceTarget:
         positions: torch.Tensor,
         rows: torch.Tensor,
         cache: Any,
-        plan: object = None,
+        metadata: object = None,
         mask: Any = None,
     ) -> torch.Tensor:
         """The model's forward: ids and positions [1, q], rows: which logits -> [rows, vocabulary].
 
-        plan: attention metadata, where attention is ours; the model then gets a mask of the right form and no content.
+        metadata: of attention, where that is ours; the model then gets a mask of the right form and no content.
         """
         arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
         if "position_ids" in self._steers:
             arguments["position_ids"] = positions
-        if plan is not None:
-            arguments |= {"spectra_plan": plan, "attention_mask": self._mask_argument(None, ids.device)}
+        if metadata is not None:
+            arguments |= {"spectra_metadata": metadata, "attention_mask": self._mask_argument(None, ids.device)}
         elif mask is not None:
             arguments["attention_mask"] = mask
         picks_rows = "logits_to_keep" in self._steers and not self.spread
@@ -359,22 +359,22 @@ class HuggingFaceTarget:
         logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 
-    def _mask_argument(self, plan: StepPlan | None, device: torch.device) -> Any:
+    def _mask_argument(self, metadata: AttentionMetadata | None, device: torch.device) -> Any:
         """4-D masks pass through untouched; models with several kinds of layers take one a kind."""
         kinds = sorted(set(getattr(self.config, "layer_types", None) or ()))
         window = getattr(self.config, "sliding_window", None)
         if kinds == ["full_attention", "sliding_attention"]:
             return {
-                "full_attention": self._one_mask(plan, None, device),
-                "sliding_attention": self._one_mask(plan, window, device),
+                "full_attention": self._one_mask(metadata, None, device),
+                "sliding_attention": self._one_mask(metadata, window, device),
             }
         sliding = kinds == ["sliding_attention"] or (not kinds and getattr(self.config, "use_sliding_window", True))
-        return self._one_mask(plan, window if sliding else None, device)
+        return self._one_mask(metadata, window if sliding else None, device)
 
-    def _one_mask(self, plan: StepPlan | None, window: int | None, device: torch.device) -> torch.Tensor:
-        if plan is None:  # exact attention reads the plan; the mask only has to be there
+    def _one_mask(self, metadata: AttentionMetadata | None, window: int | None, device: torch.device) -> torch.Tensor:
+        if metadata is None:  # exact attention reads the metadata; the mask only has to be there
             return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-        mask = plan.mask(window, device)[None, None]
+        mask = metadata.mask(window, device)[None, None]
         if self.config._attn_implementation == "sdpa":
             return mask
         least = torch.finfo(self.dtype).min  # eager attention adds its mask and is silently wrong with bool

@@ -115,7 +115,7 @@ class Aloof(LlamaForCausalLM):
 
 
 def _aloof_forward(layer, hidden_states, **kwargs):
-    kwargs.pop("spectra_plan", None)
+    kwargs.pop("spectra_metadata", None)
     before, layer.config._attn_implementation = layer.config._attn_implementation, "sdpa"
     try:
         return type(layer).forward(layer, hidden_states, **kwargs)

@@ -120,7 +120,7 @@ def test_a_recording_holds_no_number_of_its_own():
 def test_settings_it_does_not_know_are_refused():
     tensor = torch.zeros(1, 2, 1, 8)
     step = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", PlainFlash, depth=1)
-    for settings, word in (({"softcap": 3.0, "spectra_plan": step}, "softcap"), ({}, "step")):
+    for settings, word in (({"softcap": 3.0, "spectra_metadata": step}, "softcap"), ({}, "step")):
         with pytest.raises(SpectraError, match=word) as error:
             static_attention.static_attention(None, tensor, tensor, tensor, None, **settings)
         assert error.value.field == "step"
