@@ -49,8 +49,6 @@ class TokenTree:
         self.matches: list[int] = [0]
         self.confidence: list[int] = [0]
         self.probability: list[float | None] = [None]
-        self.ancestors: list[int] = [1]
-        """Bit mask a node: bit j is set when node j is an ancestor or the node itself."""
         self.reads: dict[int, tuple[int, Collection[int]]] = {}
         """Tickets of `ask`: (node, tokens its reading must avoid)."""
         self.draws: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
@@ -91,7 +89,6 @@ class TokenTree:
         self.matches.append(match)
         self.confidence.append(confidence)
         self.probability.append(None)
-        self.ancestors.append(self.ancestors[parent] | 1 << node)
         if eligible:
             self._child.setdefault((parent, token), node)
         return node
@@ -123,14 +120,6 @@ class TokenTree:
     def path_tokens(self, node: int) -> list[int]:
         """Tokens from the root's child down to `node`."""
         return [self.tokens[i] for i in self.path(node)]
-
-    def ancestor_mask(self) -> list[list[bool]]:
-        """A row for each node: row i marks what node i sees of the tree, its ancestors and itself."""
-        return [[bool(bits >> j & 1) for j in range(len(self))] for bits in self.ancestors]
-
-    def positions(self, base: int) -> list[int]:
-        """Absolute position of every node, `base` being the root's."""
-        return [base + depth for depth in self.depths]
 
     def within(self, depth: int) -> TokenTree:
         """The part that is at most `depth` deep."""
@@ -176,8 +165,3 @@ class TokenTree:
                 raise ValueError("what was drawn at one place stays or goes together")
         small.reads = {ticket: (place[n], avoid) for ticket, (n, avoid) in self.reads.items() if n in place}
         return small
-
-
-def is_closed(parents: Sequence[int], nodes: Collection[int]) -> bool:
-    """True when every node's parent is the root or in `nodes` too."""
-    return all(parents[node] <= ROOT or parents[node] in nodes for node in nodes)

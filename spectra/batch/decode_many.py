@@ -6,7 +6,7 @@ Sequences join when there is a place and room for their cache, and leave when th
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from spectra.batch.line import Line
+from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.share import share
@@ -49,16 +49,16 @@ def decode_many(
         check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
     group = target.group()
     try:
-        line = Line(target, group, requests, at_once=at_once, cache_bytes=cache_bytes)
-        yield from decode_line(target, group, line)
+        queue = RequestQueue(target, group, requests, at_once=at_once, cache_bytes=cache_bytes)
+        yield from decode_queue(target, group, queue)
     finally:
         group.close()
 
 
-def decode_line(target: SharedTarget, group: Group, line: Running) -> Iterator[tuple[int, StepTrace]]:
-    """The steps of those whom the line names, until it names none. group: the one that their sequences are in."""
+def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
+    """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
     trust = Trust()
-    while running := line.running():
+    while running := queue.running():
         sequences = list(running.values())
         grown = [one.grow() for one in sequences]
         chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)

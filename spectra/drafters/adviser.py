@@ -76,11 +76,11 @@ class Adviser:
             if not following and not self._answer.follow(tokens, self._depth):
                 return
             following = True
-            (law,) = self._answer.probabilities(tree, [node])
+            (probabilities,) = self._answer.probabilities(tree, [node])
             self._book(time.perf_counter() - began)
-            for token in self._choose(law, tree, node):
+            for token in self._choose(probabilities, tree, node):
                 size = len(tree)
-                child = tree.add(node, token, Source.DRAFT, rank=grade(float(law[token])))
+                child = tree.add(node, token, Source.DRAFT, rank=grade(float(probabilities[token])))
                 if child == size:
                     path.append(self._weigh(tree, child, path, unknown))
             del unknown[node]
@@ -98,13 +98,13 @@ class Adviser:
             unknown[node] = chance
         return chance
 
-    def _choose(self, law: np.ndarray, tree: TokenTree, node: int) -> list[int]:
+    def _choose(self, probabilities: np.ndarray, tree: TokenTree, node: int) -> list[int]:
         """The likeliest tokens and those of the largest probability over noise, each once."""
-        count = min(self._tokens, len(law) - 1)
-        chosen = np.argpartition(law, -count)[-count:].tolist()
+        count = min(self._tokens, len(probabilities) - 1)
+        chosen = np.argpartition(probabilities, -count)[-count:].tolist()
         noise = tree.noise(tree.depths[node] + 1)
         if noise is not None:
-            drawn = law / np.maximum(np.asarray(noise)[: len(law)], 1e-12)
+            drawn = probabilities / np.maximum(np.asarray(noise)[: len(probabilities)], 1e-12)
             chosen += np.argpartition(drawn, -count)[-count:].tolist()
         return [token for token in dict.fromkeys(chosen) if token not in self._banned]
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from spectra.batch.decode_many import AT_ONCE, decode_line
-from spectra.batch.line import begin, bytes_of
+from spectra.batch.decode_many import AT_ONCE, decode_queue
+from spectra.batch.queue import begin, bytes_of
 from spectra.batch.request import Request
 from spectra.decode import Decoding
 from spectra.method import Group, Method, SharedTarget
@@ -71,7 +71,7 @@ class SharedDecoding:
         return False
 
     def next_waiting(self, group: Group, running: Sequence[Request]) -> SharedSteps | None:
-        """The first of those that wait, taken out of the line, where there is a place and room for its cache."""
+        """The first of those that wait, taken out of the queue, where there is a place and room for its cache."""
         with self.changed:
             if not self._waiting or len(running) >= self._at_once:
                 return None
@@ -91,35 +91,35 @@ class SharedDecoding:
 
     def _serve(self) -> bool:
         """Decode until nobody is left; False where nobody came meanwhile."""
-        line = None
+        queue = None
         try:
             group = self._target.group()
             try:
-                line = SharedLine(self, self._target, group)
-                for number, step in decode_line(self._target, group, line):
-                    line.give(number, step)
+                queue = SharedQueue(self, self._target, group)
+                for number, step in decode_queue(self._target, group, queue):
+                    queue.give(number, step)
             finally:
                 group.close()
         except Exception as error:  # noqa: BLE001 - raised where the steps are asked for
-            self._fail(line, error)
+            self._fail(queue, error)
         with self.changed:
-            for one in line.over if line else ():
+            for one in queue.over if queue else ():
                 one.over = True
             self._works = bool(self._waiting)
             self.changed.notify_all()
             return self._works
 
-    def _fail(self, line: SharedLine | None, error: Exception) -> None:
+    def _fail(self, queue: SharedQueue | None, error: Exception) -> None:
         """All that decode, or before that all that wait, get the error."""
         with self.changed:
-            failed = list(line.answers.values()) if line else self._waiting
+            failed = list(queue.answers.values()) if queue else self._waiting
             for one in failed:
                 one.error, one.over = error, True
-            if not line:
+            if not queue:
                 self._waiting = []
 
 
-class SharedLine:
+class SharedQueue:
     """Who of the answers decodes, see `Running`. Used by the worker only.
 
     answers: those that decode, by number. over: those whose end is told once the target is free.

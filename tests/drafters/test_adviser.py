@@ -14,7 +14,7 @@ from spectra.target.draft_model import DraftModel
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.tree import ROOT, TokenTree
 
-LAW = np.array([0.05, 0.4, 0.3, 0.2, 0.05])
+PROBABILITIES = np.array([0.05, 0.4, 0.3, 0.2, 0.05])
 
 
 class Asked:
@@ -33,7 +33,7 @@ class Asked:
 
     def probabilities(self, tree, nodes):
         self.nodes += nodes
-        return [LAW for _ in nodes]
+        return [PROBABILITIES for _ in nodes]
 
 
 class FixedJudge:

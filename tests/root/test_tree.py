@@ -6,7 +6,7 @@ import pytest
 from drafting import random_tree
 
 from spectra.guess import Guess, Source
-from spectra.tree import ROOT, TokenTree, is_closed
+from spectra.tree import ROOT, TokenTree
 
 
 def test_a_guess_holds_tokens():
@@ -51,15 +51,14 @@ def test_a_parent_must_exist():
             TokenTree(9).add(parent, 1, Source.FORWARD)
 
 
-def test_mask_positions_and_paths_agree_on_random_trees():
+def test_depths_and_paths_agree_on_random_trees():
     dice = random.Random(1)
     for _ in range(50):
         tree = random_tree(dice, dice.randrange(1, 40))
-        mask = tree.ancestor_mask()
         for node in range(len(tree)):
-            above = {ROOT, *tree.path(node)}
-            assert {j for j, sees in enumerate(mask[node]) if sees} == above
-            assert tree.positions(100)[node] == 100 + len(above) - 1
+            path = tree.path(node)
+            assert [tree.parents[one] for one in path] == [ROOT, *path][:-1] and [ROOT, *path][-1] == node
+            assert tree.depths[node] == len(path)
             assert node == ROOT or tree.parents[node] < node
 
 
@@ -71,7 +70,7 @@ def test_a_subset_keeps_columns_and_answers():
         tickets = {tree.ask(node, (1,)): node for node in dice.sample(range(30), 5)}
         kept = {node for leaf in dice.sample(range(30), 4) for node in tree.path(leaf)}
         small = tree.subset(kept)
-        assert is_closed(tree.parents, kept)
+        assert {tree.parents[node] for node in kept} <= {ROOT, *kept}
         assert len(small) == len(kept) + 1
         for new, old in enumerate(sorted({ROOT, *kept})):
             assert small.path_tokens(new) == tree.path_tokens(old)
@@ -104,8 +103,3 @@ def test_chain_follows_the_most_probable_eligible_child():
     only.insert(Guess((1, 2), Source.FORWARD))
     assert only.chain() is only
     assert TokenTree(9).chain().tokens == [9]
-
-
-def test_is_closed():
-    assert is_closed([-1, 0, 1, 2], [1, 2])
-    assert not is_closed([-1, 0, 1, 2], [2])

@@ -59,7 +59,7 @@ export function curveOf(cost, acceptance, slope) {
  * A race as a point, and how often the first guess of a pass held.
  * @param {Turn | null} race one that is over
  */
-export function placeOf(race) {
+function placeOf(race) {
   const figures = race?.end?.figures;
   const steps = race?.lanes.method.steps ?? [];
   const tried = steps.filter(({ tree }) => tree && tree.tokens.length > 1 + tree.pool.length);
@@ -175,7 +175,7 @@ function slider(label, [min, max, step, first], word, changed) {
  * @param {Canvas} canvas
  * @returns {Figure}
  */
-export function figureOf({ curve, best, ends }, guesses, race, canvas) {
+function figureOf({ curve, best, ends }, guesses, race, canvas) {
   const { ink, muted, good } = canvas.ink;
   const x = curve.map((_, at) => at);
   const dot = { mode: "markers", hoverinfo: "skip" };

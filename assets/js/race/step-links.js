@@ -131,7 +131,7 @@ export class StepLinks {
  * @param {Step} step
  * @param {Look[]} looks
  */
-export function alsoOffered(step, looks) {
+function alsoOffered(step, looks) {
   const others = offersOf(step).flatMap(([, ...rest]) => rest);
   const parts = looks.flatMap(({ source, name }) => {
     const times = others.filter((each) => each === source).length;

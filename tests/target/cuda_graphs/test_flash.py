@@ -12,6 +12,7 @@ from recording import PlainFlash
 
 from spectra.target.cuda_graphs import flash
 from spectra.target.cuda_graphs.flash import Builtin, Installed, context_kernel, flash_attention
+from spectra.tree import ROOT
 
 SCALING = 0.21
 LENGTH = torch.tensor([9])
@@ -56,7 +57,9 @@ def scene(seed, length, nodes, heads, kv_heads, slots, dim=16):
     make = torch.Generator().manual_seed(seed)
     key, value = (torch.randn(kv_heads, slots, dim, generator=make, dtype=torch.float64) for _ in range(2))
     query = torch.randn(heads, nodes, dim, generator=make, dtype=torch.float64)
-    tree = torch.tensor(random_tree(random.Random(seed), nodes).ancestor_mask())
+    drawn = random_tree(random.Random(seed), nodes)
+    seen = [{ROOT, *drawn.path(node)} for node in range(nodes)]
+    tree = torch.tensor([[column in row for column in range(nodes)] for row in seen])
     bias = torch.zeros(nodes, nodes, dtype=torch.float64).masked_fill(~tree, float("-inf"))
     own = (*(x[:, length : length + nodes] for x in (key, value)), bias.repeat(heads // kv_heads, 1))
     return query, key, value, tree, own

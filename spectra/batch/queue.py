@@ -9,7 +9,7 @@ from spectra.method import Group, SharedTarget
 from spectra.settings import Limits
 
 
-class Line:
+class RequestQueue:
     """The requests of a batch, in order. See `decode_many`."""
 
     def __init__(
