@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from chromium import LEFT_OUT, find_chromium
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio and its client would tell the Hub that they run
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
@@ -31,6 +32,14 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Here and not in tests/browser: with several processes, the one that prints loads no other file of tests."""
+    browser = config.rootpath / "tests" / "browser"
+    asked = [(config.invocation_params.dir / name.partition("::")[0]).resolve() for name in config.args]
+    if any(path in (browser, *browser.parents) for path in asked) and find_chromium() is None:
+        terminalreporter.write_line(LEFT_OUT)
 
 
 @pytest.fixture(scope="session")

@@ -7,24 +7,19 @@ from typing import Any
 
 import pytest
 from browsing import READY, WAIT, appear, serve, start_chromium
-from chromium import find_chromium
+from chromium import LEFT_OUT, find_chromium
 from fakes_engine import FakeEngine, recorded_race
 
 from visual.wire.events import encode
 
-LEFT_OUT = "" if find_chromium() else "tests/browser was left out: there is no Chromium here; `make browser` gets one"
-collect_ignore_glob = ["test_*.py"] if LEFT_OUT else []
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if LEFT_OUT:
-        terminalreporter.write_line(LEFT_OUT)
+CHROMIUM = find_chromium()
+collect_ignore_glob = [] if CHROMIUM else ["test_*.py"]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium. Its event loop runs in this thread until it closes, and nothing else can run one there."""
-    if LEFT_OUT:
+    if not CHROMIUM:
         pytest.skip(LEFT_OUT)  # a file that was asked for by name
     from playwright.sync_api import sync_playwright
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+LEFT_OUT = "tests/browser was left out: there is no Chromium here; `make browser` gets one"
 
 
 def find_chromium() -> Path | None:
