@@ -16,11 +16,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from spectra.errors import SpectraError
 from spectra.target.choices import DTYPES, WEIGHTS, check_choice, check_device_name
 from spectra.target.placement import Placement
+
+if TYPE_CHECKING:
+    from spectra.target.load import PlainNetwork
 
 Options = TypeVar("Options")
 MODEL_HELP = {
@@ -240,7 +243,7 @@ class Network:
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("weights", self.weights, WEIGHTS)
 
-    def load(self) -> tuple[Any, Any, str]:
+    def load(self) -> "PlainNetwork":
         """See `load_network`."""
         from spectra.target.load import load_network
 

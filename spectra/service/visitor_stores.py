@@ -126,6 +126,7 @@ def build_in(
 ) -> Store:
     """A store `name` in `folder`, of a corpus file that lies there. Raises SpectraError, which may name those files."""
     from spectra.datastore.build.build import Order, build
+    from spectra.target.load import PlainNetwork
 
     out = folder / name
     order = Order(
@@ -134,7 +135,7 @@ def build_in(
         settings,
         device=str(target.model.device),
         licence=licence,
-        loaded=(target.model, target.tokenizer, target.name),
+        loaded=PlainNetwork(target.model, target.tokenizer, target.name),
         progress=partial(CallbackProgress, on_progress),
     )
     build(order)

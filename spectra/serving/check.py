@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectra.datastore.shipped import fitting_stores
 from spectra.errors import SpectraError
@@ -84,8 +84,16 @@ def config(speculative: dict[str, Any]) -> list[str]:
     return ["--speculative-config", json.dumps(speculative)]
 
 
-def find_model(model: str | None, k: int) -> tuple[str, str, Any]:
-    """(what vLLM is to load, its name, its tokenizer). Raises SpectraError for one that is missing or too short."""
+class FoundModel(NamedTuple):
+    """folder: what vLLM is to load, a hub id perhaps."""
+
+    folder: str
+    name: str
+    tokenizer: Any
+
+
+def find_model(model: str | None, k: int) -> FoundModel:
+    """Raises SpectraError for one that is missing or too short."""
     from spectra.target.embedded import embedded_folder
     from spectra.target.load import check_loading, load_tokenizer
 
@@ -94,4 +102,4 @@ def find_model(model: str | None, k: int) -> tuple[str, str, Any]:
     if k >= context:
         raise SpectraError("k", f"{k} guesses do not fit the model's context of {context} tokens; give fewer")
     folder = str(embedded_folder()) if model is None else str(Path(model).resolve()) if Path(model).is_dir() else model
-    return folder, name, tokenizer
+    return FoundModel(folder, name, tokenizer)

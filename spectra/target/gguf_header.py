@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 import torch
@@ -67,6 +67,15 @@ def read_header(path: Path) -> Header:
         raise SpectraError("model", f"cannot read {path} ({error}); give a whole GGUF file") from error
     except (struct.error, IndexError, OverflowError, RecursionError) as error:
         raise SpectraError("model", f"{path.name} is cut inside its header; fetch it again") from error
+
+
+class TensorEntry(NamedTuple):
+    """An entry of the list of tensors. kind: its type. offset: in the data."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    offset: int
 
 
 @dataclass(slots=True)
@@ -136,16 +145,16 @@ class _Walk:
                 self.value(inner)
         return count
 
-    def tensor(self) -> tuple[str, tuple[int, ...], str, int]:
-        """Name, shape, type and offset in the data."""
+    def tensor(self) -> TensorEntry:
+        """The next one of the list."""
         name = self.text()
         (dimensions,) = self.numbers("I")
         shape = self.numbers(f"{dimensions}Q")[::-1]
         kind, offset = self.numbers("IQ")
         try:
-            return name, shape, gguf.GGMLQuantizationType(kind).name, offset
+            return TensorEntry(name, shape, gguf.GGMLQuantizationType(kind).name, offset)
         except ValueError:
-            return name, shape, f"number {kind}", offset
+            return TensorEntry(name, shape, f"number {kind}", offset)
 
     def size(self, name: str, shape: tuple[int, ...], kind: str) -> int:
         """Bytes of a tensor's data."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -27,6 +27,15 @@ class Part:
     tokens: Sequence[int]
     chains: Sequence[Sequence[int]]
     rows: Sequence[int]
+
+
+class PartRun(NamedTuple):
+    """Rows [first, end) of a part, the number-th one."""
+
+    number: int
+    part: Part
+    first: int
+    end: int
 
 
 class JointCache(Cache):
@@ -102,20 +111,20 @@ def joint_forward(
     return [torch.cat(logits) for logits in found]
 
 
-def _runs(parts: Sequence[Part], first: int, end: int) -> list[tuple[int, Part, int, int]]:
-    """(number of the part, the part, its rows from, to) of rows [first, end) of all parts side by side."""
+def _runs(parts: Sequence[Part], first: int, end: int) -> list[PartRun]:
+    """What each part has of rows [first, end) of all parts side by side."""
     runs, at = [], 0
     for number, part in enumerate(parts):
         low, high = max(first - at, 0), min(end - at, len(part.tokens))
         if low < high:
-            runs.append((number, part, low, high))
+            runs.append(PartRun(number, part, low, high))
         at += len(part.tokens)
     return runs
 
 
 def _pass(
     target: HuggingFaceTarget,
-    runs: Sequence[tuple[int, Part, int, int]],
+    runs: Sequence[PartRun],
     size: int,
     chunk: int,
     attend: Attend | None,

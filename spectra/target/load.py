@@ -51,6 +51,22 @@ _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
 log = logging.getLogger("spectra")
 
 
+class NetworkFiles(NamedTuple):
+    """What to load, the name it goes by, and whether only files that are here may be used."""
+
+    folder: str
+    name: str
+    cached: bool
+
+
+class PlainNetwork(NamedTuple):
+    """A model as transformers loads it, and its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+
+
 class LoadedNetwork(NamedTuple):
     """codes: the quantised parameters by name, for the CPU step. Those of a GGUF file have no numbers in the model."""
 
@@ -137,8 +153,8 @@ def load_network(
     weights: str = "auto",
     device_map: Any = None,
     **options: Any,
-) -> tuple[Any, Any, str]:
-    """(model, tokenizer, name) as transformers loads them, nothing measured. See `load_target` for the arguments."""
+) -> PlainNetwork:
+    """The model as transformers loads it, nothing measured. See `load_target` for the arguments."""
     check_choice("dtype", dtype, DTYPES)
     check_choice("weights", weights, WEIGHTS)
     place = check_device(device)
@@ -153,7 +169,7 @@ def load_network(
             given = ", ".join([*options, *(["device_map"] if device_map is not None else [])])
             raise SpectraError("model", f"a GGUF file is not loaded with {given}; leave it out")
         network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
-        return network.to(place), tokenizer, name
+        return PlainNetwork(network.to(place), tokenizer, name)
     with _named_failure(model) as (folder, name, cached):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
@@ -161,7 +177,7 @@ def load_network(
         )
     if device_map is None:
         network.to(place)
-    return network, tokenizer, name
+    return PlainNetwork(network, tokenizer, name)
 
 
 def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, str]:
@@ -189,15 +205,15 @@ def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype:
 
 
 @contextmanager
-def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[tuple[str, str, bool]]:
-    """(what to load, its name, whether only files that are here may be used); what fails inside names the model."""
+def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFiles]:
+    """Where the model is; what fails inside names it."""
     folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
         name = embedded.NAME if model is None else Path(folder).name if local else folder
-        yield folder, name, local or is_gguf(folder) or only_cached(folder)
+        yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder))
     except SpectraError:
         raise
     except Exception as error:  # hub, file, config and import errors differ by version; the cause is named

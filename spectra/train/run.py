@@ -21,6 +21,7 @@ from spectra.errors import SpectraError
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
 from spectra.target.facts import processor_name
+from spectra.target.load import PlainNetwork
 from spectra.train.conversations import Conversations, read_conversations
 from spectra.train.model import factorised, new_model, parameters, publish, write_model
 from spectra.train.scoring import agreement, sample
@@ -47,7 +48,7 @@ class Run:
     data: Sequence[Path]
     general: Sequence[Path]
     settings: TrainSettings
-    load: Callable[[], tuple[Any, Any, str]]
+    load: Callable[[], PlainNetwork]
     command: str
     first: Path | None = None
     teacher: Path | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,14 @@ PAUSE = 60.0
 """Seconds between two checkpoints."""
 LOOKS = 12
 """How often held-back text is looked at during a run."""
+
+
+class Batch(NamedTuple):
+    """Conversations of a step. teacher: what the target answered to them, None where it was not asked."""
+
+    texts: Conversations
+    rows: NDArray[np.int64]
+    teacher: Teacher | None
 
 
 @dataclass
@@ -143,17 +151,17 @@ class Trainer:
         table.requires_grad_(False)
         table.grad = None
 
-    def _next(self, number: int) -> tuple[Conversations, NDArray[np.int64], Teacher | None]:
+    def _next(self, number: int) -> Batch:
         """Last come the answers at which the target was asked, if it was: they teach how sure to be."""
         if self.settings.teacher_tokens and number >= self.settings.finish_at:
             self.facts["taught"] += 1
-            return self.data, self._taught[self.facts["taught"] - 1], self.teacher
+            return Batch(self.data, self._taught[self.facts["taught"] - 1], self.teacher)
         draw = np.random.default_rng([self.settings.seed, number]).random()
         if self.general is not None and draw < self.settings.generality(number):
             self.facts["general"] += 1
-            return self.general, self._other[self.facts["general"] - 1], None
+            return Batch(self.general, self._other[self.facts["general"] - 1], None)
         self.facts["own"] += 1
-        return self.data, self._own[self.facts["own"] - 1], None
+        return Batch(self.data, self._own[self.facts["own"] - 1], None)
 
     def _lesson(
         self, texts: Conversations, rows: NDArray[np.int64], following: Tensor, teacher: Teacher | None

@@ -27,7 +27,7 @@ from spectra.datastore.language import Language
 from spectra.datastore.sources import list_sha256, read_sources
 from spectra.errors import SpectraError
 from spectra.io.progress import Progress, bar
-from spectra.target.load import check_loading, load_network, load_tokenizer
+from spectra.target.load import PlainNetwork, check_loading, load_network, load_tokenizer
 
 DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded", "unscored")
 
@@ -37,7 +37,7 @@ class Order:
     """What is to be built. base: a store whose texts are merged in. command: for the card.
 
     model, device, dtype: as for `load_target`; loading: more of its arguments. force: a store of this name and
-    unfinished other work may go. loaded: (model, tokenizer, name) that are in memory, instead of `model`. progress:
+    unfinished other work may go. loaded: one that is in memory, instead of `model`. progress:
     makes the bars, called like `bar`.
     """
 
@@ -51,7 +51,7 @@ class Order:
     command: str = ""
     base: Path | None = None
     force: bool = False
-    loaded: tuple[Any, Any, str] | None = None
+    loaded: PlainNetwork | None = None
     progress: Callable[..., Progress] = bar
     loading: Mapping[str, Any] = field(default_factory=dict)
 
