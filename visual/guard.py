@@ -31,6 +31,13 @@ POLICY = (
 """gradio starts by inline scripts and makes functions of `js_on_load`; nothing is loaded from elsewhere."""
 REMEMBERED = 10_000
 """Visitors whose address is known."""
+CLOSED = (
+    "component_server", "custom_component", "deep_link", "dev/", "file=http", "process_recording", "proxy=", "runs",
+    "stream", "undo-vibe", "upload_progress", "vibe",
+)  # fmt: skip
+"""How gradio's own routes begin that the page does not use: they fetch from other machines, write to disk whatever is
+asked, or start programs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,9 @@ class Guard:
 
     async def _serve(self, app: App, scope: Message, receive: Receive, send: "Answer") -> None:
         path, post = str(scope["path"]), scope["method"] == "POST"
+        if path.rpartition("/gradio_api/")[2].lstrip("/").lower().startswith(CLOSED) and "/gradio_api/" in path:
+            await refuse(send, 404, "this page has no such thing")
+            return
         upload = post and path.rstrip("/").endswith("/upload")
         start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
         address = str((scope.get("client") or ("",))[0])
@@ -105,6 +115,9 @@ class Guard:
             except (TooLargeError, TooSlowError) as error:
                 await refuse(send, error.status, str(error))
                 return
+            if fetches(body):
+                await refuse(send, 400, "a file has to be uploaded; this server fetches none")
+                return
             if start:
                 self._addresses.put(session_of(body), address)
             receive = replay(body, receive)
@@ -115,10 +128,6 @@ class Guard:
         except (TooLargeError, TooSlowError) as error:
             if not send.begun:
                 await refuse(send, error.status, str(error))
-        except TypeError:  # what gradio's reader of forms raises of a part that is no file
-            if not upload or send.begun:
-                raise
-            await refuse(send, 400, "this is no form that holds files")
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:
@@ -233,6 +242,23 @@ def bounded(receive: Receive, most: int, patience: float) -> Receive:
         return message
 
     return received
+
+
+def fetches(body: bytes) -> bool:
+    """Whether a request names a file of another machine, which gradio would fetch."""
+    try:
+        waiting = [json.loads(body)]
+    except (ValueError, RecursionError):
+        return False
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if str(value.get("path", "")).startswith(("http://", "https://")):
+                return True
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    return False
 
 
 def session_of(body: bytes) -> str:

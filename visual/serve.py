@@ -16,6 +16,7 @@ from spectra.io.resources import shipped
 from visual import palette
 from visual.first_script import with_first_script
 from visual.guard import Guard
+from visual.uploads import upload_route
 from visual.wire.race_file import MAX_BYTES
 
 ASSETS = shipped("assets")
@@ -84,6 +85,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "app_kwargs": {
             "middleware": [Middleware(guard.wrap), Middleware(with_first_script)],
             "routes": [
+                upload_route(),
                 Mount("/spectra/plotly", Served(directory=bundle)),
                 Mount("/spectra", Served(directory=ASSETS)),
             ],

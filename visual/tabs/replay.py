@@ -41,6 +41,8 @@ def build_replay(engine: Engine, races: Path) -> None:
 
 def bring(path: Any) -> str:
     """The uploaded file is deleted in any case."""
+    if path is None:
+        return refusal(SpectraError("file", "there is none; choose a race file"))
     file = Path(str(path))
     try:
         return load(file)
