@@ -20,7 +20,10 @@ def build_replay(engine: Engine, races: Path) -> None:
     titles = {name: RaceFile.read(path).title or name for name, path in files.items()}
 
     def pick(event: gr.EventData) -> str:
-        path = files.get(str(getattr(event, "name", "")))
+        try:
+            path = files.get(str(event.name))
+        except (AttributeError, TypeError):  # a call by hand names none
+            path = None
         if path is None:
             return refusal(SpectraError("file", "that recording is not there any more; choose another"))
         return load(path)
