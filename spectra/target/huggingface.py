@@ -26,7 +26,8 @@ from spectra.target.joint import Part, joint_forward
 from spectra.target.native.llama import FIXED_ROPES
 from spectra.target.prefix import Prefix
 from spectra.target.session import HuggingFaceSession
-from spectra.verify.picks import Chooser, Noise
+from spectra.verify.noise import Noise
+from spectra.verify.picks import Chooser
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps
@@ -148,7 +149,7 @@ class HuggingFaceTarget:
     def chooser(self, sampling: Sampling, processors: Sequence[Any] | None, top_k: int) -> Chooser:
         """What turns one sequence's logits into picks."""
         noise = Noise(sampling.seed, self.config.vocab_size, self.device)
-        return Chooser(sampling, processors, top=top_k, noise=noise)
+        return Chooser(sampling, processors, top=top_k, noise=noise, around=self.one_torch_thread)
 
     def acquire(self) -> None:
         """Take the target for one owner. Raises TargetBusyError while somebody has it."""

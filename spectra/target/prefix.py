@@ -27,7 +27,8 @@ class Prefix:
     def take(self, prompt: Sequence[int], owner: object) -> tuple[int, SlabCache | None]:
         """(tokens that `prompt` begins with, all but its last at most; their cache). Nothing is held afterwards.
 
-        owner: the target that asks and the layout it wants; what was written for another is let go.
+        owner: the target that asks, the layout it wants and the state of its weights; what was written for another
+        is let go.
         """
         tokens, cache = self.tokens, self._cache
         same = cache is not None and owner == self._owner

@@ -11,6 +11,7 @@ import torch
 from spectra.errors import SpectraError
 from spectra.target.cache import SlabCache
 from spectra.target.joint import Part
+from spectra.target.parameter_state import parameter_state
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import Chooser, Picks
@@ -67,7 +68,10 @@ class HuggingFaceSession:
     def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
         """A cache with what the prefix holds of the prompt in its first slots."""
         target, layout = self.target, self.target.layout
-        length, held = self.prefix.take(prompt, (target, layout)) if self.prefix is not None else (0, None)
+        length, held = 0, None
+        if self.prefix is not None:
+            self._owner = (target, layout, parameter_state(target.model.parameters()))
+            length, held = self.prefix.take(prompt, self._owner)
         lent = target.steps.lend(target, capacity, layout) if target.steps else None
         if lent is not None:
             self._lender = target.steps
@@ -114,7 +118,7 @@ class HuggingFaceSession:
         return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), self.target.one_torch_thread():
             self.cache.keep([ROOT, *path])
         self.committed += [self._tree.tokens[node] for node in (ROOT, *path)]
 
@@ -128,9 +132,9 @@ class HuggingFaceSession:
 
     def _leave(self, prefix: Prefix) -> None:
         """To the next session: the cache, or a copy of one that was lent, where there is memory for it."""
-        owner, length = (self.target, self.cache.layout), self.cache.length
+        length = self.cache.length
         try:
-            prefix.leave(self.committed, self.cache.copy(length, length) if self._lender else self.cache, owner)
+            prefix.leave(self.committed, self.cache.copy(length, length) if self._lender else self.cache, self._owner)
         except SpectraError:
             prefix.leave((), None, None)
 

@@ -154,6 +154,19 @@ def test_what_another_target_wrote_is_let_go():
     assert prefix.reused == 0
 
 
+@pytest.mark.parametrize("step", ["auto", "eager"])
+def test_what_other_weights_wrote_is_let_go(step):
+    model, prefix = make("llama").bfloat16(), Prefix()
+    target = wrap_model(model, numerics="exact", step=step)
+    turn(target, [3, 4, 5], "spectra", prefix, Sampling(), most=6)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(-1)
+    expected = turn(target, [3, 4, 5, 6], "spectra", None, Sampling())
+    assert turn(target, [3, 4, 5, 6], "spectra", prefix, Sampling()) == expected
+    assert prefix.reused == 0
+    assert turn(target, [3, 4, 5, 6, 7], "spectra", prefix, Sampling()) and prefix.reused == 4
+
+
 def test_an_answer_that_fails_leaves_only_what_was_committed():
     target, prefix = target_of(model_of("llama")), Prefix()
 

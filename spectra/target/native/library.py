@@ -119,10 +119,14 @@ def paths_here(isa: str | None = None) -> list[str]:
 
 
 def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library:
-    """The first of these paths that can be built and used, with `extra` flags. Raises LibraryError: the first error."""
+    """The first of these paths that can be built and used, with `extra` flags. Raises LibraryError: the first error.
+
+    The program that the environment names as `CXX` is tried before the others.
+    """
     first: LibraryError | None = None
+    compilers = (os.environ.get("CXX", ""), *COMPILERS)
     for isa in paths:
-        for compiler in dict.fromkeys(filter(None, map(shutil.which, COMPILERS))):
+        for compiler in dict.fromkeys(filter(None, map(shutil.which, compilers))):
             try:
                 return _load(isa, folder, compiler, extra)
             except LibraryError as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 READ = (torch.bfloat16, torch.float32)
 """Types of numbers that the library reads."""
-SAMPLES, SAMPLE = 8, 64  # pieces of a parameter; bytes of a piece
 
 
 class NativeLinear(torch.nn.Module):
@@ -96,26 +94,6 @@ def matrices(model: Any) -> dict[str, torch.nn.Module]:
     kinds = (torch.nn.Linear, Conv1D, NativeLinear)
     there = ((name, module) for name, module in model.named_modules() if type(module) in kinds)
     return {name: module for name, module in there if module.get_parameter("weight").dtype in READ}
-
-
-def parameter_state(parameters: Iterable[torch.Tensor]) -> tuple[int, ...]:
-    """Changes when a parameter is exchanged, moved or changed in place, also through its `data`.
-
-    The last leaves no trace but the numbers themselves, of which `SAMPLES` pieces a parameter are read.
-    """
-    return tuple(
-        number for p in parameters for number in (p.data_ptr(), -1 if p.is_inference() else p._version, _sample(p))
-    )
-
-
-def _sample(parameter: torch.Tensor) -> int:
-    if parameter.device.type != "cpu" or not parameter.is_contiguous():
-        return 0
-    start, size = parameter.data_ptr(), parameter.nbytes
-    if size <= SAMPLES * SAMPLE:
-        return hash(ctypes.string_at(start, size))
-    apart = (size - SAMPLE) // (SAMPLES - 1)
-    return hash(b"".join(ctypes.string_at(start + i * apart, SAMPLE) for i in range(SAMPLES)))
 
 
 def _put(model: Any, name: str, layer: torch.nn.Module) -> None:

@@ -18,7 +18,8 @@ from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
-from spectra.target.native.modules import READ, ModuleSteps, matrices, parameter_state
+from spectra.target.native.modules import READ, ModuleSteps, matrices
+from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
 from spectra.target.weights import fill
 

@@ -39,6 +39,7 @@ def compiler(tmp_path, monkeypatch):
         path.chmod(0o755)
         monkeypatch.setenv("PATH", str(path.parent))
 
+    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("SPECTRA_TEST_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("SPECTRA_TEST_LIBRARY", str(library().file))
     built._version.cache_clear()
@@ -88,7 +89,18 @@ def test_a_failing_compiler_is_named_with_its_first_error_once(compiler, tmp_pat
     assert native_reason() == "c++ failed: native.cpp:3:1: error: no such thing"
 
 
+def test_the_compiler_of_the_environment_comes_first(compiler, tmp_path, monkeypatch):
+    compiler(FAILS)
+    own = tmp_path / "mine"
+    own.write_text(WORKS.replace("cp ", f"{shutil.which('cp', path=os.defpath)} "))
+    own.chmod(0o755)
+    monkeypatch.setenv("CXX", str(own))
+    assert load(paths_here()[:1], tmp_path / "cache").file.exists()
+    assert builds(tmp_path) == 1
+
+
 def test_without_a_compiler_there_is_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert native_library() is None

@@ -1,0 +1,35 @@
+"""Torch works with one thread between native steps: those it wakes would wait busily on the cores of the next step."""
+
+import pytest
+import torch
+from compiled import needs_native
+from drafting import decode_by
+from tiny import COST, make, target_of
+from transformers import TemperatureLogitsWarper
+
+from spectra import Limits, Sampling
+from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.native.steps import native_steps
+
+
+class Watching(TemperatureLogitsWarper):
+    def __init__(self, temperature):
+        super().__init__(temperature)
+        self.threads = []
+
+    def __call__(self, input_ids, scores):
+        self.threads.append(torch.get_num_threads())
+        return super().__call__(input_ids, scores)
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "spectra"])
+def test_picks_wake_no_threads(method):
+    needs_native()
+    target = target_of(make("llama"), ExecutionPlan("exact", "native", cost=COST))
+    target.native = native_steps(target, "native", {}, None)
+    watching = Watching(0.8)
+    torch.set_num_threads(2)
+    sampling, limits = Sampling(0.8, seed=1), Limits(12)
+    for step in decode_by(target, [1, 2, 3, 1, 2], method, sampling=sampling, limits=limits, processors=[watching]):
+        assert torch.get_num_threads() == 2, step
+    assert len(watching.threads) >= 12 and set(watching.threads) == {1}
