@@ -143,18 +143,8 @@ class Session(Protocol):
         ...
 
 
-class Target(Protocol):
-    """A causal language model that can score token trees.
-
-    eos: ids that end an answer. trees: False when the model can only score chains (it places tokens by cache slot, not
-    by position id).
-    """
-
-    @property
-    def eos(self) -> frozenset[int]: ...
-
-    @property
-    def trees(self) -> bool: ...
+class Opener(Protocol):
+    """Opens sequences on a target."""
 
     def start(
         self,
@@ -174,6 +164,20 @@ class Target(Protocol):
         ...
 
 
+class Target(Opener, Protocol):
+    """A causal language model that can score token trees.
+
+    eos: ids that end an answer. trees: False when the model can only score chains (it places tokens by cache slot, not
+    by position id).
+    """
+
+    @property
+    def eos(self) -> frozenset[int]: ...
+
+    @property
+    def trees(self) -> bool: ...
+
+
 class Asked(NamedTuple):
     """What one sequence asks of a forward pass, see `Session.score`."""
 
@@ -182,8 +186,10 @@ class Asked(NamedTuple):
     tokens: Sequence[int]
 
 
-class Group(Protocol):
+class Group(Opener, Protocol):
     """Sequences of one owner on a target. While it is open, nobody else decodes there.
+
+    Closing a session that it opened ends that sequence only.
 
     joins: their rows go through one forward pass; otherwise one after the other.
     """
@@ -193,18 +199,6 @@ class Group(Protocol):
 
     def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
         """Raise the SpectraError that `start` would."""
-        ...
-
-    def start(
-        self,
-        prompt: Sequence[int],
-        max_new_tokens: int,
-        max_query_tokens: int,
-        sampling: Sampling,
-        *,
-        top_k: int = 0,
-    ) -> Session:
-        """One more sequence, see `Target.start`; closing its session ends that sequence only."""
         ...
 
     def score(self, asked: Sequence[Asked]) -> Sequence[Scored]:

@@ -9,8 +9,8 @@ import gradio as gr
 
 from spectra.errors import SpectraError
 from visual.engine import Engine
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.request import request_of
 from visual.run.run import Run, stream
 from visual.widgets import visitor_of
 from visual.wire.figures import shared_by

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from spectra.settings import Value
 from visual.engine import PLAIN
-from visual.run.method_settings import in_words
+from visual.method_settings import in_words
 
 NAMES = {
     PLAIN: "Plain decoding",

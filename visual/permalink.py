@@ -10,8 +10,8 @@ import gradio as gr
 from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
 from visual.engine import PLAIN, Engine
-from visual.run.method_settings import FIELDS, SWITCH, settings_of
-from visual.run.request import MAX_CHARACTERS, RANGES, number
+from visual.method_settings import FIELDS, SWITCH, settings_of
+from visual.request import MAX_CHARACTERS, RANGES, number
 
 NUMBERS = ("max_new_tokens", "temperature", "seed", "top_p")
 MOST_NAMED = 5

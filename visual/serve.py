@@ -16,8 +16,8 @@ from spectra.io.resources import shipped
 from visual import palette
 from visual.first_script import with_first_script
 from visual.guard import Guard
+from visual.run.race_file import MAX_BYTES
 from visual.uploads import upload_route
-from visual.wire.race_file import MAX_BYTES
 
 ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")

@@ -8,7 +8,7 @@ import gradio as gr
 
 from spectra.settings import MethodSettings, Value
 from visual.engine import Engine
-from visual.run.method_settings import FIELDS, settings_of
+from visual.method_settings import FIELDS, settings_of
 from visual.widgets import PRIVATE
 
 PAPER = ("spectra-paper", "spectra-paper-core")

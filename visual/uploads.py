@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from visual.wire.race_file import MAX_BYTES
+from visual.run.race_file import MAX_BYTES
 
 PATH = "/gradio_api/upload"
 LONGEST = 40

@@ -16,6 +16,7 @@ from spectra.bench.run.answers import tokens_of, turn_ids
 from spectra.bench.run.peers import PEERS
 from spectra.bench.tasks import Prompt
 from spectra.errors import SpectraError
+from spectra.io.file_kinds import PARTING
 from spectra.io.files import write_text
 from spectra.methods.presets import PLAIN
 from spectra.metrics import first_difference
@@ -26,8 +27,6 @@ from spectra.tree import ROOT
 if TYPE_CHECKING:
     import torch
 
-FORMAT = "spectra-parting"
-VERSION = 1
 METHOD = "spectra"
 BEFORE = 160
 """Characters of the text before the place."""
@@ -77,8 +76,8 @@ def run_parting(options: PartingOptions) -> int:
     write_text(options.out, json.dumps(found, ensure_ascii=False, indent=1) + "\n", "out")
     stock, words = found["stock"], [token["text"] for token in found["tokens"]]
     place = f"{options.out}: token {found['index'] + 1}, {words[0]!r} or {words[1]!r}"
-    told = f"{tuple(stock['alone'])} by generate, {tuple(stock['wide'])} by prompt lookup"
-    print(f"{place}; {told} in passes over up to {stock['rows']} tokens")
+    logits = f"{tuple(stock['alone'])} by generate, {tuple(stock['wide'])} by prompt lookup"
+    print(f"{place}; {logits} in passes over up to {stock['rows']} tokens")
     return 0
 
 
@@ -105,7 +104,7 @@ def parting(model: LoadedModel, text: str, max_new_tokens: int, answer: AnswerBy
     own = exact_logits(model, before, max(rows, AHEAD + 1))
     decode = target.tokenizer.decode
     return {
-        "format": FORMAT, "version": VERSION, "recorded": date.today().isoformat(),
+        **PARTING._asdict(), "recorded": date.today().isoformat(),
         "model": target.name, "environment": dict(target.facts), "prompt": text, "index": index,
         "before": decode(alone.tokens[:index])[-BEFORE:],
         "tokens": [{"id": token, "text": decode([token])} for token in tokens],

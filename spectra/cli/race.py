@@ -11,6 +11,7 @@ from typing import Any
 
 from spectra.cli.arguments import EXPLAIN_HELP, METHOD_HELP, MODEL_HELP, add_options
 from spectra.errors import SpectraError
+from spectra.io.file_kinds import RACE
 from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference, speedup, summarize
@@ -19,8 +20,6 @@ from spectra.service.recording import record
 from spectra.settings import Limits, MethodSettings, Sampling
 from spectra.trace import Trace
 
-FORMAT = "spectra-race"
-VERSION = 1
 WARM_UP = 8
 RUNS = 3
 HELP = {
@@ -142,7 +141,7 @@ def record_race(model: LoadedModel, race: Race) -> dict[str, Any]:
         answer(method, WARM_UP)
     turns = [{lane: answer(method, race.max_new_tokens) for lane, method in methods.items()} for _ in range(RUNS)]
     lanes = {lane: undisturbed([turn[lane] for turn in turns]) for lane in methods}
-    data = {"format": FORMAT, "version": VERSION, "recorded": date.today().isoformat(), "title": race.title}
+    data = RACE._asdict() | {"recorded": date.today().isoformat(), "title": race.title}
     return data | {lane: slim(trace).to_dict() for lane, trace in lanes.items()}
 
 

@@ -12,7 +12,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
-from spectra.target.attention_metadata import BLOCK, JointPlan, Lanes, StepPlan
+from spectra.target.attention_metadata import BLOCK, AttentionMetadata, GatheredSlots, JointMetadata
 
 LEAST_ROWS = 4  # fp32 matrix kernels treat fewer rows differently
 MOST_GATHERED = 1 << 24  # elements of one gathered block of keys: bounds memory at the shapes of large models
@@ -26,28 +26,30 @@ def pad_rows(rows: torch.Tensor) -> torch.Tensor:
     return rows if missing <= 0 else torch.cat([rows] + [rows[..., :1, :]] * missing, -2)
 
 
-def aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, lanes: Lanes) -> torch.Tensor:
+def aligned(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, gathered: GatheredSlots
+) -> torch.Tensor:
     """query [heads, rows, d], key and value [kv_heads, slots, d] -> [heads, rows, d] in the dtype of `query`.
 
     slots: a multiple of BLOCK; those past the last token hold anything finite. Every row's tokens are weighed in the
-    lane of their position in a block of fixed shape, so each partial is the same sum in the same order for every way
-    the cache was filled; an empty lane adds an exact zero. Blocks merge in float64.
+    column of their position in a block of fixed shape, so each partial is the same sum in the same order for every way
+    the cache was filled; an empty column adds an exact zero. Blocks merge in float64.
     """
     (heads, rows, dim), kv_heads = query.shape, key.shape[0]
     group = heads // kv_heads
     work = torch.float64 if query.dtype == torch.float64 else torch.float32
-    key, value = (x[:, lanes.first :].to(work).unflatten(1, (-1, BLOCK)) for x in (key, value))
+    key, value = (x[:, gathered.first :].to(work).unflatten(1, (-1, BLOCK)) for x in (key, value))
     flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
     score = flat[:, None] @ key.transpose(-1, -2)  # [kv_heads, blocks, group * rows, BLOCK], in slot order
-    shared, gathered = (lanes.base - lanes.first) // BLOCK, (lanes.origin - lanes.first) // BLOCK
-    tail = lanes.slot.shape[1] // BLOCK
+    shared, late_at = (gathered.base - gathered.first) // BLOCK, (gathered.origin - gathered.first) // BLOCK
+    tail = gathered.slot.shape[1] // BLOCK
     own = score[:, :shared]
-    if lanes.shared_live is not None:
-        own = own.masked_fill(~_spread(lanes.shared_live, group, flat.shape[1]), float("-inf"))
+    if gathered.shared_live is not None:
+        own = own.masked_fill(~_spread(gathered.shared_live, group, flat.shape[1]), float("-inf"))
     if tail:  # from the order of slots to the order of positions
-        late = score[:, gathered:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
-        late = late.gather(-1, lanes.slot.expand(kv_heads, group, -1, -1))
-        late = late.masked_fill(~lanes.live, float("-inf")).unflatten(-1, (tail, BLOCK))
+        late = score[:, late_at:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
+        late = late.gather(-1, gathered.slot.expand(kv_heads, group, -1, -1))
+        late = late.masked_fill(~gathered.live, float("-inf")).unflatten(-1, (tail, BLOCK))
         late = late.permute(0, 3, 1, 2, 4).reshape(kv_heads, tail, group * rows, BLOCK)
         extra = flat.shape[1] - group * rows
         own = torch.cat([own, torch.cat([late, late[:, :, :1].expand(-1, -1, extra, -1)], 2)], 1)
@@ -56,7 +58,7 @@ def aligned(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling
     mixed = [weight[:, :shared] @ value[:, :shared]]
     if tail:
         late = weight[:, shared:, : group * rows].reshape(kv_heads, tail, group, rows, BLOCK).permute(0, 3, 1, 2, 4)
-        late = _mix(pad_rows(late), value[:, gathered:], lanes.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
+        late = _mix(pad_rows(late), value[:, late_at:], gathered.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
         late = late.reshape(kv_heads, tail, group * rows, -1)
         mixed.append(torch.cat([late, late[:, :, :1].expand(-1, -1, extra, -1)], 2))
     scale = (top - top.amax(1, keepdim=True)).exp_().double()
@@ -71,9 +73,10 @@ def _spread(live: torch.Tensor, group: int, rows: int) -> torch.Tensor:
 
 
 def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch.Tensor:
-    """weight [kv_heads, rows, tail, m, BLOCK] in lane order -> weight @ each row's own values, [..., m, d].
+    """weight [kv_heads, rows, tail, m, BLOCK] in column order -> weight @ each row's own values, [..., m, d].
 
-    value [kv_heads, blocks, BLOCK, d] from the first gathered slot on; slot [rows, lanes]: which of them, see `Lanes`.
+    value [kv_heads, blocks, BLOCK, d] from the first gathered slot on; slot [rows, columns]: which of them, see
+    `GatheredSlots`.
     Gathered some rows at a time: at the shapes of large models all at once would not fit.
     """
     flat = value.flatten(1, 2)
@@ -98,25 +101,25 @@ def attended(
     value: torch.Tensor,
     scaling: float,
     window: int | None,
-    plan: StepPlan,
+    metadata: AttentionMetadata,
 ) -> torch.Tensor:
     """Rows of one sequence: query [heads, rows, d], key and value [kv_heads, slots, d] -> [heads, rows, d]."""
-    if plan.attend is not None:
-        return plan.attend(query, key, value, scaling, window, plan)
-    return aligned(query, key, value, scaling, plan.lanes(window, query.device))
+    if metadata.attend is not None:
+        return metadata.attend(query, key, value, scaling, window, metadata)
+    return aligned(query, key, value, scaling, metadata.gathered(window, query.device))
 
 
 def run_by_run(
-    query: torch.Tensor, key: torch.Tensor, plan: JointPlan, scaling: float, window: int | None
+    query: torch.Tensor, key: torch.Tensor, metadata: JointMetadata, scaling: float, window: int | None
 ) -> torch.Tensor:
     """Rows of several sequences, query [heads, rows, d] -> [heads, rows, d]; those that fill the pass up are zero."""
     out, at = torch.zeros_like(query), 0
-    for run, (keys, values) in zip(plan.runs, plan.read(key), strict=True):
+    for run, (keys, values) in zip(metadata.runs, metadata.read(key), strict=True):
         own = query[:, at : at + run.rows]
-        missing = max(0, plan.chunk - run.rows)
+        missing = max(0, metadata.chunk - run.rows)
         if missing:
             own = torch.cat([own, own[:, -1:].expand(-1, missing, -1)], 1)
-        rows = attended(own, keys[0], values[0], scaling, window, run.plan)
+        rows = attended(own, keys[0], values[0], scaling, window, run.metadata)
         out[:, at : at + run.rows] = rows[:, : run.rows]
         at += run.rows
     return out
@@ -130,7 +133,7 @@ def exact_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    spectra_plan: StepPlan | JointPlan | None = None,
+    spectra_metadata: AttentionMetadata | JointMetadata | None = None,
     **settings: object,
 ) -> tuple[torch.Tensor, None]:
     """The function transformers calls: query [1, heads, q, d], key and value [1, kv_heads, slots, d].
@@ -139,23 +142,25 @@ def exact_attention(
 
     Returns ([1, q, heads, d], None). Raises SpectraError for a setting that would change the arithmetic.
     """
-    if spectra_plan is None:
-        raise SpectraError("numerics", "this model does not pass the step plan to its attention; use numerics fast")
+    if spectra_metadata is None:
+        raise SpectraError(
+            "numerics", "this model does not pass the attention metadata to its attention; use numerics fast"
+        )
     if odd := unknown(settings):
         raise SpectraError("numerics", f"exact attention does not know this model's {odd!r}; use numerics fast")
-    spectra_plan.calls += 1
+    spectra_metadata.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if isinstance(spectra_plan, JointPlan):
-        rows = run_by_run(query[0], key, spectra_plan, scaling, sliding_window)
+    if isinstance(spectra_metadata, JointMetadata):
+        rows = run_by_run(query[0], key, spectra_metadata, scaling, sliding_window)
         return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
-    if spectra_plan.prefill:
-        mask = spectra_plan.mask(sliding_window, query.device)
+    if spectra_metadata.prefill:
+        mask = spectra_metadata.mask(sliding_window, query.device)
         key, value = (x[:, :, : mask.shape[1]].to(query.dtype) for x in (key, value))
         out = torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
         )
         return out.transpose(1, 2).contiguous(), None
-    rows = attended(query[0], key[0], value[0], scaling, sliding_window, spectra_plan)
+    rows = attended(query[0], key[0], value[0], scaling, sliding_window, spectra_metadata)
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
 
 

@@ -7,10 +7,10 @@ import torch
 
 BLOCK = 64
 Attend = Callable[..., torch.Tensor]
-"""(query [heads, rows, d], key and value [kv_heads, slots, d], scaling, window, plan) -> [heads, rows, d]."""
+"""(query [heads, rows, d], key and value [kv_heads, slots, d], scaling, window, metadata) -> [heads, rows, d]."""
 
 
-class StepPlan:
+class AttentionMetadata:
     """What every layer of one forward pass needs to know; tables are built once a pass, window and device.
 
     start: committed tokens before this step. ancestors: for each query row of the pass the rows of the step above it,
@@ -31,14 +31,14 @@ class StepPlan:
         self.prefill = prefill
         self.attend = attend
         self.calls = 0
-        self._lanes: dict[tuple[int | None, torch.device], Lanes] = {}
+        self._gathered: dict[tuple[int | None, torch.device], GatheredSlots] = {}
         self._mask: dict[tuple[int | None, torch.device], torch.Tensor] = {}
 
-    def lanes(self, window: int | None, device: torch.device) -> "Lanes":
+    def gathered(self, window: int | None, device: torch.device) -> "GatheredSlots":
         key = (window, device)
-        if key not in self._lanes:
-            self._lanes[key] = Lanes.of(self.start, self.ancestors, window, device)
-        return self._lanes[key]
+        if key not in self._gathered:
+            self._gathered[key] = GatheredSlots.of(self.start, self.ancestors, window, device)
+        return self._gathered[key]
 
     def mask(self, window: int | None, device: torch.device) -> torch.Tensor:
         """[rows, slots] bool: which cache slot each row reads."""
@@ -51,13 +51,13 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Rows of a pass that belong to one sequence. plan: theirs, which may have more rows, to fill up."""
+    """Rows of a pass that belong to one sequence. metadata: theirs, which may have more rows, to fill up."""
 
     rows: int
-    plan: StepPlan
+    metadata: AttentionMetadata
 
 
-class JointPlan:
+class JointMetadata:
     """What every layer needs to know of a pass over several sequences, whose runs of rows stand side by side.
 
     read: the keys that a layer was given -> (keys, values) of each run, [1, kv_heads, slots, dim]. chunk: rows of every
@@ -76,11 +76,11 @@ class JointPlan:
         self.calls = 0
 
 
-class Lanes:
+class GatheredSlots:
     """Where each row finds its context. Slots [first, base) are read in place, the rest is gathered by position.
 
-    slot [rows, lanes]: cache slot, counted from `origin`, of each token on this row's path that is not read in place,
-    in the order of positions; the first of them begins a block. live: the lane holds a token this row reads.
+    slot [rows, columns]: cache slot, counted from `origin`, of each token on this row's path that is not read in place,
+    in the order of positions; the first of them begins a block. live: the column holds a token this row reads.
     shared_live [rows, base - first]: which slots of those read in place this row reads; None: all of them.
     """
 
@@ -98,13 +98,15 @@ class Lanes:
         self.slot, self.live, self.shared_live = slot, live, shared_live
 
     @classmethod
-    def of(cls, start: int, ancestors: Sequence[Sequence[int]], window: int | None, device: torch.device) -> "Lanes":
+    def of(
+        cls, start: int, ancestors: Sequence[Sequence[int]], window: int | None, device: torch.device
+    ) -> "GatheredSlots":
         position = torch.tensor([start + len(a) - 1 for a in ancestors])
         base = (start + 1) // BLOCK * BLOCK  # the first query row is every row's ancestor
-        lanes = -(-(int(position.max()) + 1 - base) // BLOCK) * BLOCK
-        lane_position = torch.arange(base, base + lanes)
-        live = lane_position <= position[:, None]
-        slot = torch.where(lane_position < start, lane_position - base, 0).repeat(len(ancestors), 1)
+        count = -(-(int(position.max()) + 1 - base) // BLOCK) * BLOCK
+        column_position = torch.arange(base, base + count)
+        live = column_position <= position[:, None]
+        slot = torch.where(column_position < start, column_position - base, 0).repeat(len(ancestors), 1)
         rows, columns, slots = [], [], []
         for row, chain in enumerate(ancestors):
             for depth, node in enumerate(chain):
@@ -115,7 +117,7 @@ class Lanes:
         slot[rows, columns] = torch.tensor(slots, dtype=torch.long)
         first, shared_live = 0, None
         if window is not None:
-            live &= lane_position > position[:, None] - window
+            live &= column_position > position[:, None] - window
             first = min(max(0, start - window + 1) // BLOCK * BLOCK, base)
             if first > 0 or int(position.max()) >= window:
                 shared_live = (torch.arange(first, base) > position[:, None] - window).to(device)

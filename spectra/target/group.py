@@ -92,14 +92,12 @@ class HuggingFaceGroup:
         return best
 
     def score(self, asked: Sequence[Asked]) -> list[Picks]:
+        if len(asked) == 1 or not self.joins:
+            return [session.score(tree, tokens) for session, tree, tokens in asked]
         target = self._target
         parts: list[Part] = [session.part(tree) for session, tree, _ in asked]
         with torch.inference_mode(), target.one_torch_thread():
-            if len(parts) > 1 and self.joins:
-                logits = target.forward_together(parts)
-            else:
-                logits = [target.forward(part.cache, part.tokens, part.chains, part.rows) for part in parts]
-            pairs = zip(asked, parts, logits, strict=True)
+            pairs = zip(asked, parts, target.forward_together(parts), strict=True)
             return [one.session.picks(part, scores, one.tree, one.tokens) for one, part, scores in pairs]
 
     def cache_bytes(self, prompt_tokens: int, max_new_tokens: int, max_query_tokens: int) -> int:

@@ -10,6 +10,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import Sampling
 from spectra.target import attention
-from spectra.target.attention_metadata import BLOCK, Attend, StepPlan
+from spectra.target.attention_metadata import BLOCK, Attend, AttentionMetadata
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
@@ -34,22 +35,63 @@ if TYPE_CHECKING:
     from spectra.target.native.steps import NativeSteps
 
 MAX_QUERY_TOKENS = 1025
+DEFAULT_PLAN = ExecutionPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a target takes its steps, and what takes them: by default torch.
+
+    native: computes them on a CPU. steps: records them on a GPU.
+    """
+
+    plan: ExecutionPlan = DEFAULT_PLAN
+    native: NativeSteps | None = None
+    steps: StaticSteps | None = None
 
 
 class HuggingFaceTarget:
-    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`, which fill in `plan`."""
+    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`: they choose its execution."""
 
     def __init__(self, model: Any, tokenizer: Any = None, *, name: str = "", plan: ExecutionPlan | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-        self.plan = plan or ExecutionPlan()
-        self.native: NativeSteps | None = None  # computes steps on a CPU in the place of torch
-        self.steps: StaticSteps | None = None  # records steps on a GPU
+        self._execution = Execution(plan or DEFAULT_PLAN)
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
         self._lock = threading.Lock()
         self._steers = _accepts(model)
+
+    @property
+    def execution(self) -> Execution:
+        return self._execution
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        return self._execution.plan
+
+    @property
+    def native(self) -> NativeSteps | None:
+        return self._execution.native
+
+    @property
+    def steps(self) -> StaticSteps | None:
+        return self._execution.steps
+
+    def use(self, execution: Execution) -> None:
+        """Take steps in this way from now on."""
+        self._execution = execution
+
+    @contextmanager
+    def using(self, execution: Execution) -> Iterator[None]:
+        """Take steps in this way inside, and afterwards as before."""
+        before = self._execution
+        self.use(execution)
+        try:
+            yield
+        finally:
+            self.use(before)
 
     @property
     def eos(self) -> frozenset[int]:
@@ -241,7 +283,7 @@ class HuggingFaceTarget:
         prefill: bool = False,
         attend: Attend | None = None,
     ) -> torch.Tensor:
-        """One pass of the model over rows of a step, those from `cache.written` on. attend: see `StepPlan`."""
+        """One pass of the model over rows of a step, those from `cache.written` on. attend: see `AttentionMetadata`."""
         count, asked = len(tokens), len(rows)
         if not prefill and self.steps is not None and cache is self.steps.cache:
             extra = self.plan.fit(count) - count
@@ -249,15 +291,15 @@ class HuggingFaceTarget:
             logits = self.steps.forward(self, *full, rows)
             if logits is not None:
                 return logits
-        plan = StepPlan(cache.length, chains, prefill=prefill, attend=attend)
+        metadata = AttentionMetadata(cache.length, chains, prefill=prefill, attend=attend)
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device, mask = self.device, None
         if not self.plan.exact and not (prefill or _is_chain(chains)):
-            mask = self._mask_argument(plan, device)
+            mask = self._mask_argument(metadata, device)
         ids, positions = (torch.tensor([x], device=device) for x in (tokens, [cache.length + d for d in depths]))
-        ours = plan if self.plan.exact else None
+        ours = metadata if self.plan.exact else None
         logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, ours, mask)
-        if ours is not None and plan.calls == 0:
+        if ours is not None and metadata.calls == 0:
             raise SpectraError("numerics", f"{self.name} does not call the exact attention; use numerics fast")
         return logits[:asked]
 
@@ -298,18 +340,18 @@ class HuggingFaceTarget:
         positions: torch.Tensor,
         rows: torch.Tensor,
         cache: Any,
-        plan: object = None,
+        metadata: object = None,
         mask: Any = None,
     ) -> torch.Tensor:
         """The model's forward: ids and positions [1, q], rows: which logits -> [rows, vocabulary].
 
-        plan: attention metadata, where attention is ours; the model then gets a mask of the right form and no content.
+        metadata: of attention, where that is ours; the model then gets a mask of the right form and no content.
         """
         arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
         if "position_ids" in self._steers:
             arguments["position_ids"] = positions
-        if plan is not None:
-            arguments |= {"spectra_plan": plan, "attention_mask": self._mask_argument(None, ids.device)}
+        if metadata is not None:
+            arguments |= {"spectra_metadata": metadata, "attention_mask": self._mask_argument(None, ids.device)}
         elif mask is not None:
             arguments["attention_mask"] = mask
         picks_rows = "logits_to_keep" in self._steers and not self.spread
@@ -318,22 +360,22 @@ class HuggingFaceTarget:
         logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 
-    def _mask_argument(self, plan: StepPlan | None, device: torch.device) -> Any:
+    def _mask_argument(self, metadata: AttentionMetadata | None, device: torch.device) -> Any:
         """4-D masks pass through untouched; models with several kinds of layers take one a kind."""
         kinds = sorted(set(getattr(self.config, "layer_types", None) or ()))
         window = getattr(self.config, "sliding_window", None)
         if kinds == ["full_attention", "sliding_attention"]:
             return {
-                "full_attention": self._one_mask(plan, None, device),
-                "sliding_attention": self._one_mask(plan, window, device),
+                "full_attention": self._one_mask(metadata, None, device),
+                "sliding_attention": self._one_mask(metadata, window, device),
             }
         sliding = kinds == ["sliding_attention"] or (not kinds and getattr(self.config, "use_sliding_window", True))
-        return self._one_mask(plan, window if sliding else None, device)
+        return self._one_mask(metadata, window if sliding else None, device)
 
-    def _one_mask(self, plan: StepPlan | None, window: int | None, device: torch.device) -> torch.Tensor:
-        if plan is None:  # exact attention reads the plan; the mask only has to be there
+    def _one_mask(self, metadata: AttentionMetadata | None, window: int | None, device: torch.device) -> torch.Tensor:
+        if metadata is None:  # exact attention reads the metadata; the mask only has to be there
             return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-        mask = plan.mask(window, device)[None, None]
+        mask = metadata.mask(window, device)[None, None]
         if self.config._attn_implementation == "sdpa":
             return mask
         least = torch.finfo(self.dtype).min  # eager attention adds its mask and is silently wrong with bool

@@ -10,7 +10,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from spectra.errors import SpectraError
-from spectra.target.attention_metadata import Attend, JointPlan, Run, StepPlan
+from spectra.target.attention_metadata import Attend, AttentionMetadata, JointMetadata, Run
 from spectra.target.cache import SlabCache
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def joint_forward(
     """Logits of each part, as if it were alone.
 
     chunk: rows of a pass, and of every call of attention in it; both are filled up. 0: one pass over all rows. attend:
-    see `StepPlan`.
+    see `AttentionMetadata`.
     """
     total = sum(len(part.tokens) for part in parts)
     size = chunk or total
@@ -125,23 +125,25 @@ def _pass(
     tokens: list[int] = []
     positions: list[int] = []
     asked: list[int] = []
-    counts, plans = [], []
+    counts, runs_of_rows = [], []
     for number, part, low, high in runs:
         part.cache.written = low
         rows = [len(tokens) + row - low for row in part.rows if low <= row < high]
         chains = part.chains[low:high]
-        plans.append(Run(high - low, StepPlan(part.cache.length, _filled(chains, chunk), attend=attend)))
+        runs_of_rows.append(
+            Run(high - low, AttentionMetadata(part.cache.length, _filled(chains, chunk), attend=attend))
+        )
         counts.append((number, len(rows)))
         asked += rows
         tokens += part.tokens[low:high]
         positions += [part.cache.length + len(chain) - 1 for chain in chains]
     cache = JointCache([(part.cache, high - low) for _, part, low, high in runs])
-    plan = JointPlan(plans, cache.read, chunk)
+    metadata = JointMetadata(runs_of_rows, cache.read, chunk)
     wanted = _filled(asked or [0], chunk)
     device = target.device
     ids, places = (torch.tensor([_filled(x, size)], device=device) for x in (tokens, positions))
-    logits = target.call(ids, places, torch.tensor(wanted, device=device), cache, plan)
-    if plan.calls == 0:
+    logits = target.call(ids, places, torch.tensor(wanted, device=device), cache, metadata)
+    if metadata.calls == 0:
         raise SpectraError("numerics", f"{target.name} does not call the exact attention; use numerics fast")
     at = 0
     for number, count in counts:

@@ -23,11 +23,11 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
-from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
-from spectra.target.preflight import measure_plan, refresh_cost
+from spectra.target.preflight import measure_execution, refresh_cost
 from spectra.target.quantized import loading_arguments, obstacle_to_exact
 from spectra.target.weights import OWN, choose_weights, fill, quantise
 
@@ -230,31 +230,33 @@ def wrap_model(
     static_attention.register()
     target = HuggingFaceTarget(model, tokenizer, name=name)
     learned = learned_of(model)
-    learned.native = target.native = native_steps(target, step, codes or {}, learned.native)
-    if codes and target.native is None:
+    native = learned.native = native_steps(target, step, codes or {}, learned.native)
+    target.use(Execution(target.plan, native))
+    if codes and native is None:
         fill(model, codes)
-    step = "native" if target.native is not None else wanted_step(target, step, numerics)
+    step = "native" if native is not None else wanted_step(target, step, numerics)
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in learned.plans:
         recalled = recall_plan(path)
-        if recalled is not None:
-            target.plan = recalled
-            target.steps = cuda_steps(target) if recalled.step in ("graphs", "flash") else None
-            target.native = target.native if recalled.step == "native" else None
         training = model.training
         model.eval()
         try:
-            fresh = measure(target, numerics, step) if recalled is None else refresh_cost(target)
+            if recalled is None:
+                measure(target, numerics, step)
+            else:
+                target.use(Execution(recalled, native if recalled.step == "native" else None))
+                if recalled.step in ("graphs", "flash"):
+                    target.use(Execution(recalled, steps=cuda_steps(target)))
+                refresh_cost(target)
         finally:
             model.train(training)
-        if fresh is not None:
-            target.plan = fresh
-            remember_plan(path, fresh)
+        if target.plan != recalled:
+            remember_plan(path, target.plan)
         learned.plans[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:
             log.warning(target.plan.note)
-    target.plan, target.steps = learned.plans[path], learned.steps[path]
-    target.native = learned.native if target.plan.step == "native" else None
+    plan = learned.plans[path]
+    target.use(Execution(plan, native if plan.step == "native" else None, learned.steps[path]))
     return target
 
 
@@ -262,12 +264,11 @@ def learned_of(model: Any) -> Learned:
     return _learned.setdefault(model, Learned())
 
 
-def measure(target: HuggingFaceTarget, numerics: str, step: str) -> ExecutionPlan:
-    """The plan for these settings; the target gets the steps that go with it."""
-    target.plan = measure_plan(target, "fast" if step in FLASH_STEPS else numerics)
+def measure(target: HuggingFaceTarget, numerics: str, step: str) -> None:
+    """Give the target the execution for these settings."""
+    measure_execution(target, "fast" if step in FLASH_STEPS else numerics)
     if step not in ("eager", "native"):
         choose_step(target, step)
-    return target.plan
 
 
 def only_cached(name: str) -> bool:

@@ -16,7 +16,7 @@ from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
 from spectra.target.execution_plan import ExecutionPlan
-from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -28,24 +28,26 @@ CHAIN = (-1, 0, 1, 2)
 PARENTS = (-1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 3)  # far apart by slot, close by position
 
 
-def measure_plan(target: HuggingFaceTarget, numerics: str) -> ExecutionPlan:
-    """The plan for "auto", "exact" or "fast". Raises SpectraError for an exact that cannot be reached.
+def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
+    """Give the target the execution for "auto", "exact" or "fast". Raises SpectraError for an exact out of reach.
 
     Steps by our library, where the target has them, are exact whatever was asked for; torch computes where they do not
     agree with the model's own.
     """
-    native, target.native = target.native, None
-    target.plan = ExecutionPlan()
-    trees, note = stock_trees(target) if native is None or native.checkable else True, ""
+    native = target.native
+    with target.using(Execution()):
+        trees = stock_trees(target) if native is None or native.checkable else True
+    note = ""
     if native is not None:
-        target.native, target.plan = native, ExecutionPlan("exact", "native", trees=trees)
-        note = objection(target, against_stock=native.checkable)
-        if not note:
-            return dataclasses.replace(target.plan, cost=measure_cost(target))
+        target.use(Execution(ExecutionPlan("exact", "native", trees=trees), native))
+        why = objection(target, against_stock=native.checkable)
+        if not why:
+            add_cost(target)
+            return
         if not native.checkable:
-            raise SpectraError("weights", f"{target.name}: {note}; use --weights bf16")
-        target.native, note = None, f"step: eager, because of the native step {note}"
-    target.plan = ExecutionPlan(trees=trees, note=note)
+            raise SpectraError("weights", f"{target.name}: {why}; use --weights bf16")
+        note = f"step: eager, because of the native step {why}"
+    target.use(Execution(ExecutionPlan(trees=trees, note=note)))
     half = target.dtype in (torch.bfloat16, torch.float16)
     if numerics == "exact" or (numerics == "auto" and half):
         why = choose_chunk(target)
@@ -53,8 +55,15 @@ def measure_plan(target: HuggingFaceTarget, numerics: str) -> ExecutionPlan:
             raise SpectraError("numerics", f"exact is not possible: {why}; use auto or fast")
         if why:
             note = "; ".join(filter(None, (note, f"numerics: fast, because exact is not possible: {why}")))
-            target.plan = ExecutionPlan(trees=trees, note=note)
-    return dataclasses.replace(target.plan, cost=measure_cost(target))
+            target.use(Execution(ExecutionPlan(trees=trees, note=note)))
+    add_cost(target)
+
+
+def add_cost(target: HuggingFaceTarget) -> None:
+    """Measure T(q) and put it into the target's plan."""
+    execution = target.execution
+    plan = dataclasses.replace(execution.plan, cost=measure_cost(target))
+    target.use(dataclasses.replace(execution, plan=plan))
 
 
 def stock_trees(target: HuggingFaceTarget) -> bool:
@@ -82,16 +91,14 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
         return "rows of a mixture of experts depend on their neighbours"
     eager = target.plan
     plans = {rows: dataclasses.replace(eager, numerics="exact", chunk=rows) for rows in CHUNKS}
-    target.plan = plans[CHUNKS[0]]
     try:
-        if why := objection(target):
-            target.plan = eager
-            return why
+        with target.using(Execution(plans[CHUNKS[0]])):
+            if why := objection(target):
+                return why
         seconds = {rows: time_step(target, plan, rows) for rows, plan in plans.items()}
     except SpectraError as error:
-        target.plan = eager
         return str(error)
-    target.plan = plans[max(rows for rows in CHUNKS if seconds[rows] <= FREE * seconds[CHUNKS[0]])]
+    target.use(Execution(plans[max(rows for rows in CHUNKS if seconds[rows] <= FREE * seconds[CHUNKS[0]])]))
     return ""
 
 
@@ -136,18 +143,16 @@ def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
     return off <= (max(0.05, 0.2 * wrong if len({*parents}) < len(parents) else 0.0) if half else 1e-3)
 
 
-def refresh_cost(target: HuggingFaceTarget) -> ExecutionPlan | None:
-    """A new plan when the remembered step cost was taken on a busy machine: a step is clearly faster today."""
-    plan = target.plan
-    if time_step(target, plan, 1) > 0.75 * plan.cost.seconds(1):
-        return None
-    return dataclasses.replace(plan, cost=measure_cost(target))
+def refresh_cost(target: HuggingFaceTarget) -> None:
+    """Measure again when the remembered step cost was taken on a busy machine: a step is clearly faster today."""
+    if measure_cost(target, (1,)).seconds(1) <= 0.75 * target.cost.seconds(1):
+        add_cost(target)
 
 
 def time_step(target: HuggingFaceTarget, plan: ExecutionPlan, size: int) -> float:
-    """Seconds of a step of `size` query tokens under `plan`."""
-    target.plan = plan
-    return measure_cost(target, (size,)).seconds(size)
+    """Seconds of a step of `size` query tokens by torch under `plan`."""
+    with target.using(Execution(plan)):
+        return measure_cost(target, (size,)).seconds(size)
 
 
 def measure_cost(

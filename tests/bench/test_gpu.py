@@ -171,6 +171,6 @@ def test_figure4_names_what_cannot_be_had(models, tmp_path, capsys):
     models[ModelOptions(step="eager", numerics="fast")] = loaded()
     line = f"figure4 --data {tmp_path / 'p'} --limit 1 --max-new-tokens 4 --methods anpd,rest --out {tmp_path / 'o'}"
     assert main([*line.split(), "--steps", "eager,flash"]) == 0
-    told = capsys.readouterr().out
-    assert "| anpd |" in told and "- flash: flash takes a CUDA GPU" in told and "- eager, rest: " in told
+    out = capsys.readouterr().out
+    assert "| anpd |" in out and "- flash: flash takes a CUDA GPU" in out and "- eager, rest: " in out
     assert (Path(tmp_path) / "o" / "details.md").is_file()

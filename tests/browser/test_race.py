@@ -26,7 +26,7 @@ from fakes_engine import FakeEngine
 from spectra.metrics import judge, summarize
 from visual import palette
 from visual.examples import EXAMPLES
-from visual.wire.race_file import RaceFile
+from visual.run.race_file import RaceFile
 
 
 def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

@@ -115,8 +115,8 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         assert learned.first.inner_text().startswith("Pool row 2, refined:")
         assert learned.first.locator("code").all_inner_texts() == shown(*inside.learned[0].tokens)
         assert learned.first.locator("small").inner_text() == "2 forward, 3 backward"
-        told = held.locator(".learned p").inner_text()
-        assert told.startswith("6 entries.") and "told 1 row of 3 to predict" in told
+        text = held.locator(".learned p").inner_text()
+        assert text.startswith("6 entries.") and "told 1 row of 3 to predict" in text
         assert "same last 3 tokens, seen 66 times" in held.locator(".retrieval p").inner_text()
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
@@ -166,12 +166,12 @@ def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, 
     page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
     for number in (1, 2):
         page.evaluate(
-            """() => { window.told = []; const verdict = document.querySelector('#stage-race [data-id=verdict]');
-            new MutationObserver(() => told.push(verdict.textContent)).observe(verdict, {childList: true}); }"""
+            """() => { window.statuses = []; const verdict = document.querySelector('#stage-race [data-id=verdict]');
+            new MutationObserver(() => statuses.push(verdict.textContent)).observe(verdict, {childList: true}); }"""
         )
         race(page)
-        told = [text for text in page.evaluate("told") if text.startswith("building its datastore: indexing")]
-        assert engine.built == 1 and bool(told) == (number == 1)
+        statuses = [text for text in page.evaluate("statuses") if text.startswith("building its datastore: indexing")]
+        assert engine.built == 1 and bool(statuses) == (number == 1)
     assert engine.answers[-1].trace.method == "rest" and page.problems == []
 
 

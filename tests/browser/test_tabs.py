@@ -14,9 +14,9 @@ from fakes_engine import FakeEngine, recorded_race
 from spectra.metrics import summarize
 from spectra.trace import StepTrace, Trace
 from visual.examples import OPENERS
+from visual.run.race_file import RaceFile
 from visual.serve import ASSETS
 from visual.wire.events import encode
-from visual.wire.race_file import RaceFile
 
 Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]

@@ -75,20 +75,21 @@ def test_defaults_of_a_command_and_hidden_fields():
     more = {"defaults": {"names": ("z",)}, "hidden": ("share",), "without": ("text", "file")}
     add_options(parser, Options, HELP, **more)
     assert parser.parse_args(["--folder", "x"]).names == ("z",)
-    told = " ".join(parser.format_help().split())
-    assert "--names A,B,... what names is (default: z)" in told and "--share" not in told and "--file" not in told
+    help_text = " ".join(parser.format_help().split())
+    assert "--names A,B,... what names is (default: z)" in help_text
+    assert "--share" not in help_text and "--file" not in help_text
 
 
 def test_help_says_every_default(parser):
-    told = " ".join(parser.format_help().split())
+    help_text = " ".join(parser.format_help().split())
     for text in (
         "what max_tokens is (default: 9)",
         "what factors is (default: 0,2.5)",
         "what place is (default: here)",
     ):
-        assert text in told
+        assert text in help_text
     for name in ("stores", "file", "loud"):
-        assert f"what {name} is (default" not in told
+        assert f"what {name} is (default" not in help_text
 
 
 @pytest.mark.parametrize(
@@ -125,8 +126,8 @@ def test_numbers_that_were_given_are_numbers_of_their_kind(parser):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    ENVIRONMENT: ClassVar = "TOLD"
+class Given:
+    ENVIRONMENT: ClassVar = "GIVEN"
     text: str = "a"
     max_tokens: int = 9
     names: tuple[str, ...] = ()
@@ -135,25 +136,25 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch):
+def parse(monkeypatch):
     for name, value in {
         "TEXT": "b", "MAX_TOKENS": "3", "NAMES": "c,d", "STORE": "x,y", "LOUD": "1", "STORES": "z", "FILE": "",
     }.items():  # fmt: skip
-        monkeypatch.setenv(f"TOLD_{name}", value)
+        monkeypatch.setenv(f"GIVEN_{name}", value)
     parser = Parser(prog="program")
-    add_options(parser, Told, HELP)
-    return lambda line="": read_options(Told, parser.parse_args(line.split()))
+    add_options(parser, Given, HELP)
+    return lambda line="": read_options(Given, parser.parse_args(line.split()))
 
 
-def test_the_environment_gives_what_the_command_line_does_not(told):
-    assert told() == Told("b", 3, ("c", "d"), (Path("x"), Path("y")), loud=True)
-    assert told("--text e --store z --store y --names f") == Told("e", 3, ("f",), (Path("z"), Path("y")), loud=True)
+def test_the_environment_gives_what_the_command_line_does_not(parse):
+    assert parse() == Given("b", 3, ("c", "d"), (Path("x"), Path("y")), loud=True)
+    assert parse("--text e --store z --store y --names f") == Given("e", 3, ("f",), (Path("z"), Path("y")), loud=True)
 
 
-def test_what_the_environment_gives_is_checked_alike(told, monkeypatch, capsys):
-    monkeypatch.setenv("TOLD_MAX_TOKENS", "many")
+def test_what_the_environment_gives_is_checked_alike(parse, monkeypatch, capsys):
+    monkeypatch.setenv("GIVEN_MAX_TOKENS", "many")
     parser = Parser(prog="program")
-    add_options(parser, Told, HELP)
+    add_options(parser, Given, HELP)
     with pytest.raises(SystemExit):
         parser.parse_args([])
     assert "--max-tokens: 'many' is not a number" in capsys.readouterr().err
@@ -178,8 +179,8 @@ def test_the_page_that_lists_model_options_lists_all_of_them():
     page = Path(__file__).parents[2] / "docs" / "command-line.md"
     lines = page.read_text(encoding="utf-8").splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| `--") and "`SPECTRA_" in line]
-    told = [(option.strip(" `"), name.strip(" `")) for option, name in rows]
+    documented = [(option.strip(" `"), name.strip(" `")) for option, name in rows]
     parser = Parser(prog="program")
     add_options(parser, ModelOptions, MODEL_HELP)
     options = [action.option_strings[-1] for action in parser._actions if action.dest != "help"]
-    assert sorted(told) == sorted((one, f"SPECTRA{one[1:].replace('-', '_').upper()}") for one in options)
+    assert sorted(documented) == sorted((one, f"SPECTRA{one[1:].replace('-', '_').upper()}") for one in options)

@@ -172,9 +172,9 @@ def test_settings_of_a_method_change_its_steps_and_not_its_answer(generate, tmp_
     code, out, _ = generate("--method", "spectra-paper-core", *changes, "--trace", str(trace))
     assert code == 0 and out == plain
     read = Trace.from_json(trace.read_text())
-    told = {"order": 3, "rows": 2, "guesses": 4, "refine": 0.5, "backward": False}
-    assert read.settings["method"]["changed"] == told
-    assert told.items() <= read.settings["method"]["values"].items()
+    changed = {"order": 3, "rows": 2, "guesses": 4, "refine": 0.5, "backward": False}
+    assert read.settings["method"]["changed"] == changed
+    assert changed.items() <= read.settings["method"]["values"].items()
     pools = [[node for node, may in enumerate(step.tree.eligible) if not may] for step in read.steps]
     assert all(len(pool) == 2 * 2 for pool in pools[:-3])  # W rows of N - 1 tokens, as long as they fit the answer
     assert not any("backward" in row for step in read.steps for row in step.tree.sources)

@@ -36,7 +36,7 @@ class Asked:
         return [LAW for _ in nodes]
 
 
-class Told:
+class FixedJudge:
     """A judge that has one chance for what the draft model says and one for the rest."""
 
     def __init__(self, draft=0.2, other=0.9):
@@ -48,7 +48,7 @@ class Told:
 
 def advised(tree, *, step=1.0, draft=None, judge=None, **settings):
     draft = draft or Asked()
-    adviser = Adviser(draft, Sampling(), judge or Told(), step, tokens=2, **settings)
+    adviser = Adviser(draft, Sampling(), judge or FixedJudge(), step, tokens=2, **settings)
     adviser.begin([1])
     adviser.grow(tree, [1])
     return draft.nodes
@@ -73,7 +73,7 @@ def test_it_stops_where_its_time_is_not_worth_it():
     assert advised(TokenTree(9), step=0.0) == []
     tree = TokenTree(9)
     tree.add(ROOT, 3, Source.BACKWARD)
-    assert advised(tree, judge=Told(other=1.0), depth=1) == []
+    assert advised(tree, judge=FixedJudge(other=1.0), depth=1) == []
 
 
 def test_a_text_that_it_cannot_hold_gets_nothing():

@@ -34,12 +34,12 @@ def steps_of(target, name, *, explain=True, tokens=40):
 
 @pytest.mark.parametrize("name", ["spectra-paper", "spectra", "spectra-core", "lookahead"])
 def test_asking_changes_no_step(target, name):
-    told, _ = steps_of(target, name)
-    untold, _ = steps_of(target, name, explain=False)
-    assert [(s.tokens, s.tree, s.path) for s in told] == [(s.tokens, s.tree, s.path) for s in untold]
-    assert all(step.inside is None for step in untold)
-    assert all((step.inside is None) == (name == "lookahead") for step in told)
-    for step in told:
+    explained, _ = steps_of(target, name)
+    plain, _ = steps_of(target, name, explain=False)
+    assert [(s.tokens, s.tree, s.path) for s in explained] == [(s.tokens, s.tree, s.path) for s in plain]
+    assert all(step.inside is None for step in plain)
+    assert all((step.inside is None) == (name == "lookahead") for step in explained)
+    for step in explained:
         assert StepTrace.from_dict(json.loads(json.dumps(step.to_dict()))) == step
 
 

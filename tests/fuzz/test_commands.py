@@ -87,12 +87,12 @@ def test_generate(rest: list[str]) -> None:
 
 def check(module: ModuleType, arguments: list[str]) -> None:
     """argparse ends with 2 and a line, the options with a SpectraError; nothing else is raised."""
-    told = io.StringIO()
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stderr(stderr), contextlib.redirect_stdout(io.StringIO()):
             chosen = PARSERS[module].parse_args(arguments, argparse.Namespace(command_line=""))
             READ[module](chosen)
     except SystemExit as stop:
-        assert stop.code == 2 and told.getvalue().count("\n") == 1
+        assert stop.code == 2 and stderr.getvalue().count("\n") == 1
     except SpectraError as error:
         assert is_one_short_line(error)

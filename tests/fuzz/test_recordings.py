@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from spectra.errors import SpectraError
 from spectra.metrics import summarize
 from spectra.trace import Trace
+from visual.run.race_file import METHOD, RaceFile
 from visual.wire.events import send
-from visual.wire.race_file import METHOD, RaceFile
 
 RACE = json.loads(json.dumps(recorded_race(12)))
 PLACES = places(RACE)

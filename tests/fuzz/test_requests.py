@@ -15,7 +15,7 @@ from spectra.serving.settings import ServingSettings
 from spectra.settings import MethodSettings
 from visual.guard import declared, listener_of, session_of
 from visual.permalink import read_link
-from visual.run.request import MAX_CHARACTERS, RANGES, request_of
+from visual.request import MAX_CHARACTERS, RANGES, request_of
 from visual.run.run import explain
 from visual.wire.events import harmless, send
 
@@ -62,8 +62,8 @@ def test_a_link(query: dict[str, str]) -> None:
 @example({"spectra": {"tokenizer": 5, "stores": ["a"]}})
 @example({"spectra": {"requests": True}})
 @example({"spectra": {1: 2}})
-def test_additional_config_of_vllm(told: Any) -> None:
-    for config in (told, {"spectra": told}):
+def test_additional_config_of_vllm(given_config: Any) -> None:
+    for config in (given_config, {"spectra": given_config}):
         try:
             settings = ServingSettings.of(config)
         except SpectraError as error:
@@ -74,8 +74,8 @@ def test_additional_config_of_vllm(told: Any) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["stores", "tokenizer", "requests", "tokens", "context"]), values))
-def test_settings_of_the_server(told: dict[str, Any]) -> None:
-    test_additional_config_of_vllm.hypothesis.inner_test(told)  # type: ignore[attr-defined]
+def test_settings_of_the_server(given_config: dict[str, Any]) -> None:
+    test_additional_config_of_vllm.hypothesis.inner_test(given_config)  # type: ignore[attr-defined]
 
 
 @given(st.dictionaries(texts, values, max_size=3))
@@ -100,7 +100,7 @@ def test_refusals_are_short_lines(field: str, problem: str) -> None:
 
 
 def test_an_unknown_error_is_told_without_its_text() -> None:
-    told = explain(OSError("/home/someone/secret"))
-    assert "secret" not in told["text"] and "OSError" in told["text"]
+    explained = explain(OSError("/home/someone/secret"))
+    assert "secret" not in explained["text"] and "OSError" in explained["text"]
     with pytest.raises(SpectraError):
         raise SpectraError("x", "\ud800")

@@ -47,7 +47,7 @@ def server() -> Iterator[Server]:
     served.page.close()
 
 
-def told(server: Server, method: str, path: str, body: bytes | None = None) -> int:
+def status_of(server: Server, method: str, path: str, body: bytes | None = None) -> int:
     status, text = server.ask(method, path, body)
     assert b"site-packages" not in text and b"Traceback" not in text and b"/tests/" not in text
     return status
@@ -59,7 +59,7 @@ def told(server: Server, method: str, path: str, body: bytes | None = None) -> i
 @example("/queue/join", {"data": [], "fn_index": 10**30, "session_hash": "a"})
 @example("/call/compare", {"data": ["\ud800", "spectra", 5, 0, 1]})
 def test_any_body(server: Server, path: str, body: Any) -> None:
-    assert told(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 500
+    assert status_of(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 500
 
 
 @given(st.integers(0, 80), st.lists(values, max_size=8))
@@ -67,7 +67,7 @@ def test_private_handlers_called_by_hand(server: Server, which: int, data: list[
     """Directly: those that go through the queue are refused, and the others take whatever comes."""
     handler = server.handlers[which % len(server.handlers)]
     body = {"data": data, "fn_index": handler["id"], "session_hash": "by-hand"}
-    status = told(server, "POST", f"{API}/run/predict", json.dumps(body).encode())
+    status = status_of(server, "POST", f"{API}/run/predict", json.dumps(body).encode())
     if handler["queue"] is not False:
         assert status != 200
 
@@ -113,5 +113,5 @@ def test_any_form(server: Server, at: int, put: bytes, out: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes(server: Server, body: bytes) -> None:
-    assert told(server, "POST", f"{API}/queue/join", body) < 500
-    assert told(server, "POST", f"{API}/upload", body) < 500
+    assert status_of(server, "POST", f"{API}/queue/join", body) < 500
+    assert status_of(server, "POST", f"{API}/upload", body) < 500

@@ -25,16 +25,16 @@ def test_a_look_is_a_use_and_a_peek_is_not():
 
 
 def test_every_value_that_leaves_is_told_once():
-    told = []
-    kept = Recent(2, told.append)
+    dropped = []
+    kept = Recent(2, dropped.append)
     for key, value in (("a", 1), ("a", 2), ("b", 3), ("c", 4)):
         kept.put(key, value)
-    assert told == [1, 2]
+    assert dropped == [1, 2]
     kept.drop("b")
     kept.drop("b")
-    assert told == [1, 2, 3] and len(kept) == 1
+    assert dropped == [1, 2, 3] and len(kept) == 1
     kept.clear()
-    assert told == [1, 2, 3, 4] and len(kept) == 0
+    assert dropped == [1, 2, 3, 4] and len(kept) == 0
 
 
 def test_trimming_leaves_the_one_used_last():

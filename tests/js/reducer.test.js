@@ -58,15 +58,15 @@ describe("a race", () => {
   });
 
   test("remembers with how many others a run was shared", () => {
-    const told = after([RACE, deltaOf("r1", NONE, { plain: [first], method: [] }, { shared: 2 })]);
-    const silent = reduce(told, deltaOf("r1", { plain: 1, method: 0 }, { plain: [], method: [first] }));
+    const before = after([RACE, deltaOf("r1", NONE, { plain: [first], method: [] }, { shared: 2 })]);
+    const silent = reduce(before, deltaOf("r1", { plain: 1, method: 0 }, { plain: [], method: [first] }));
     assert.deepEqual([after([RACE]).turns[0].shared, silent.turns[0].shared], [0, 2]);
   });
 
   test("keeps the last level until there is a new one", () => {
     const level = { tokens: 1, plain: 0.75, method: 0.5 };
-    const told = after([RACE, deltaOf("r1", NONE, { plain: [first], method: [first] }, { level })]);
-    const silent = after([deltaOf("r1", { plain: 1, method: 1 }, { plain: [second], method: [] })], told);
+    const before = after([RACE, deltaOf("r1", NONE, { plain: [first], method: [first] }, { level })]);
+    const silent = after([deltaOf("r1", { plain: 1, method: 1 }, { plain: [second], method: [] })], before);
     assert.deepEqual(silent.turns[0].level, level);
   });
 

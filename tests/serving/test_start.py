@@ -50,9 +50,9 @@ def test_flags_that_are_not_ours_go_to_vllm(place, vllm, capsys):
     store = place / "store"
     flags = ("--model", place / "model", "--datastore", store, "--k", 5, "--spectra-tokens", 77)
     assert start(*flags, "--tensor-parallel-size", 2, "--port=8000") == 0
-    told = capsys.readouterr()
-    assert "method spectra" in told.err and told.err.count("\n") == 1
-    command = shlex.split(told.out)
+    printed = capsys.readouterr()
+    assert "method spectra" in printed.err and printed.err.count("\n") == 1
+    command = shlex.split(printed.out)
     assert command[-3:] == ["--tensor-parallel-size", "2", "--port=8000"]
     speculative = json.loads(command[command.index("--speculative-config") + 1])
     assert speculative["method"] == "custom_class" and speculative["num_speculative_tokens"] == 5
@@ -62,12 +62,12 @@ def test_flags_that_are_not_ours_go_to_vllm(place, vllm, capsys):
     assert settings.stores == (str(store),) and settings.tokens == 77 and len(settings.tokenizer) == 64
 
 
-@pytest.mark.parametrize(("method", "told"), [("plain", None), ("ngram", "ngram")])
-def test_other_methods_are_vllms_own(place, vllm, capsys, method, told):
+@pytest.mark.parametrize(("method", "own"), [("plain", None), ("ngram", "ngram")])
+def test_other_methods_are_vllms_own(place, vllm, capsys, method, own):
     assert start("--model", place / "model", "--method", method) == 0
     out = capsys.readouterr().out
     assert "additional-config" not in out
-    assert (told is None) == ("speculative-config" not in out) and (told or "") in out
+    assert (own is None) == ("speculative-config" not in out) and (own or "") in out
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_what_is_wrong_is_one_line(place, vllm, capsys, flags, field):
         code = start(*(flag.format(**known) for flag in flags))
     except SystemExit as stop:
         code = stop.code
-    told = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert code == (0 if field is None else 2)
-    assert told.count("\n") == 1 and (field or "") in told
+    assert err.count("\n") == 1 and (field or "") in err
 
 
 def test_without_vllm_the_package_is_named(place, capsys):
@@ -253,12 +253,12 @@ def test_a_server_that_does_not_start_says_why(tmp_path, capsys):
     (tmp_path / "mt_bench_question.jsonl").write_text('{"turns": ["Hi"], "category": "a"}\n')
     more = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "mt-bench", "--python", sys.executable]
     assert apart(bench, ["serve", *more, "--flags", "--method eagle"]) == 2
-    assert "it ended at once" in (told := capsys.readouterr().err) and "'eagle' is unknown" in told
+    assert "it ended at once" in (err := capsys.readouterr().err) and "'eagle' is unknown" in err
 
 
 @pytest.mark.parametrize("flag", ["--device-map", "--weights=int8", "--numerics", "--draft"])
 def test_model_options_of_other_commands_name_what_vllm_calls_them(flag, capsys):
     assert main([flag, "auto"]) == 2
-    told = capsys.readouterr().err
+    err = capsys.readouterr().err
     name = flag.removeprefix("--").split("=")[0].replace("-", "_")
-    assert told.startswith(f"spectra.serving: {name}: vLLM has a way of its own; ") and told.count("\n") == 1
+    assert err.startswith(f"spectra.serving: {name}: vLLM has a way of its own; ") and err.count("\n") == 1

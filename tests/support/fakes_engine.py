@@ -20,7 +20,7 @@ from spectra.tree import TokenTree
 from spectra.verify.walk import walk
 from visual.engine import ProgressCallback
 from visual.examples import EXAMPLES
-from visual.wire.race_file import race_dict
+from visual.run.race_file import race_dict
 
 SCRIPT = (
     "Here is a Python function that sorts a matrix by the sum of its rows:\n\n```python\ndef matrix_sort(matrix):\n"

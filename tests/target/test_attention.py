@@ -9,7 +9,7 @@ from drafting import random_tree
 from spectra.errors import SpectraError
 from spectra.target import attention
 from spectra.target.attention import exact_attention
-from spectra.target.attention_metadata import BLOCK, StepPlan, slot_mask
+from spectra.target.attention_metadata import BLOCK, AttentionMetadata, slot_mask
 
 CONTEXTS = (0, 1, 62, 63, 64, 65, 66, 127, 128, 129, 130, 300)
 SHAPES = {"one query head per KV head": (2, 2, 16), "three": (6, 2, 32)}
@@ -44,9 +44,9 @@ def attend(query, key, value, start, chains, window):
     """Through the door transformers uses; the cache comes in whole blocks with leftovers of earlier steps behind."""
     spare = -key.shape[1] % BLOCK
     key, value = (torch.nn.functional.pad(x, (0, 0, 0, spare), value=3.0)[None] for x in (key, value))
-    plan = StepPlan(start, chains)
-    out, _ = exact_attention(None, query[None], key, value, None, sliding_window=window, spectra_plan=plan)
-    assert plan.calls == 1
+    metadata = AttentionMetadata(start, chains)
+    out, _ = exact_attention(None, query[None], key, value, None, sliding_window=window, spectra_metadata=metadata)
+    assert metadata.calls == 1
     return out[0]
 
 
@@ -102,10 +102,10 @@ def test_gathering_in_chunks_changes_nothing(monkeypatch, window):
 
 def test_blocks_before_every_window_are_skipped():
     chains = [[0], [0, 1]]
-    assert StepPlan(300, chains).lanes(None, torch.device("cpu")).first == 0
-    lanes = StepPlan(300, chains).lanes(40, torch.device("cpu"))
-    assert (lanes.first, lanes.base) == (256, 256)
-    assert StepPlan(300, chains).lanes(100, torch.device("cpu")).first == 192
+    assert AttentionMetadata(300, chains).gathered(None, torch.device("cpu")).first == 0
+    gathered = AttentionMetadata(300, chains).gathered(40, torch.device("cpu"))
+    assert (gathered.first, gathered.base) == (256, 256)
+    assert AttentionMetadata(300, chains).gathered(100, torch.device("cpu")).first == 192
 
 
 def test_slot_mask_by_hand():
@@ -117,9 +117,15 @@ def test_slot_mask_by_hand():
 def test_prefill_is_causal_attention():
     scene = Scene(4, 0, [list(range(i + 1)) for i in range(20)], (6, 2, 32), torch.float64)
     for window in (None, 6):
-        plan = StepPlan(0, scene.chains, prefill=True)
+        metadata = AttentionMetadata(0, scene.chains, prefill=True)
         out, _ = exact_attention(
-            None, scene.query[None], scene.key[None], scene.value[None], None, sliding_window=window, spectra_plan=plan
+            None,
+            scene.query[None],
+            scene.key[None],
+            scene.value[None],
+            None,
+            sliding_window=window,
+            spectra_metadata=metadata,
         )
         assert (out[0] - textbook(scene, window)).abs().max() < 1e-12
 
@@ -129,7 +135,7 @@ def test_settings_it_does_not_know_are_refused():
     tensors = (None, scene.query[None], scene.key[None], scene.value[None], None)
     for name in ("softcap", "s_aux"):
         with pytest.raises(SpectraError, match=name):
-            exact_attention(*tensors, spectra_plan=StepPlan(0, [[0]]), **{name: 30.0})
+            exact_attention(*tensors, spectra_metadata=AttentionMetadata(0, [[0]]), **{name: 30.0})
     with pytest.raises(SpectraError, match="numerics"):
         exact_attention(*tensors)
 

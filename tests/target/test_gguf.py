@@ -54,8 +54,8 @@ def test_a_file_is_the_model_that_transformers_reads(kind, tied, tmp_path):
     assert torch.equal(ours.model(ids).logits, stock(ids).logits)
     config = AutoConfig.from_pretrained(tmp_path, gguf_file=path.name).to_dict()
     mine = open_gguf(path).config.to_dict()
-    told = {"_name_or_path", "_model_name_or_path", "unk_token_id", "head_dim"}
-    assert {key: mine[key] for key in config.keys() - told} == {key: config[key] for key in config.keys() - told}
+    skipped = {"_name_or_path", "_model_name_or_path", "unk_token_id", "head_dim"}
+    assert {key: mine[key] for key in config.keys() - skipped} == {key: config[key] for key in config.keys() - skipped}
     assert ours.tokenizer("A B").input_ids
     assert ours.name == "tiny"
 

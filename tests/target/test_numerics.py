@@ -115,7 +115,7 @@ class Aloof(LlamaForCausalLM):
 
 
 def _aloof_forward(layer, hidden_states, **kwargs):
-    kwargs.pop("spectra_plan", None)
+    kwargs.pop("spectra_metadata", None)
     before, layer.config._attn_implementation = layer.config._attn_implementation, "sdpa"
     try:
         return type(layer).forward(layer, hidden_states, **kwargs)
@@ -175,7 +175,7 @@ def test_a_plan_is_measured_once_and_remembered(monkeypatch):
     model = make("llama-mha").bfloat16()
     first = wrap_model(model, numerics="exact").plan
     assert ExecutionPlan.from_dict(first.to_dict()) == first
-    monkeypatch.setattr(load, "measure_plan", None)
+    monkeypatch.setattr(load, "measure_execution", None)
     again = wrap_model(make("llama-mha").bfloat16(), numerics="exact").plan
     assert again.step == first.step
 

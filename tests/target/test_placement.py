@@ -13,8 +13,8 @@ def test_what_transformers_is_told(tmp_path):
     assert Placement().arguments() == {} and not Placement()
     file = tmp_path / "map.json"
     file.write_text(json.dumps({"model.layers.0": 0, "model.layers.1": "disk", "lm_head": "cpu"}))
-    told = Placement(str(file), ("0=1.5GiB", "cpu = 60GB"), tmp_path).arguments()
-    assert told == {
+    arguments = Placement(str(file), ("0=1.5GiB", "cpu = 60GB"), tmp_path).arguments()
+    assert arguments == {
         "device_map": {"model.layers.0": 0, "model.layers.1": "disk", "lm_head": "cpu"},
         "max_memory": {0: "1.5GiB", "cpu": "60GB"},
         "offload_folder": tmp_path,

@@ -107,15 +107,15 @@ class Visitor:
         run = ""
         async with self.client.stream("GET", f"{API}/queue/data", params={"session_hash": self.session}) as lines:
             async for line in lines.aiter_lines():
-                told = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
-                for message in stage_messages(told):
+                event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+                for message in stage_messages(event):
                     if message.get("kind") == "begin":
                         run = message["run"]
                         self.counts["mixed"] += message["link"]["prompt"] != prompt
                     elif "run" in message:
                         self.counts["mixed"] += message["run"] != run
                     yield message
-                if told.get("msg") in ("process_completed", "close_stream"):
+                if event.get("msg") in ("process_completed", "close_stream"):
                     return
 
     async def start(self) -> str:
@@ -165,13 +165,13 @@ class Visitor:
         answer.raise_for_status()
         file = {"path": answer.json()[0], "orig_name": name, "meta": {"_type": "gradio.FileData"}}
         body = {"data": [file], "fn_index": self.page.bring, "session_hash": self.session}
-        told = (await self.client.post(f"{API}/run/predict", json=body)).text
-        self.counts["refused files"] += "this is no race" in told
+        text = (await self.client.post(f"{API}/run/predict", json=body)).text
+        self.counts["refused files"] += "this is no race" in text
 
 
-def stage_messages(told: dict[str, Any]) -> list[dict[str, Any]]:
+def stage_messages(event: dict[str, Any]) -> list[dict[str, Any]]:
     """The page's own messages in one of gradio's: whole values, or the change of one as ["replace", [], value]."""
-    data = (told.get("output") or {}).get("data") or []
+    data = (event.get("output") or {}).get("data") or []
     first = data[0] if data else None
     if isinstance(first, list):
         first = next((change[-1] for change in first if isinstance(change, list) and change[0] == "replace"), None)
@@ -269,8 +269,8 @@ def picture(rows: list[Any], file: Path) -> None:
         spots = [(40 + 720 * row[0] / rows[-1][0], foot - scale * (row[column] - low)) for row in rows]
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         lines.append(f'<polyline points="{points}" fill="none" stroke="#2563eb" stroke-width="1.5"/>')
-        told = f"{name}: {low:g} to {high:g} {unit} in {rows[-1][0]:.0f} s"
-        lines.append(f'<text x="40" y="{150 * place + 14}">{told}</text>')
+        label = f"{name}: {low:g} to {high:g} {unit} in {rows[-1][0]:.0f} s"
+        lines.append(f'<text x="40" y="{150 * place + 14}">{label}</text>')
     head = '<svg xmlns="http://www.w3.org/2000/svg" width="800" height="300" font-family="sans-serif" font-size="12">'
     file.write_text(head + "".join(lines) + "</svg>\n", encoding="utf-8")
 

@@ -98,10 +98,10 @@ def main() -> None:
     tell(options.visitors, counts, rows)
     waits, rates = sorted(Asker.waits), sorted(Asker.rates)
     print(f"  another text for the same questions: {counts['another text']}")
-    told = f"{waits[len(waits) // 2]:.2f} in the middle, {waits[19 * len(waits) // 20]:.2f} for 95 of 100"
-    print(f"  seconds to the first of {TOKENS} tokens, {len(waits)} answers: {told}, {waits[-1]:.2f} at most")
-    told = f"{rates[len(rates) // 2]:.1f} in the middle, {rates[len(rates) // 20]:.1f} for 95 of 100"
-    print(f"  tokens a second of a turn: {told}, {rates[0]:.1f} at least; plain alone {Asker.plain[0]:.1f}")
+    text = f"{waits[len(waits) // 2]:.2f} in the middle, {waits[19 * len(waits) // 20]:.2f} for 95 of 100"
+    print(f"  seconds to the first of {TOKENS} tokens, {len(waits)} answers: {text}, {waits[-1]:.2f} at most")
+    text = f"{rates[len(rates) // 2]:.1f} in the middle, {rates[len(rates) // 20]:.1f} for 95 of 100"
+    print(f"  tokens a second of a turn: {text}, {rates[0]:.1f} at least; plain alone {Asker.plain[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from fakes_engine import FakeEngine
 from app import AppOptions
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.request import request_of
 from visual.run.run import Run, stream
 
 

@@ -10,9 +10,9 @@ from endpoint import GOOD, event, serve
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from visual.endpoint import SERVED, Endpoint
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
-from visual.run.request import request_of
 from visual.run.run import Run, stream
 from visual.tabs.chat import build_chat
 

@@ -10,10 +10,10 @@ from fakes_engine import recorded_race
 
 from spectra.errors import SpectraError
 from spectra.metrics import first_difference
+from visual.run.race_file import RaceFile, shipped
 from visual.serve import ASSETS
 from visual.wire.events import encode, trace_events
 from visual.wire.parting_file import read_parting
-from visual.wire.race_file import RaceFile, shipped
 
 
 def test_a_recording_shows_every_step_and_piece() -> None:

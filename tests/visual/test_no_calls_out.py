@@ -36,10 +36,10 @@ number = next(one["id"] for one in config["dependencies"] if one["api_name"] == 
 body = {"data": ["hello", "spectra", 8, 0, 7], "fn_index": number, "session_hash": "a"}
 httpx.post(url + "gradio_api/queue/join", json=body).raise_for_status()
 with httpx.stream("GET", url + "gradio_api/queue/data", params={"session_hash": "a"}, timeout=60) as lines:
-    told = [line for line in lines.iter_lines() if "process_completed" in line]
+    completed = [line for line in lines.iter_lines() if "process_completed" in line]
 names = [thread.name for thread in threading.enumerate()]
 page.close()
-print(json.dumps([called, statuses, len(told), names]))
+print(json.dumps([called, statuses, len(completed), names]))
 """
 
 

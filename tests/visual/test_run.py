@@ -11,8 +11,8 @@ from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
 from spectra.metrics import summarize
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.request import request_of
 from visual.run.run import Run, explain, stream
 from visual.wire.events import encode
 from visual.wire.figures import level_of
@@ -56,17 +56,17 @@ def test_a_race_tells_how_far_it_is_where_both_answers_are_equally_long() -> Non
     steps = {lane: race.traces[lane].steps for lane in race.lanes}
     assert messages[0]["lanes"] == {"plain": "autoregressive", "method": "spectra"}
     held = dict.fromkeys(steps, 0)
-    told = 0
+    levels = 0
     for message in messages[1:-1]:
         held = {lane: count + len(message["lanes"][lane]) for lane, count in held.items()}
         if held["method"]:
             plain, method = (steps[lane][: held[lane]] for lane in ("plain", "method"))
             assert message["level"] == pytest.approx(level_of(plain, method)._asdict())
             assert message["level"]["tokens"] == sum(len(step.tokens) for step in method)
-            told += 1
+            levels += 1
         else:
             assert "level" not in message
-    assert told and race.snapshot()["level"] == messages[-1]["figures"]["level"] == message["level"]
+    assert levels and race.snapshot()["level"] == messages[-1]["figures"]["level"] == message["level"]
 
 
 def test_a_run_of_other_lanes_has_no_level() -> None:

@@ -10,13 +10,13 @@ from fakes_engine import SETTINGS, FakeEngine, recorded_race
 
 from spectra.errors import SpectraError
 from spectra.settings import METHOD_NUMBERS, MethodSettings
+from visual.method_settings import FIELDS, NUMBERS, in_words, link_of, settings_of
 from visual.names import named
 from visual.page import build_page
 from visual.permalink import read_link
-from visual.run.method_settings import FIELDS, NUMBERS, in_words, link_of, settings_of
+from visual.run.race_file import RaceFile
 from visual.run.sweep import lanes_of, read_sweep
 from visual.wire.events import encode
-from visual.wire.race_file import RaceFile
 
 CHANGES = {"order": 3, "rows": 0, "guesses": 7, "refine": 0.5, "nodes": 40, "forward": False, "retrieval": False}
 
@@ -90,7 +90,7 @@ def test_a_sweep_has_a_lane_for_every_value() -> None:
         {},
         *({"order": 4, "rows": w} for w in (0, 3, 15)),
     ]
-    assert sweep.told(own)["values"] == {"spectra-paper W=0": 0, "spectra-paper W=3": 3, "spectra-paper W=15": 15}
+    assert sweep.facts(own)["values"] == {"spectra-paper W=0": 0, "spectra-paper W=3": 3, "spectra-paper W=15": 15}
     assert list(lanes_of(own, [], own, None)) == ["autoregressive", "spectra-paper own"]
     assert read_sweep("", "1, 2") is None
     with pytest.raises(SpectraError, match="tick at least one"):

@@ -6,8 +6,8 @@ from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.settings import AnswerRequest
 from spectra.trace import Trace
 from visual.engine import PLAIN
+from visual.method_settings import in_words
 from visual.names import named
-from visual.run.method_settings import in_words
 from visual.run.run import Run
 from visual.wire.figures import shared_by
 

@@ -18,10 +18,10 @@ from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import AnswerRequest
 from spectra.trace import StepTrace, Trace
 from visual.engine import Answer, Backend, Pieces
+from visual.method_settings import link_of
 from visual.names import named
+from visual.request import plainly
 from visual.run.admission import AdmissionQueue
-from visual.run.method_settings import link_of
-from visual.run.request import plainly
 from visual.wire.events import Event, brief_event, delta, step_event
 from visual.wire.figures import Level, figures, level_of, shared_by
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from spectra.errors import SpectraError
 from spectra.settings import METHOD_NUMBERS, AnswerRequest, MethodSettings
 from visual.engine import PLAIN
-from visual.run.method_settings import FIELDS
-from visual.run.request import number, plainly
+from visual.method_settings import FIELDS
+from visual.request import number, plainly
 
 MAX_VALUES = 8
 
@@ -29,7 +29,7 @@ class Sweep(NamedTuple):
             for value in self.values
         }
 
-    def told(self, request: AnswerRequest) -> dict[str, Any]:
+    def facts(self, request: AnswerRequest) -> dict[str, Any]:
         """What the browser must know: the setting's name and the value of each lane."""
         values = dict(zip(self.lanes(request), self.values, strict=True))
         return {"letter": FIELDS[self.name].letter, "values": values}

@@ -10,9 +10,9 @@ from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Backend
 from visual.examples import OPENERS
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, race_figures, readout
-from visual.run.request import request_of
 from visual.run.run import Run, explain, stream
 from visual.widgets import (
     PRIVATE,

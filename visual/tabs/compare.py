@@ -9,11 +9,11 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual.engine import Engine
 from visual.examples import EXAMPLES
+from visual.method_settings import FIELDS, NUMBERS
 from visual.names import grouped, short
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.comparison import comparison_dict, rows
-from visual.run.method_settings import FIELDS, NUMBERS
-from visual.run.request import request_of
 from visual.run.run import Run, stream
 from visual.run.sweep import Sweep, lanes_of, read_sweep
 from visual.run.tab_state import ShownTabState
@@ -65,7 +65,7 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
             check_sweep(vary, own)
             run = Run(request, lanes_of(request, chosen, request, vary), brief=True)
             if vary is not None:
-                run.facts["sweep"] = vary.told(request)
+                run.facts["sweep"] = vary.facts(request)
             state.latest = run
             yield RunUpdate.begun(state)
             for message in stream(engine, run, admission):

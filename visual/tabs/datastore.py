@@ -9,8 +9,8 @@ import gradio as gr
 from spectra.errors import SpectraError
 from spectra.settings import check_number
 from visual.engine import Engine
+from visual.request import number
 from visual.run.admission import AdmissionQueue
-from visual.run.request import number
 from visual.run.store_build import StoreBuild, discard, stream
 from visual.widgets import PRIVATE, RUN, SKIP, refusal, stop_button, visitor_of, wire
 from visual.wire.events import send

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from visual import palette
 from visual.engine import Engine
+from visual.run.race_file import RaceFile
 from visual.serve import ASSETS
 from visual.widgets import wire
 from visual.wire.parting_file import read_parting
-from visual.wire.race_file import RaceFile
 
 
 def build_learn(engine: Engine, recorded: Path = ASSETS / "learn") -> None:

@@ -13,8 +13,9 @@ from visual import palette
 from visual.engine import Engine
 from visual.examples import EXAMPLES
 from visual.permalink import read_link
+from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.request import request_of
+from visual.run.race_file import RaceFile, race_dict, shipped
 from visual.run.run import Run
 from visual.run.tab_state import ShownTabState
 from visual.settings_panel import FOLD, SettingsPanel
@@ -37,7 +38,6 @@ from visual.widgets import (
     wire,
 )
 from visual.wire.events import Event, encode, send
-from visual.wire.race_file import RaceFile, race_dict, shipped
 
 
 def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races: Path) -> None:

@@ -8,10 +8,10 @@ import gradio as gr
 from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Engine
+from visual.run.race_file import RaceFile, shipped
 from visual.run.store_build import discard
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
-from visual.wire.race_file import RaceFile, shipped
 
 
 def build_replay(engine: Engine, races: Path) -> None:

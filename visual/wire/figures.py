@@ -45,8 +45,8 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
 
 def shared_by(trace: Trace) -> int:
     """The most others that decoded in the same passes as this answer: its times are not its own. 0 for none."""
-    told = trace.settings.get("shared", 0)
-    return told if isinstance(told, int) and told > 0 else 0
+    others = trace.settings.get("shared", 0)
+    return others if isinstance(others, int) and others > 0 else 0
 
 
 class Level(NamedTuple):

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 from spectra.errors import SpectraError
+from spectra.io.file_kinds import PARTING
 from visual.names import KINDS
 from visual.wire.events import Event
-
-FORMAT = "spectra-parting"
 
 
 def read_parting(path: Path) -> Event | None:
@@ -15,8 +14,9 @@ def read_parting(path: Path) -> Event | None:
     if not path.exists():
         return None
     data = json.loads(path.read_text(encoding="utf-8"))
-    if data.get("format") != FORMAT or data.get("version") != 1:
-        raise SpectraError("file", f"{path.name} is no {FORMAT} file; write it with `python -m spectra.bench parting`")
+    if not PARTING.fits(data) or data.get("version") != PARTING.version:
+        what = f"no {PARTING.format} file of version {PARTING.version}"
+        raise SpectraError("file", f"{path.name} is {what}; write it with `python -m spectra.bench parting`")
     environment = data["environment"]
     place = f"{environment['processor']}, " if environment.get("processor") else ""
     return {

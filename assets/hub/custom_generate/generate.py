@@ -19,5 +19,5 @@ def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
         return spectra.generate(model, input_ids, **arguments)
     if input_ids is not None:
         arguments["input_ids"] = input_ids
-    told = {name: arguments.pop(name) for name in OPTIONS if arguments.get(name) is not None}
-    return model.generate(custom_generate=partial(spectra.generate, **told), **arguments)
+    given = {name: arguments.pop(name) for name in OPTIONS if arguments.get(name) is not None}
+    return model.generate(custom_generate=partial(spectra.generate, **given), **arguments)

@@ -52,11 +52,11 @@ export class TurnView {
       `${ratio(readout.tau)} tokens a pass`,
     ].join(", ");
     const plain = `plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`;
-    const told = shared
+    const text = shared
       ? ` with ${plural(shared, "other")}: ${what}; no speedup is claimed`
       : ` estimated: ${what}; ${plain}`;
     const mark = shared ? "Shared" : estimate && `≈ ${ratio(estimate)}×`;
-    this.note.replaceChildren(make("b", "estimate", mark || ""), make("span", "", told));
+    this.note.replaceChildren(make("b", "estimate", mark || ""), make("span", "", text));
     if (warm !== null && warm !== undefined) this.note.append(make("span", "kept warm", warmth(warm)));
     if (kept) {
       const read = `${count(kept)} of ${plural(prompt, "prompt token")} kept from the turn before, the rest read now`;

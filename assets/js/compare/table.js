@@ -28,7 +28,7 @@ const CSV = [
 /**
  * @typedef {object} Column
  * @property {string} name
- * @property {string} [told] what it is
+ * @property {string} [help] what it is
  * @property {(row: ComparedRow, ended: boolean) => string} text
  */
 
@@ -53,16 +53,16 @@ const COLUMNS = [
   METHOD,
   {
     name: "Mic-TP",
-    told: "All tokens / all time, the prompt's included: tokens a second",
+    help: "All tokens / all time, the prompt's included: tokens a second",
     text: (row) => speed(row.rate),
   },
   SPEEDUP,
-  { name: "Mac-TP", told: MACRO, text: macro },
+  { name: "Mac-TP", help: MACRO, text: macro },
   { name: "Tokens a pass (τ)", text: (row) => ratio(row.tau) },
   { name: "Passes", text: (row) => count(row.passes) },
   {
     name: "Guesses accepted",
-    told: "Accepted / all guessed tokens, as the paper counts; the CSV also has the share of the judged ones",
+    help: "Accepted / all guessed tokens, as the paper counts; the CSV also has the share of the judged ones",
     text: ({ acceptance }) => (typeof acceptance === "number" ? percent(acceptance) : "–"),
   },
   OUTPUT,
@@ -80,10 +80,10 @@ function agreement({ differs, drawn }) {
 
 export function headRow() {
   const head = make("tr");
-  for (const { name, told = "" } of COLUMNS) {
+  for (const { name, help = "" } of COLUMNS) {
     const cell = make("th", "", name);
     cell.scope = "col";
-    cell.title = told;
+    cell.title = help;
     head.append(cell);
   }
   return head;

@@ -6,11 +6,11 @@ import { make } from "../common/dom.js";
 export function bars(rows) {
   const figure = make("dl", "costs");
   const most = Math.max(...rows.map(([, length]) => length), Number.MIN_VALUE);
-  for (const [name, length, told] of rows) {
+  for (const [name, length, label] of rows) {
     const bar = make("dd");
     const fill = make("i");
     fill.style.width = `${(100 * length) / most}%`;
-    bar.append(fill, make("span", "", told));
+    bar.append(fill, make("span", "", label));
     figure.append(make("dt", "", name), bar);
   }
   return figure;

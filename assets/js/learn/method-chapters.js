@@ -82,9 +82,9 @@ function pool(race) {
  * @returns {Chapter}
  */
 function refining(race) {
-  const told = race?.lanes.method.steps.flatMap(({ inside }) => inside?.refined ?? []) ?? [];
-  const story = told.length
-    ? `Recorded in this race: ${count(told.filter(Boolean).length)} of ${count(told.length)} draws asked for a new one.`
+  const asks = race?.lanes.method.steps.flatMap(({ inside }) => inside?.refined ?? []) ?? [];
+  const story = asks.length
+    ? `Recorded in this race: ${count(asks.filter(Boolean).length)} of ${count(asks.length)} draws asked for a new one.`
     : "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
   return {
     title: "Refining: rows that look for something new",

@@ -78,8 +78,8 @@ export class WhatIf {
     this.drawn = 0;
     this.box = make("section", "card what-if");
     this.plot = make("div", "plot");
-    this.told = make("p", "verdict");
-    this.told.setAttribute("role", "status");
+    this.outcome = make("p", "verdict");
+    this.outcome.setAttribute("role", "status");
     const text = prose`One chain of guesses: how often the model accepts each, how long the chain is, and what a wide
       pass costs. The curve is what follows from these three; the ring is the race. It lies above the curve where trees
       and a budget that drops unlikely guesses do better than one chain.`;
@@ -88,7 +88,7 @@ export class WhatIf {
     this.slope = slider("Cost of a wide pass", [0, 2, 0.05, 1], costWord, () => this.draw());
     const sliders = make("div", "sliders");
     sliders.append(this.acceptance.box, this.guesses.box, this.slope.box);
-    this.box.append(make("h2", "", "What if?"), make("p", "", text), sliders, this.plot, this.told);
+    this.box.append(make("h2", "", "What if?"), make("p", "", text), sliders, this.plot, this.outcome);
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.plot);
   }
@@ -106,7 +106,7 @@ export class WhatIf {
   async draw() {
     const [acceptance, guesses, slope] = [this.acceptance, this.guesses, this.slope].map((each) => each.value);
     const found = curveOf(this.cost, acceptance, slope);
-    this.told.textContent = verdict(found, guesses);
+    this.outcome.textContent = verdict(found, guesses);
     if (!this.plot.clientWidth) return;
     const plotly = await loadPlotly();
     this.drawn += 1;
@@ -141,11 +141,11 @@ function verdict({ curve, best, ends }, guesses) {
  */
 function slider(label, [min, max, step, first], word, changed) {
   const box = make("label");
-  const told = make("b");
+  const shown = make("b");
   const input = make("input");
   Object.assign(input, { type: "range", min, max, step, value: first });
   const tell = () => {
-    told.textContent = word(Number(input.value));
+    shown.textContent = word(Number(input.value));
   };
   input.addEventListener("input", () => {
     tell();
@@ -153,7 +153,7 @@ function slider(label, [min, max, step, first], word, changed) {
   });
   tell();
   const head = make("span", "", label);
-  head.append(" ", told);
+  head.append(" ", shown);
   box.append(head, input);
   return {
     box,

@@ -28,11 +28,11 @@ export function dictionaries(step, words) {
 /**
  * @param {string} className
  * @param {string} head
- * @param {string} told
+ * @param {string} text
  */
-function section(className, head, told) {
+function section(className, head, text) {
   const box = make("section", className);
-  box.append(make("h3", "", head), make("p", "", told));
+  box.append(make("h3", "", head), make("p", "", text));
   return box;
 }
 
@@ -49,10 +49,10 @@ const run = (tokens, words) => tokens.map((token) => make("code", "", visible(wo
  * @param {Words} words
  */
 function forward({ forward }, last, words) {
-  const told = forward.length
+  const text = forward.length
     ? `Held for “${visible(last)}”, newest first: ${plural(forward.length, "continuation")}.`
     : `Nothing held for “${visible(last)}”.`;
-  const box = section("forward", "Forward dictionary", told);
+  const box = section("forward", "Forward dictionary", text);
   const list = make("ol");
   for (const tokens of forward) {
     const item = make("li");
@@ -68,10 +68,10 @@ function forward({ forward }, last, words) {
  * @param {Words} words
  */
 function backward({ backward }, words) {
-  const told = backward.length
+  const text = backward.length
     ? "Asked with the end of the text, then with what it answered appended, up to the first miss."
     : "It knows no end of this text.";
-  const box = section("backward", "Backward dictionary", told);
+  const box = section("backward", "Backward dictionary", text);
   const list = make("ol");
   for (const [match, token] of backward) {
     const item = make("li");
@@ -96,8 +96,8 @@ function learned({ learned, refined }, words) {
   const list = make("ol");
   for (const each of learned) {
     const item = make("li");
-    const told = `${count(each.forward.length)} forward, ${count(each.backward.length)} backward`;
-    item.append(make("span", "", originOf(each, refined)), ...run(each.tokens, words), make("small", "", told));
+    const sizes = `${count(each.forward.length)} forward, ${count(each.backward.length)} backward`;
+    item.append(make("span", "", originOf(each, refined)), ...run(each.tokens, words), make("small", "", sizes));
     list.append(item);
   }
   box.append(list);
@@ -119,8 +119,8 @@ function originOf({ origin, place }, refined) {
  */
 function hits(found, words) {
   const [{ match, seen }] = found;
-  const told = `After the same last ${plural(match, "token")}, seen ${plural(seen, "time")}.`;
-  const box = section("retrieval", "Datastores", told);
+  const text = `After the same last ${plural(match, "token")}, seen ${plural(seen, "time")}.`;
+  const box = section("retrieval", "Datastores", text);
   const table = make("table");
   const head = make("tr");
   for (const name of ["Next token", "Times", "Store", "Texts", "Lowest perplexity"]) head.append(make("th", "", name));

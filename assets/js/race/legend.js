@@ -93,9 +93,9 @@ export class Legend {
     more.textContent = every > counted ? `+${count(every - counted)} shared` : "";
     share.textContent = rate === undefined ? "" : `${percent(rate)} accepted`;
     const what = of === "guessed" ? "guesses" : "guesses that the model got to judge";
-    const told = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${count(guesses)} ${what}.`;
+    const acceptance = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${count(guesses)} ${what}.`;
     const both = every ? ` Of the answer's tokens it offered ${count(every)}, ${count(first)} of them first.` : "";
-    chip.title = `${meaning}.${source === "model" ? "" : both + told}`;
+    chip.title = `${meaning}.${source === "model" ? "" : both + acceptance}`;
     chip.hidden = !every && !guesses;
   }
 }

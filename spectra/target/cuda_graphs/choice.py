@@ -16,7 +16,7 @@ from spectra.target.cuda_graphs.capture import Capture, CudaCapture, launched
 from spectra.target.cuda_graphs.steps import SPANS, StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.hooks import any_hooked
-from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens, rows_agree
 from spectra.target.session import HuggingFaceSession
 
@@ -63,25 +63,28 @@ def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -
     Raises SpectraError, naming the reason, for a step that is not possible. "auto" launches a flash kernel by itself
     only where nothing can be recorded.
     """
-    eager = best = target.plan
-    steps, reasons = None, []
+    eager = target.plan
+    best, reasons = Execution(eager), []
     for kind in GPU_STEPS if step == "auto" else (step,):
-        if (kind in FLASH_STEPS and eager.exact) or (step == "auto" and kind == "flash-eager" and steps is not None):
+        recorded = best.steps is not None
+        if (kind in FLASH_STEPS and eager.exact) or (step == "auto" and kind == "flash-eager" and recorded):
             continue
-        target.plan = recorded_plan(eager, kind)
-        target.steps = make(target)
-        if why := objection(target):
-            reasons.append(f"{kind} is not possible: {why}")
-            continue
-        target.plan = dataclasses.replace(target.plan, cost=measure_cost(target))
-        if step != "auto" or target.plan.cost.seconds(TYPICAL) < best.cost.seconds(TYPICAL):
-            best, steps = target.plan, target.steps
-    target.plan, target.steps = best, steps
-    if steps is None and step != "auto":
+        plan = recorded_plan(eager, kind)
+        with target.using(Execution(plan)):
+            steps = make(target)
+        with target.using(Execution(plan, steps=steps)):
+            if why := objection(target):
+                reasons.append(f"{kind} is not possible: {why}")
+                continue
+            plan = dataclasses.replace(plan, cost=measure_cost(target))
+        if step != "auto" or plan.cost.seconds(TYPICAL) < best.plan.cost.seconds(TYPICAL):
+            best = Execution(plan, steps=steps)
+    if best.steps is None and step != "auto":
         raise SpectraError("step", f"{reasons[0]}; use auto or eager")
-    if steps is None and reasons:
+    if best.steps is None and reasons:
         note = f"step: eager, because {reasons[0]}"
-        target.plan = dataclasses.replace(best, note="; ".join(filter(None, (best.note, note))))
+        best = Execution(dataclasses.replace(eager, note="; ".join(filter(None, (eager.note, note)))))
+    target.use(best)
 
 
 def recorded_plan(eager: ExecutionPlan, kind: str) -> ExecutionPlan:
@@ -119,11 +122,8 @@ def disagreement(target: HuggingFaceTarget, prompt: list[int]) -> str:
             return steps.broken or "the model's memory is in use"
         if target.plan.step in FLASH_STEPS and not steps.flashed:
             return "no flash kernel takes this model's attention on this device"
-        target.steps = None
-        try:
+        with target.using(dataclasses.replace(target.execution, steps=None)):
             usual = run(target, session, nodes, chains)
-        finally:
-            target.steps = steps
     scale = float(usual.std()) or 1.0
     off, far = (float((x - usual).abs().max()) / scale for x in (got, wrong))
     half = target.dtype.itemsize < 4

@@ -36,35 +36,40 @@ def static_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    spectra_plan: StaticPass | None = None,
+    spectra_metadata: StaticPass | None = None,
     **settings: object,
 ) -> tuple[torch.Tensor, None]:
     """The function transformers calls: query [1, heads, q, d], key and value [1, kv_heads, span, d].
 
     Returns ([1, q, heads, d], None). Raises SpectraError for a setting that would change the arithmetic.
     """
-    if spectra_plan is None:
+    if spectra_metadata is None:
         raise SpectraError("step", "this model does not pass the step to its attention; use eager")
     if odd := unknown(settings):
         raise SpectraError("step", f"recorded attention does not know this model's {odd!r}; use eager")
-    spectra_plan.calls += 1
+    spectra_metadata.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if spectra_plan.attend == "aligned":
-        rows = aligned(query[0], key[0], value[0], scaling, spectra_plan.lanes(sliding_window))
+    if spectra_metadata.attend == "aligned":
+        rows = aligned(query[0], key[0], value[0], scaling, spectra_metadata.gathered(sliding_window))
     else:
-        free = spectra_plan.attend == "flash" and sliding_window is None
-        context = spectra_plan.context(query, value) if free else None
+        free = spectra_metadata.attend == "flash" and sliding_window is None
+        context = spectra_metadata.context(query, value) if free else None
         if context is None:
-            rows = _masked(query, key, value, scaling, sliding_window, spectra_plan)
+            rows = _masked(query, key, value, scaling, sliding_window, spectra_metadata)
         else:
-            spectra_plan.flashed += 1
-            own = spectra_plan.own(key[0], value[0], query.shape[1] // key.shape[1])
+            spectra_metadata.flashed += 1
+            own = spectra_metadata.own(key[0], value[0], query.shape[1] // key.shape[1])
             rows = flash_attention(query[0], key[0], value[0], scaling, context, own)
     return rows.transpose(0, 1).unsqueeze(0).contiguous(), None
 
 
 def _masked(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, plan: StaticPass
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float,
+    window: int | None,
+    metadata: StaticPass,
 ) -> torch.Tensor:
     """query [1, heads, q, d], key and value [1, kv_heads, span, d] -> [heads, q, d].
 
@@ -75,7 +80,7 @@ def _masked(
         query.reshape(1, kv_heads, -1, dim),
         key.to(query.dtype),
         value.to(query.dtype),
-        attn_mask=plan.bias(window, query.dtype, heads // kv_heads),
+        attn_mask=metadata.bias(window, query.dtype, heads // kv_heads),
         scale=scaling,
     )
     return out.view(heads, count, -1)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from spectra.errors import SpectraError
-from spectra.target.attention_metadata import BLOCK, Lanes
+from spectra.target.attention_metadata import BLOCK, GatheredSlots
 from spectra.target.cache import SlabCache
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.flash import Context, Own
@@ -90,7 +90,7 @@ class StaticPass:
         bits = buffers.tree[..., None] >> torch.arange(WORD, device=device)
         self.tree = (bits & 1).flatten(1).bool()
         self._contexts: dict[tuple[torch.dtype, int], Context | None] = {}
-        self._lanes: dict[int | None, Lanes] = {}
+        self._gathered: dict[int | None, GatheredSlots] = {}
         self._masks: dict[int | None, torch.Tensor] = {}
         self._trees: dict[tuple[torch.dtype, int], torch.Tensor] = {}
         self._biases: dict[tuple[int | None, torch.dtype, int], torch.Tensor] = {}
@@ -113,31 +113,32 @@ class StaticPass:
             self._trees[work, group] = torch.zeros_like(tree, dtype=work).masked_fill(~tree, float("-inf"))
         return key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group]
 
-    def lanes(self, window: int | None) -> Lanes:
-        """Where the rows find their context by position, as `Lanes.of` makes it, by operations on the device.
+    def gathered(self, window: int | None) -> GatheredSlots:
+        """Where the rows find their context by position, as `GatheredSlots.of` makes it, by operations on the device.
 
         Every block of the span is read in place, up to the block that the first row's position ends in; from there on
         tokens are gathered. Blocks past it weigh nothing.
         """
-        if window not in self._lanes:
+        if window not in self._gathered:
             (count, nodes), device = self.tree.shape, self.length.device
             base = (self.length + 1) // BLOCK * BLOCK
-            lanes = (-(-self.depth // BLOCK) + 1) * BLOCK  # enough for a chain that begins anywhere in a block
-            position = base + torch.arange(lanes, device=device)
+            columns = (-(-self.depth // BLOCK) + 1) * BLOCK  # enough for a chain that begins anywhere in a block
+            position = base + torch.arange(columns, device=device)
             slot = torch.where(position < self.length, position, 0).expand(count, -1)
             depth = self.tree.cumsum(1) - 1  # of each ancestor: they stand in order
-            lane = torch.where(self.tree, self.length + depth - base, lanes)
-            lane = torch.where((lane < 0) | (lane > lanes), lanes, lane)  # the last column takes what has no lane
+            column = torch.where(self.tree, self.length + depth - base, columns)
+            outside = (column < 0) | (column > columns)
+            column = torch.where(outside, columns, column)  # the last one takes what has none
             own = (self.length + torch.arange(nodes, device=device)).expand(count, -1)
-            slot = torch.nn.functional.pad(slot, (0, 1)).scatter(1, lane, own)[:, :-1]
+            slot = torch.nn.functional.pad(slot, (0, 1)).scatter(1, column, own)[:, :-1]
             live = position <= self.positions[:, None]
             place = torch.arange(self.span, device=device).expand(count, -1)
             shared = place < base
             if window is not None:
                 live = live & (position > self.positions[:, None] - window)
                 shared = shared & (place > self.positions[:, None] - window)
-            self._lanes[window] = Lanes(0, self.span, slot, live, shared, origin=0)
-        return self._lanes[window]
+            self._gathered[window] = GatheredSlots(0, self.span, slot, live, shared, origin=0)
+        return self._gathered[window]
 
     def mask(self, window: int | None) -> torch.Tensor:
         """[queries, span] bool: which slot each row reads."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from spectra.target.attention_metadata import StepPlan
+from spectra.target.attention_metadata import AttentionMetadata
 from spectra.target.cache import Layout
 from spectra.target.joint import Part, joint_forward
 from spectra.target.native.attention import attend
@@ -83,9 +83,11 @@ class ModuleSteps:
         value: torch.Tensor,
         scaling: float,
         window: int | None,
-        plan: StepPlan,
+        metadata: AttentionMetadata,
     ) -> torch.Tensor:
-        rows = attend(self.library, query.transpose(0, 1), key, value, plan.start, plan.ancestors, scaling, window)
+        rows = attend(
+            self.library, query.transpose(0, 1), key, value, metadata.start, metadata.ancestors, scaling, window
+        )
         return rows.to(query.dtype).transpose(0, 1)
 
 

@@ -15,6 +15,7 @@ from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.static_pass import Buffers, StaticPass
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.huggingface import Execution
 
 BUCKETS = (1, 4, 20)
 LENGTHS = (7, 0, 40, 460)
@@ -35,9 +36,8 @@ def both(target, cache, length, count, dice):
         tree = random_tree(dice, count, VOCABULARY)
         rows = dice.sample(range(count), dice.randrange(1, count + 1))
         got = target.forward(cache, tree.tokens, chains_of(tree), rows)
-        steps, target.steps = target.steps, None
-        usual = target.forward(cache, tree.tokens, chains_of(tree), rows)
-        target.steps = steps
+        with target.using(Execution(target.plan)):
+            usual = target.forward(cache, tree.tokens, chains_of(tree), rows)
     return got, usual
 
 
@@ -58,7 +58,8 @@ def test_replays_equal_ordinary_steps(family, attend, cases):
     static_attention.register()
     target = target_of(model_of(family), ExecutionPlan(counts=BUCKETS))
     capture = Counting()
-    target.steps = steps = StaticSteps(attend, capture, PlainFlash)
+    steps = StaticSteps(attend, capture, PlainFlash)
+    target.use(Execution(target.plan, steps=steps))
     cache = steps.lend(target, 500, Layout())
     dice = random.Random(family)
     for length in LENGTHS:
@@ -73,7 +74,7 @@ def test_replays_equal_ordinary_steps(family, attend, cases):
 
 def test_replays_equal_ordinary_steps_in_fp32():
     target = target_of(model_of("llama-g3", torch.float32), ExecutionPlan(counts=BUCKETS))
-    target.steps = StaticSteps("flash", record, PlainFlash)
+    target.use(Execution(target.plan, steps=StaticSteps("flash", record, PlainFlash)))
     cache = target.steps.lend(target, 500, Layout())
     for length in LENGTHS:
         got, usual = both(target, cache, length, 17, random.Random(length))
@@ -82,7 +83,7 @@ def test_replays_equal_ordinary_steps_in_fp32():
 
 def test_layers_with_a_window_do_without_flash():
     target = target_of(model_of("qwen2"), ExecutionPlan(counts=BUCKETS))
-    target.steps = StaticSteps("flash", record, PlainFlash)
+    target.use(Execution(target.plan, steps=StaticSteps("flash", record, PlainFlash)))
     cache = target.steps.lend(target, 500, Layout())
     both(target, cache, 30, 3, random.Random(1))
     kinds = target.config.layer_types
@@ -119,7 +120,7 @@ def test_a_recording_holds_no_number_of_its_own():
 def test_settings_it_does_not_know_are_refused():
     tensor = torch.zeros(1, 2, 1, 8)
     step = StaticPass(Buffers(1, torch.device("cpu")), 1, "masked", PlainFlash, depth=1)
-    for settings, word in (({"softcap": 3.0, "spectra_plan": step}, "softcap"), ({}, "step")):
+    for settings, word in (({"softcap": 3.0, "spectra_metadata": step}, "softcap"), ({}, "step")):
         with pytest.raises(SpectraError, match=word) as error:
             static_attention.static_attention(None, tensor, tensor, tensor, None, **settings)
         assert error.value.field == "step"

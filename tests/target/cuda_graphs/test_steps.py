@@ -16,6 +16,7 @@ from spectra.target.cache import Layout
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import SPANS, StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.huggingface import Execution
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT
 
@@ -30,7 +31,7 @@ def recorded():
     def of(model, attend="masked", **options):
         static_attention.register()
         target = target_of(model, ExecutionPlan(counts=BUCKETS))
-        target.steps = StaticSteps(attend, Counting(), PlainFlash, **options)
+        target.use(Execution(target.plan, steps=StaticSteps(attend, Counting(), PlainFlash, **options)))
         return target, target.steps._capture
 
     return of
@@ -97,7 +98,7 @@ def test_a_longer_session_gets_another_cache_and_a_shorter_one_the_same(recorded
 def test_a_second_session_over_the_same_model_does_without(recorded):
     target, _ = recorded(model_of("llama"))
     other = target_of(target.model, target.plan)
-    other.steps = target.steps
+    other.use(target.execution)
     truth = answer(target, "autoregressive", 12)
     first = decode_by(target, PROMPT, "autoregressive", limits=Limits(12))
     tokens = list(next(first).tokens)

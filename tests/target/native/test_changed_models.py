@@ -9,6 +9,7 @@ from tiny import COST, make, target_of
 
 from spectra.errors import SpectraError
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.huggingface import Execution
 from spectra.target.native.llama import LlamaStep
 from spectra.target.native.steps import native_steps
 from spectra.target.preflight import Probe
@@ -25,7 +26,7 @@ def native():
 def wrapped(model, codes=None):
     """A target whose steps are native, nothing measured."""
     target = target_of(model, ExecutionPlan("exact", "native", cost=COST))
-    target.native = native_steps(target, "native", codes or {}, None)
+    target.use(Execution(target.plan, native_steps(target, "native", codes or {}, None)))
     return target
 
 

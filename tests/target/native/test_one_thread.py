@@ -9,6 +9,7 @@ from transformers import TemperatureLogitsWarper
 
 from spectra import Limits, Sampling
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.huggingface import Execution
 from spectra.target.native.steps import native_steps
 
 
@@ -26,7 +27,7 @@ class Watching(TemperatureLogitsWarper):
 def test_picks_wake_no_threads(method):
     needs_native()
     target = target_of(make("llama"), ExecutionPlan("exact", "native", cost=COST))
-    target.native = native_steps(target, "native", {}, None)
+    target.use(Execution(target.plan, native_steps(target, "native", {}, None)))
     watching = Watching(0.8)
     torch.set_num_threads(2)
     sampling, limits = Sampling(0.8, seed=1), Limits(12)

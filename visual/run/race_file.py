@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError
+from spectra.io.file_kinds import RACE
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
+from visual.method_settings import FIELDS, link_values
 from visual.names import KINDS, named, short
-from visual.run.method_settings import FIELDS, link_values
-from visual.run.request import RANGES
+from visual.request import RANGES
 from visual.run.run import words
 from visual.wire.events import Event, delta, trace_events
 from visual.wire.figures import figures, shared_by
 
-FORMAT = "spectra-race"
-VERSION = 1
 MAX_BYTES = 32_000_000
 METHOD = re.compile(r"[a-z0-9-]{1,64}")
 """Names of presets. The browser looks them up, so one that every object of JavaScript has is refused too."""
@@ -42,10 +41,12 @@ class RaceFile:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        if not RACE.fits(data):
             raise SpectraError("file", "this is no race; give a file that Download trace saved")
-        if data.get("version") != VERSION:
-            raise SpectraError("file", f"version {str(data.get('version'))[:20]!r} is not {VERSION}; record it again")
+        if data.get("version") != RACE.version:
+            raise SpectraError(
+                "file", f"version {str(data.get('version'))[:20]!r} is not {RACE.version}; record it again"
+            )
         lanes = {}
         for lane in ("plain", "method"):
             if lane not in data:
@@ -131,7 +132,7 @@ class RaceFile:
 def race_dict(traces: Mapping[str, Trace]) -> dict[str, Any]:
     """Both answers of a race, as a file holds them; a race that was stopped may lack one."""
     lanes = {lane: trace.to_dict() for lane, trace in traces.items()}
-    return {"format": FORMAT, "version": VERSION, "recorded": date.today().isoformat(), **lanes}
+    return RACE._asdict() | {"recorded": date.today().isoformat(), **lanes}
 
 
 def shipped(folder: Path) -> dict[str, Path]:

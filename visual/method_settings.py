@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectra.settings import AnswerRequest, MethodSettings, Value
-from visual.run.request import number
+from visual.request import number
 
 
 @dataclass(frozen=True, slots=True)
