@@ -1,6 +1,8 @@
 """The demo: loads a model and serves the page. `python app.py --model <hub id, folder or GGUF file>`; see --help."""
 
+import errno
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +57,8 @@ class AppOptions:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
         if not 0 < self.port < 65536:
             raise SpectraError("port", f"{self.port} is out of range; give 1 to 65535")
-
+        if not self.host.strip():
+            raise SpectraError("host", "it is blank; give an address, such as 127.0.0.1")
         if self.together is not None:
             check_number("together", self.together, 1, AT_ONCE, whole=True)
             if self.together > 1 and gpu_is_lent():
@@ -88,8 +91,29 @@ def lender() -> Lend | None:
     return lambda work, seconds: spaces.GPU(work, duration=seconds)
 
 
+def check_free(host: str, port: int) -> None:
+    """Raise SpectraError where the page could not be served, before a model is loaded."""
+    try:
+        kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise SpectraError(
+            "host", f"{host[:80]!r} is no address of this machine; give one, such as 127.0.0.1"
+        ) from None
+    with socket.socket(kind, socket.SOCK_STREAM) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            line.bind(address)
+        except OSError as error:
+            busy = error.errno == errno.EADDRINUSE
+            problem = (
+                f"{port} is in use; give another one" if busy else f"{host} cannot be listened on ({error.strerror})"
+            )
+            raise SpectraError("port" if busy else "host", problem) from None
+
+
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
+    check_free(options.host, options.port)
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     lend = lender()
     models = options.models or (DEFAULTS if lend is None else MODELS)

@@ -6,6 +6,7 @@ reads it.
 
 import asyncio
 import json
+import logging
 import os
 import time
 from collections import deque
@@ -14,8 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
+from starlette.exceptions import HTTPException
+
 from spectra.io.recent import Recent
 
+log = logging.getLogger("spectra")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -31,6 +35,15 @@ POLICY = (
 """gradio starts by inline scripts and makes functions of `js_on_load`; nothing is loaded from elsewhere."""
 REMEMBERED = 10_000
 """Visitors whose address is known."""
+LONGEST_LINK = 60_000
+"""Bytes of a path and its query; gradio reads no address of 65,536."""
+CLOSED = (
+    "component_server", "custom_component", "deep_link", "dev/", "file=http", "process_recording", "proxy=", "runs",
+    "stream", "undo-vibe", "upload_progress", "vibe",
+)  # fmt: skip
+"""How gradio's own routes begin that the page does not use: they fetch from other machines, write to disk whatever is
+asked, or start programs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,16 @@ class Guard:
 
     async def _serve(self, app: App, scope: Message, receive: Receive, send: "Answer") -> None:
         path, post = str(scope["path"]), scope["method"] == "POST"
+        query = bytes(scope.get("query_string", b""))
+        if len(path) + len(query) > LONGEST_LINK:
+            await refuse(send, 414, f"a link of over {LONGEST_LINK} bytes; write the prompt on the page")
+            return
+        if not all(letter.isprintable() for letter in path):
+            await refuse(send, 400, "a path holds letters that cannot be printed")
+            return
+        if path.rpartition("/gradio_api/")[2].lstrip("/").lower().startswith(CLOSED) and "/gradio_api/" in path:
+            await refuse(send, 404, "this page has no such thing")
+            return
         upload = post and path.rstrip("/").endswith("/upload")
         start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
         address = str((scope.get("client") or ("",))[0])
@@ -105,20 +128,27 @@ class Guard:
             except (TooLargeError, TooSlowError) as error:
                 await refuse(send, error.status, str(error))
                 return
+            if fetches(body):
+                await refuse(send, 400, "a file has to be uploaded; this server fetches none")
+                return
             if start:
                 self._addresses.put(session_of(body), address)
             receive = replay(body, receive)
-        listener = "" if post else listener_of(path, str(scope.get("query_string", b""), "latin-1"))
+        listener = "" if post else listener_of(path, str(query, "latin-1"))
         self._open[listener] = self._open.get(listener, 0) + 1
         try:
             await app(scope, receive, send)
         except (TooLargeError, TooSlowError) as error:
             if not send.begun:
                 await refuse(send, error.status, str(error))
-        except TypeError:  # what gradio's reader of forms raises of a part that is no file
-            if not upload or send.begun:
+        except Exception as error:
+            if not send.begun:  # what gradio's readers raise of values that nobody writes
+                log.warning("%s %.80r: %s", scope["method"], path, type(error).__name__)
+                await refuse(send, 400, "this request cannot be read")
+            elif isinstance(error.__cause__, HTTPException):  # nobody is known under the name that was asked for
+                await send({"type": "http.response.body", "body": b""})
+            else:
                 raise
-            await refuse(send, 400, "this is no form that holds files")
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:
@@ -233,6 +263,23 @@ def bounded(receive: Receive, most: int, patience: float) -> Receive:
         return message
 
     return received
+
+
+def fetches(body: bytes) -> bool:
+    """Whether a request names a file of another machine, which gradio would fetch."""
+    try:
+        waiting = [json.loads(body)]
+    except (ValueError, RecursionError):
+        return False
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if str(value.get("path", "")).startswith(("http://", "https://")):
+                return True
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    return False
 
 
 def session_of(body: bytes) -> str:

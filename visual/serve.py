@@ -17,6 +17,7 @@ from visual import palette
 from visual.first_script import with_first_script
 from visual.guard import Guard
 from visual.run.race_file import MAX_BYTES
+from visual.uploads import upload_route
 
 ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
@@ -84,6 +85,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "app_kwargs": {
             "middleware": [Middleware(guard.wrap), Middleware(with_first_script)],
             "routes": [
+                upload_route(),
                 Mount("/spectra/plotly", Served(directory=bundle)),
                 Mount("/spectra", Served(directory=ASSETS)),
             ],

@@ -37,7 +37,7 @@ from spectra.settings import Limits, Sampling, check_number
 from spectra.tree import ROOT, TokenTree
 
 if TYPE_CHECKING:
-    from spectra.verify.picks import Noise
+    from spectra.verify.noise import Noise
 
 FORMAT, VERSION = "spectra-recording", 1
 TOP = 8
@@ -173,7 +173,7 @@ def run_replay(options: ReplayOptions) -> int:
     """The subcommand `replay`: tau, queries a step, drafting time, and the speedup that T(q) predicts."""
     import torch
 
-    from spectra.verify.picks import Noise
+    from spectra.verify.noise import Noise
 
     header, answers = read_recording(options.recording)
     cost = read_cost(options.cost) if options.cost else header.cost

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,20 @@ EMBEDDED = "embedded"
 """What a list of models calls the one that needs no hub."""
 
 log = logging.getLogger("spectra")
+
+
+HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
+
+
+def may_be_a_model(name: str) -> bool:
+    """Whether something is there, or the hub may have it: told before torch is imported."""
+    name = name.strip()
+    try:
+        if Path(name).exists():
+            return True
+    except (OSError, ValueError):
+        return False
+    return HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf") and not name.startswith(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +96,10 @@ class ModelOptions:
         if self.model is not None and not self.model.strip():
             raise SpectraError(
                 "model", "it is blank; give a hub id or a folder, or leave it out for the embedded model"
+            )
+        if self.model is not None and not any(map(may_be_a_model, (self.model, *self.model.split(",")))):
+            raise SpectraError(
+                "model", f"{self.model[:80]!r} is not there, and no hub id; give a folder, a GGUF file or a hub id"
             )
         check_device_name(self.device, self.placement)
         check_choice("dtype", self.dtype, DTYPES)

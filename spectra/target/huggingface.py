@@ -27,7 +27,8 @@ from spectra.target.joint import Part, joint_forward
 from spectra.target.native.llama import FIXED_ROPES
 from spectra.target.prefix import Prefix
 from spectra.target.session import HuggingFaceSession
-from spectra.verify.picks import Chooser, Noise
+from spectra.verify.noise import Noise
+from spectra.verify.picks import Chooser
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps

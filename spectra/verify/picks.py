@@ -1,7 +1,6 @@
 """Logits to the target's own pick per node: the only place with randomness.
 
-Noise is keyed: the draw at absolute position i takes argmax(p / e) with e ~ Exp(1), one value a vocabulary entry from
-a generator seeded by (seed, i). The same seed therefore gives the same text with and without speculation. Every pick
+Noise is keyed (`spectra.verify.noise`), so the same seed gives the same text with and without speculation. Every pick
 is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.
 """
 
@@ -24,6 +23,7 @@ from transformers import (
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.tree import TokenTree
+from spectra.verify.noise import Noise
 
 BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
 """Processors that look at the logits only: no need to know the tokens before."""
@@ -36,47 +36,6 @@ def check_numbers(picks: Sequence[int]) -> None:
     """Raise SpectraError where a model gave no numbers; the text would be nonsense from there on."""
     if NO_NUMBER in picks:
         raise SpectraError("model", "its logits are no numbers (NaN); load it in fp32, or check its weights")
-
-
-def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> torch.Tensor:
-    """[size] fp32 draws of Exp(1) that depend on seed and position only (and on the kind of device)."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & (2**64 - 1)
-    mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
-    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & (2**64 - 1)
-    generator = torch.Generator(device=device).manual_seed((mixed ^ mixed >> 31) & (2**63 - 1))
-    return torch.empty(size, device=device).exponential_(generator=generator)
-
-
-class Noise:
-    """The keyed noise of one answer, made once a position: for the picks, and for drafters that want to know it.
-
-    size, device: of the logits, as far as they are known before the first pass.
-    """
-
-    def __init__(self, seed: int, size: int, device: torch.device) -> None:
-        self._seed = seed
-        self._size = size
-        self._device = device
-        self._rows: dict[tuple[int, int, torch.device], torch.Tensor] = {}
-        self._read: dict[int, memoryview] = {}
-
-    def row(self, position: int, size: int, device: torch.device) -> torch.Tensor:
-        """[size] for logits on `device`."""
-        key = position, size, device
-        if key not in self._rows:
-            self._rows[key] = keyed_noise(self._seed, *key)
-        return self._rows[key]
-
-    def read(self, position: int) -> memoryview:
-        """The same as plain floats."""
-        if position not in self._read:
-            self._read[position] = self.row(position, self._size, self._device).cpu().numpy().data
-        return self._read[position]
-
-    def forget(self, before: int) -> None:
-        """Let go of positions below `before`."""
-        self._rows = {key: row for key, row in self._rows.items() if key[0] >= before}
-        self._read = {position: row for position, row in self._read.items() if position >= before}
 
 
 def processors_of(sampling: Sampling) -> LogitsProcessorList:

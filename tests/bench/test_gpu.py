@@ -12,7 +12,7 @@ from spectra.bench.gpu import run as runner
 from spectra.bench.gpu.parts import Part, parts_of
 from spectra.bench.gpu.prompts import PROMPTS, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
-from spectra.bench.gpu.run import GpuOptions, in_order, run_gpu, run_part
+from spectra.bench.gpu.run import GpuOptions, as_shown, in_order, run_gpu, run_part
 from spectra.bench.tasks import PromptOptions
 from spectra.cli.bench import build_parser
 from spectra.errors import SpectraError
@@ -134,6 +134,10 @@ def test_starts_stand_in_one_table(tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "| eager-fast | 50.0 | 110.0 | 2.50 | 2.20 | yes | graphs, fast |" in text
     assert "| graphs-fast | | | | | failed: exit code 1 | |" in text
+
+
+def test_of_a_line_that_was_written_over_the_last_is_reported():
+    assert as_shown("1/2 prompts\r2/2 prompts\nall identical\r\n\nend") == "2/2 prompts\nall identical\n\nend"
 
 
 def test_a_real_part_on_this_machine(tmp_path, monkeypatch):

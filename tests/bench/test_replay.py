@@ -19,7 +19,7 @@ from spectra.method import Method
 from spectra.service.loading import ModelOptions
 from spectra.settings import Limits, Sampling
 from spectra.target.shapes import SHAPES
-from spectra.verify.picks import Noise
+from spectra.verify.noise import Noise
 
 TOKENS = 24
 FREE_OF_GUESSED_TEXT = ["anpd", "prompt-lookup", "suffix-automaton", "autoregressive"]

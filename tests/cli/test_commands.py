@@ -55,6 +55,11 @@ def run(program, *arguments, fake=None):
         ("--device", "toaster", "device: 'toaster' is not available"),
         ("--device", "cuda:one", "device: 'cuda:one' is not available"),
         ("--model", " ", "model: it is blank"),
+        ("--model", "/no/such/model", "model: '/no/such/model' is not there, and no hub id"),
+        ("--model", "a/../../b", "model: 'a/../../b' is not there, and no hub id"),
+        ("--model", "no.gguf", "model: 'no.gguf' is not there, and no hub id"),
+        ("--model", "x" * 5000, f"model: '{'x' * 80}' is not there, and no hub id"),
+        ("--model", "a\0b", "model: 'a\\x00b' is not there, and no hub id"),
         ("--datastore", "/no/such/store", "datastore: /no/such/store is not there"),
     ],
 )

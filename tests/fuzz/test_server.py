@@ -59,7 +59,7 @@ def status_of(server: Server, method: str, path: str, body: bytes | None = None)
 @example("/queue/join", {"data": [], "fn_index": 10**30, "session_hash": "a"})
 @example("/call/compare", {"data": ["\ud800", "spectra", 5, 0, 1]})
 def test_any_body(server: Server, path: str, body: Any) -> None:
-    assert status_of(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 600
+    assert status_of(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 500
 
 
 @given(st.integers(0, 80), st.lists(values, max_size=8))
@@ -80,7 +80,7 @@ def test_private_handlers_called_by_hand(server: Server, which: int, data: list[
 @example("GET", "gradio_api/proxy=http://127.0.0.1:1/")
 def test_any_path(server: Server, method: str, path: str) -> None:
     status, text = server.ask(method, "/" + quote(path[:2000], safe="/%=:", errors="replace"))
-    assert status < 600 and b"root:x:" not in text and b"[build-system]" not in text
+    assert status < 500 and b"root:x:" not in text and b"[build-system]" not in text
 
 
 FORM = "multipart/form-data; boundary=b"
@@ -113,5 +113,5 @@ def test_any_form(server: Server, at: int, put: bytes, out: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes(server: Server, body: bytes) -> None:
-    status_of(server, "POST", f"{API}/queue/join", body)
-    status_of(server, "POST", f"{API}/upload", body)
+    assert status_of(server, "POST", f"{API}/queue/join", body) < 500
+    assert status_of(server, "POST", f"{API}/upload", body) < 500

@@ -37,7 +37,7 @@ files hand on to `cli`. docs/architecture.md says what lives in each, in the sam
 
 TORCH = ("target", "train", "datastore.build", "bench", "cli")
 """Rooms that may import torch or transformers."""
-TORCH_FILES = ("spectra/verify/picks.py", "spectra/generate.py")
+TORCH_FILES = ("spectra/verify/noise.py", "spectra/verify/picks.py", "spectra/generate.py")
 """And these files."""
 
 VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent", "io.file_kinds"}

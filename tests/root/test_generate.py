@@ -252,6 +252,41 @@ def test_processors_and_criteria_of_ones_own(family):
         assert torch.equal(ours(model, **options), stock(model, **options)), options
 
 
+class Grammar(LogitsProcessor):
+    """As those of xgrammar and outlines: it moves on by the last token of each call and knows no way back."""
+
+    def __init__(self):
+        self.state, self.seen, self.calls = 1, None, 0
+
+    def __call__(self, input_ids, scores):
+        tokens = input_ids[0].tolist()
+        if self.seen is not None:
+            assert tokens[:-1] == self.seen, "a call that plain decoding would not make"
+            self.state = (5 * self.state + tokens[-1]) % 7
+        self.seen, self.calls = tokens, self.calls + 1
+        return scores.masked_fill(torch.arange(scores.shape[-1]) % 7 != self.state, float("-inf"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_grammar_is_asked_about_visited_nodes_only(family):
+    model, grammars = model_of(family), (Grammar(), Grammar())
+    outputs = [
+        which(model, logits_processor=LogitsProcessorList([grammar]))
+        for which, grammar in zip((stock, ours), grammars, strict=True)
+    ]
+    assert torch.equal(*outputs)
+    assert grammars[1].calls == grammars[0].calls == outputs[0].shape[1] - PROMPT.shape[1]
+
+
+def test_tokens_that_may_follow_a_prefix():
+    model = model_of("llama")
+
+    def allowed(_, ids):
+        return [token for token in range(VOCABULARY) if token % 5 == int(ids[-1]) * 3 % 5]
+
+    assert torch.equal(ours(model, prefix_allowed_tokens_fn=allowed), stock(model, prefix_allowed_tokens_fn=allowed))
+
+
 def test_stop_strings_through_their_criteria():
     words, model = letters(), model_of("llama")
     plain = stock(model)[0, PROMPT.shape[1] :].tolist()

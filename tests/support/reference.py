@@ -2,7 +2,8 @@
 
 import torch
 
-from spectra.verify.picks import keyed_noise, processors_of
+from spectra.verify.noise import keyed_noise
+from spectra.verify.picks import processors_of
 
 
 @torch.inference_mode()

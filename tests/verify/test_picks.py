@@ -11,34 +11,10 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from spectra import Limits, Sampling
 from spectra.tree import TokenTree
-from spectra.verify.picks import Chooser, Noise, keyed_noise, processors_of
+from spectra.verify.noise import Noise, keyed_noise
+from spectra.verify.picks import Chooser, processors_of
 
 CPU = torch.device("cpu")
-
-
-def test_noise_is_keyed_by_seed_and_position():
-    draws = {(s, p): keyed_noise(s, p, 50, CPU) for s in (0, 1, 2**63 - 1) for p in (0, 1, 2, 999)}
-    for key, draw in draws.items():
-        torch.rand(7)  # other randomness does not matter
-        assert torch.equal(draw, keyed_noise(*key, 50, CPU))
-    keys = list(draws)
-    for i, a in enumerate(keys):
-        for b in keys[i + 1 :]:
-            assert not torch.isclose(draws[a], draws[b]).any(), (a, b)
-
-
-def test_noise_is_exponential():
-    draws = torch.cat([keyed_noise(s, p, 1000, CPU) for s in range(10) for p in range(10)])
-    assert (draws > 0).all()
-    assert draws.mean().item() == pytest.approx(1, abs=0.02)
-    assert (draws > 1).float().mean().item() == pytest.approx(0.3679, abs=0.005)
-
-
-def test_noise_leaves_torchs_generator_alone():
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    keyed_noise(1, 2, 50, CPU)
-    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_whoever_drafts_reads_the_noise_that_the_pick_is_made_with():
@@ -208,8 +184,8 @@ def assert_alike(ours, theirs):
     """Chi-square of two samples; rare values are counted together."""
     values = sorted(set(ours) | set(theirs))
     pairs = [(ours.count(v), theirs.count(v)) for v in values]
-    common = [pair for pair in pairs if sum(pair) >= 20]
-    rest = [sum(column) for column in zip(*(pair for pair in pairs if sum(pair) < 20), strict=True)]
+    common = [pair for pair in pairs if sum(pair) >= 12]
+    rest = [sum(column) for column in zip(*(pair for pair in pairs if sum(pair) < 12), strict=True)]
     table = [*common, rest] if sum(rest) else common
     assert len(table) > 3
     assert chi2_contingency(list(zip(*table, strict=True))).pvalue > 1e-4

@@ -239,6 +239,40 @@ def test_no_answer_names_a_folder_of_the_host(server: Server) -> None:
                 assert ROOT not in text and b"site-packages" not in text and b"root:" not in text, path
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data": [NaN], "fn_index": 0, "session_hash": 1e999}',
+        b'{"data": [], "fn_index": 1e999, "session_hash": "a"}',
+        b'{"data": [], "fn_index": -1, "session_hash": "a"}',
+        b'{"data": [], "fn_index": 0, "session_hash": "\\ud800", "event_id": ["\\ud800"]}',
+        b'{"fn_index": 0, "session_hash": "a", "data": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b"[" * 9000,
+        b"[1, NaN]",
+    ],
+    ids=["NaN", "1e999", "-1", "surrogate", "deep", "open", "list"],
+)
+def test_what_gradio_cannot_read_is_a_refusal(server: Server, body: bytes) -> None:
+    server.guard._asked.clear()
+    for path in ("/run/predict", "/call/v2/compare", "/cancel", "/reset", "/queue/join"):
+        status, text, _ = server.ask("POST", f"{API}{path}", body)
+        assert status in (200, 400, 404, 422) or text == b'{"error":null}', (path, status, text[:200])
+        assert b"Traceback" not in text and ROOT not in text
+
+
+def test_odd_addresses_are_refusals(server: Server) -> None:
+    parameters = "&".join(f"parameter{number}={number}" for number in range(10_000))
+    # h11 closes a request that is longer than its buffer before the guard sees it
+    assert server.ask("GET", f"/?{'a=1&' * 15_100}")[0] in (400, 414)
+    with socket.create_connection(("127.0.0.1", int(server.host.split(":")[1])), timeout=10) as line:
+        line.sendall(f"GET /?{parameters} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        assert line.recv(4000).split()[1] in (b"400", b"414")
+    assert server.ask("GET", f"{API}/heartbeat/a%00b")[0] == 400
+    assert server.ask("GET", "/pwa_icon/512")[0] == 400
+    for path in ("/queue/data?session_hash=nobody", "/queue/data?session_hash=", "/call/compare/nothing"):
+        assert server.ask("GET", f"{API}{path}")[0] in (200, 404)
+
+
 def own_threads() -> set[threading.Thread]:
     """All threads but those of the web server's and of Python's pools, which stay for the next request."""
     pools = ("AnyIO worker thread", "asyncio_", "ThreadPoolExecutor")

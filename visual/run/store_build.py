@@ -85,9 +85,9 @@ def stream(engine: Engine, build: StoreBuild, admission: AdmissionQueue) -> Iter
 
 
 def discard(file: Path) -> None:
-    """Delete an uploaded file and the folder that was made for it."""
-    file.unlink(missing_ok=True)
-    with suppress(OSError):
+    """Delete an uploaded file and the folder that was made for it. A call by hand may name what is no file."""
+    with suppress(OSError, ValueError):
+        file.unlink(missing_ok=True)
         file.parent.rmdir()
 
 

@@ -20,7 +20,10 @@ def build_replay(engine: Engine, races: Path) -> None:
     titles = {name: RaceFile.read(path).title or name for name, path in files.items()}
 
     def pick(event: gr.EventData) -> str:
-        path = files.get(str(getattr(event, "name", "")))
+        try:
+            path = files.get(str(event.name))
+        except (AttributeError, TypeError):  # a call by hand names none
+            path = None
         if path is None:
             return refusal(SpectraError("file", "that recording is not there any more; choose another"))
         return load(path)
@@ -41,6 +44,8 @@ def build_replay(engine: Engine, races: Path) -> None:
 
 def bring(path: Any) -> str:
     """The uploaded file is deleted in any case."""
+    if path is None:
+        return refusal(SpectraError("file", "there is none; choose a race file"))
     file = Path(str(path))
     try:
         return load(file)

@@ -17,6 +17,13 @@ export const speed = (x) => (x < 9.95 ? x.toFixed(1) : count(x));
 /** @param {number} x */
 export const ratio = (x) => x.toFixed(x < 9.995 ? 2 : 1);
 
+/**
+ * What follows a ratio of speeds: one that is written as 1.00 is no gain.
+ *
+ * @param {number} x
+ */
+export const gained = (x) => (Number(ratio(x)) > 1 ? "faster" : "the speed of plain decoding");
+
 /** @param {number} x */
 export const percent = (x) => `${Math.round(100 * x)} %`;
 

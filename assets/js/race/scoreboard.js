@@ -1,7 +1,7 @@
 /** The scoreboard: the big number, both bars on one clock, rates, badge and the line of fine print. */
 
 import { make } from "../common/dom.js";
-import { count, percent, plural, ratio, seconds, speed } from "../common/format.js";
+import { count, gained, percent, plural, ratio, seconds, speed } from "../common/format.js";
 
 /** @import { Parts } from "../common/dom.js" */
 /** @import { ComparedFigures, Level, RaceFigures } from "../stream/messages.js" */
@@ -157,7 +157,7 @@ export class Scoreboard {
  * @param {string} where
  */
 function verdict(speedup, cut, where) {
-  return `${cut ? `${cut}: ` : ""}${speedup >= 1 ? "faster" : "the speed of plain decoding"}, ${where}`;
+  return `${cut ? `${cut}: ` : ""}${gained(speedup)}, ${where}`;
 }
 
 /**

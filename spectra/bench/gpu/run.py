@@ -140,10 +140,15 @@ def run_part(part: Part, out: Path, seconds: float) -> Outcome:
                 raise
             code = None
     took = time.monotonic() - began
-    printed = log.read_text(encoding="utf-8", errors="replace")[-KEPT_CHARACTERS:]
+    printed = as_shown(log.read_bytes().decode(errors="replace"))[-KEPT_CHARACTERS:]
     if code is None:
         return Outcome("stopped", took, f"it took longer than {seconds:.0f} s", printed)
     return Outcome("done", took, "", printed) if code == 0 else Outcome("failed", took, f"exit code {code}", printed)
+
+
+def as_shown(printed: str) -> str:
+    """As a terminal shows it: of a line that was written over, the last."""
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in printed.split("\n"))
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:

@@ -1,0 +1,32 @@
+"""What `python app.py` refuses before a model is loaded: an address that it cannot listen on."""
+
+import socket
+from typing import Any
+
+import pytest
+
+import app
+from spectra.service.engine import Engine
+
+
+@pytest.fixture(autouse=True)
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "load", lambda *a, **k: pytest.fail("a model was loaded first"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    assert app.main([str(argument) for argument in arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("app.py: ") and err.count("\n") == 1
+    return err.removeprefix("app.py: ")
+
+
+def test_a_port_that_is_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert refused(capsys, "--port", port).startswith(f"port: {port} is in use; give another one")
+
+
+@pytest.mark.parametrize("host", ["", " ", "999.1.1.1", "192.0.2.1", "x" * 300, "a\0b", "\udcff"])
+def test_a_host_that_is_none(capsys: pytest.CaptureFixture[str], host: str) -> None:
+    assert refused(capsys, "--host", host, "--port", 7999).startswith("host: ")

@@ -1,0 +1,190 @@
+"""Uploads: each lies in a folder of its own, nothing is left of a broken one, and no call by hand reads another's."""
+
+import http.client
+import http.server
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote, urlsplit
+
+import pytest
+from browsing import serve
+from fakes_engine import FakeEngine, recorded_race
+
+from visual.uploads import name_of
+from visual.wire.events import encode
+
+API = "/gradio_api"
+FORM = "multipart/form-data; boundary=b"
+PART = b'--b\r\nContent-Disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n'
+RACE = encode(recorded_race()).encode()
+
+
+class Server:
+    def __init__(self, uploads: Path) -> None:
+        self.uploads = uploads
+        self.page, self.url = serve(FakeEngine(step_seconds=0.0))
+        self.host = urlsplit(self.url).netloc
+        handlers = json.loads(self.ask("GET", "/config")[1])["dependencies"]
+        (self.bring,) = [one["id"] for one in handlers if one["api_name"] == "bring"]
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json"
+    ) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        try:
+            connection.request(method, path, body, {"content-type": kind})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def upload(self, content: bytes, name: bytes = b"race.json") -> Path:
+        status, text = self.ask("POST", f"{API}/upload", PART % (b"files", name, content) + b"--b--\r\n", FORM)
+        assert status == 200, text
+        (place,) = json.loads(text)
+        return Path(place)
+
+    def open_race(self, file: object) -> str:
+        """What the page's Replay tab is told of a file that a browser names."""
+        data = None if file is None else {"path": str(file), "orig_name": "a", "meta": {"_type": "gradio.FileData"}}
+        body = {"data": [data], "fn_index": self.bring, "session_hash": "v"}
+        return self.ask("POST", f"{API}/run/predict", json.dumps(body).encode())[1].decode()
+
+    def kept(self) -> list[Path]:
+        return [path for path in self.uploads.rglob("*") if path.is_file() and path.stat().st_size]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    uploads = tmp_path_factory.mktemp("uploads")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADIO_TEMP_DIR", str(uploads))
+        served = Server(uploads)
+        yield served
+        served.page.close()
+
+
+def test_two_visitors_with_one_file_have_a_copy_each(server: Server) -> None:
+    mine, yours = server.upload(RACE), server.upload(RACE)
+    assert mine != yours and mine.read_bytes() == yours.read_bytes() == RACE
+    assert "snapshot" in server.open_race(mine)
+    assert not mine.parent.exists() and yours.read_bytes() == RACE
+    assert "snapshot" in server.open_race(yours)
+    assert server.kept() == []
+
+
+def test_a_class_that_opens_one_file_at_once(server: Server) -> None:
+    """By gradio's own route the folder that one had just deleted was missing for the next."""
+
+    def visit(_: int) -> str:
+        return server.open_race(server.upload(RACE))
+
+    with ThreadPoolExecutor(8) as pupils:
+        assert all("snapshot" in told for told in pupils.map(visit, range(40)))
+    assert server.kept() == []
+
+
+def test_its_folder_cannot_be_guessed(server: Server) -> None:
+    place = server.upload(RACE)
+    assert place.is_relative_to(server.uploads) and len(place.parent.name) == 32
+    listed = server.ask("GET", f"{API}/file={quote(str(place.parent))}")[0]
+    assert listed == server.ask("GET", f"{API}/file={quote(str(server.uploads))}")[0] == 403
+    place.unlink()
+
+
+def test_nothing_is_left_of_a_broken_upload(server: Server) -> None:
+    host, port = server.host.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        head = f"POST {API}/upload HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nContent-Length: 900000\r\n\r\n"
+        line.sendall(head.encode() + PART % (b"files", b"a.json", b"x" * 200_000))
+        time.sleep(0.3)
+    assert server.ask("POST", f"{API}/upload", PART % (b"other", b"a.json", RACE) + b"--b--\r\n", FORM)[0] == 400
+    assert server.ask("POST", f"{API}/upload", PART % (b"files", b"a.json", RACE) + b"nothing", FORM)[0] == 400
+    time.sleep(0.2)
+    assert server.kept() == []
+
+
+def test_one_file_at_a_time(server: Server) -> None:
+    """A thousand open files of one request would be all that a process may have open."""
+    many = b"".join(PART % (b"files", b"%d.json" % number, b"") for number in range(50)) + b"--b--\r\n"
+    status, text = server.ask("POST", f"{API}/upload", many, FORM)
+    assert status == 400 and b"Too many files" in text
+    field = b'--b\r\nContent-Disposition: form-data; name="files"\r\n\r\nx\r\n--b--\r\n'
+    assert server.ask("POST", f"{API}/upload?upload_id=a", field, FORM)[0] == 400
+    assert server.ask("POST", f"{API}/upload", b"{}")[0] == 400
+    assert server.kept() == []
+
+
+@pytest.mark.parametrize(
+    "file", [None, "", ".", "..", "nowhere", "/etc/passwd", "a\0b", "http://127.0.0.1:1/a", "\ud800"]
+)
+def test_a_file_that_nobody_uploaded(server: Server, file: Any) -> None:
+    before = list(Path().iterdir())
+    told = server.open_race(file)
+    assert "snapshot" not in told and "root:" not in told and str(Path().resolve()) not in told
+    assert list(Path().iterdir()) == before
+
+
+def test_the_folder_of_all_uploads_is_no_file(server: Server) -> None:
+    yours = server.upload(RACE)
+    for place in (server.uploads, yours.parent, yours / "x"):
+        assert "snapshot" not in server.open_race(place)
+    assert yours.read_bytes() == RACE
+    yours.unlink()
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Another machine, which notes what it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+
+def test_the_server_fetches_nothing_for_a_visitor(server: Server) -> None:
+    """gradio's own would fetch any public address that a visitor names, as a file of a form or in a path."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Elsewhere) as elsewhere:
+        threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{elsewhere.server_port}/race.json"
+        assert "fetches none" in server.open_race(url)
+        assert "fetches none" in server.open_race("https://example.com/race.json")
+        for path in (f"file={url}", "file=https://example.com/", f"proxy={url}", f"FILE={url}", f"/file={url}"):
+            assert server.ask("GET", f"{API}/{path}")[0] == 404
+        elsewhere.shutdown()
+    assert Elsewhere.asked == []
+
+
+def test_routes_that_the_page_does_not_use_are_closed(server: Server) -> None:
+    for path in ("process_recording", "component_server", "vibe-edit", "undo-vibe-edit", "vibe-code"):
+        assert server.ask("POST", f"{API}/{path}", b"{}")[0] == 404
+    for path in ("deep_link?session_hash=v", "dev/reload", "stream/a/b/1/playlist.m3u8", "upload_progress?upload_id=a"):
+        assert server.ask("GET", f"{API}/{path}")[0] == 404
+    assert [path.name for path in server.uploads.iterdir() if path.name == "deep_links"] == []
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("race.json", "race.json"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\texts\\my notes.txt", "my notes.txt"),
+        ("..", "upload."),
+        ("", "upload"),
+        (".json", "upload.json"),
+        ("日本語.txt", "日本語.txt"),
+        ("x" * 5000 + ".jsonl", "x" * 40 + ".jsonl"),
+        ("a\r\nb\0.txt", "ab.txt"),
+        ("\ud800.txt", "upload.txt"),
+    ],
+)
+def test_names(told: str, name: str) -> None:
+    assert name_of(told) == name

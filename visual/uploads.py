@@ -1,0 +1,71 @@
+"""Where an upload lies: each in a folder of its own, whose name cannot be guessed.
+
+gradio's own route names the folder by what the file holds. Two visitors with the same file would share it, and the one
+whose file is deleted first takes it from the other. It also keeps what had arrived of an upload that was broken off,
+and holds up to a thousand files of one request open.
+"""
+
+import secrets
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from visual.run.race_file import MAX_BYTES
+
+PATH = "/gradio_api/upload"
+LONGEST = 40
+"""Characters of a file's name, and of its ending."""
+
+
+def upload_route() -> Route:
+    """Instead of gradio's own: the first route of a path answers."""
+    return Route(PATH, take, methods=["POST"])
+
+
+async def take(request: Request) -> Response:
+    """A form with one file in its field "files" becomes the list of its one place, as gradio's page expects."""
+    try:
+        async with request.form(max_files=1, max_fields=1) as form:
+            files = form.getlist("files")
+            if len(files) != 1 or not isinstance(files[0], UploadFile):
+                raise HTTPException(400, 'this is no form with one file in "files"')
+            if (files[0].size or 0) > MAX_BYTES:
+                raise HTTPException(413, f"over {MAX_BYTES} bytes")
+            app = request.app
+            name = name_of(files[0].filename or "")
+            file = await run_in_threadpool(keep, files[0].file, Path(app.uploaded_file_dir), name)
+            app.get_blocks().upload_file_set.add(str(file))  # those that nobody took are deleted after a while
+    except ClientDisconnect:
+        return Response(status_code=400)
+    return JSONResponse([str(file)])
+
+
+def keep(source: BinaryIO, uploads: Path, name: str) -> Path:
+    """A copy in a new folder of `uploads`; nothing is left where it cannot be written."""
+    folder = uploads / secrets.token_hex(16)
+    folder.mkdir(parents=True)
+    try:
+        with (folder / name).open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder / name
+
+
+def name_of(told: str) -> str:
+    """A name that no file system reads anything into, from the one that the browser told."""
+    name = "".join(
+        letter for letter in told.replace("\\", "/").rpartition("/")[2] if letter.isalnum() or letter in " ._-"
+    )
+    stem, dot, ending = name.rpartition(".")
+    if not dot:
+        stem, ending = name, ""
+    return f"{stem.strip(' .')[:LONGEST] or 'upload'}{dot}{ending.strip()[:LONGEST]}"
