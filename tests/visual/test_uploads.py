@@ -86,7 +86,7 @@ def test_a_class_that_opens_one_file_at_once(server: Server) -> None:
         return server.open_race(server.upload(RACE))
 
     with ThreadPoolExecutor(8) as pupils:
-        assert all("snapshot" in told for told in pupils.map(visit, range(40)))
+        assert all("snapshot" in page for page in pupils.map(visit, range(40)))
     assert server.kept() == []
 
 
@@ -126,8 +126,8 @@ def test_one_file_at_a_time(server: Server) -> None:
 )
 def test_a_file_that_nobody_uploaded(server: Server, file: Any) -> None:
     before = list(Path().iterdir())
-    told = server.open_race(file)
-    assert "snapshot" not in told and "root:" not in told and str(Path().resolve()) not in told
+    answer = server.open_race(file)
+    assert "snapshot" not in answer and "root:" not in answer and str(Path().resolve()) not in answer
     assert list(Path().iterdir()) == before
 
 
@@ -172,7 +172,7 @@ def test_routes_that_the_page_does_not_use_are_closed(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("given", "name"),
     [
         ("race.json", "race.json"),
         ("../../etc/passwd", "passwd"),
@@ -186,5 +186,5 @@ def test_routes_that_the_page_does_not_use_are_closed(server: Server) -> None:
         ("\ud800.txt", "upload.txt"),
     ],
 )
-def test_names(told: str, name: str) -> None:
-    assert name_of(told) == name
+def test_names(given: str, name: str) -> None:
+    assert name_of(given) == name
