@@ -106,7 +106,6 @@ class ModelOptions:
         check_choice("weights", self.weights, WEIGHTS)
         check_choice("numerics", self.numerics, NUMERICS)
         check_choice("step", self.step, STEPS)
-        check_choice("weights", self.weights, WEIGHTS)
         for folder in self.datastores:
             read_card(folder)
 

@@ -137,7 +137,7 @@ class TestCommands:
         ],
     )
     def test_bad_input_is_one_line_before_a_model_is_loaded(self, tiny, tmp_path, capsys, arguments, said):
-        model = ["--model", str(tmp_path / "nothing")]
+        model = ["--model", "nobody/nothing"]  # loading it would be another error
         assert main([*arguments[:1], *tiny, *model, "--out", str(tmp_path / "out"), *arguments[1:]]) == 2
         err = capsys.readouterr().err
         assert err.startswith(f"spectra.bench: {said}")

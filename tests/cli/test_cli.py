@@ -190,7 +190,7 @@ def test_settings_of_a_method_change_its_steps_and_not_its_answer(generate, tmp_
     ],
 )
 def test_a_setting_that_a_method_has_not_is_refused(run, field, arguments):
-    one_line(run("generate", PROMPT, "--model", "never loaded", *arguments), field)
+    one_line(run("generate", PROMPT, "--model", "nobody/never-loaded", *arguments), field)
 
 
 NO_WHOLE = ("nan", "inf", "-inf", "1.5", "x", "", "1e3", "9" * 400)
@@ -224,7 +224,7 @@ def one_line(outcome, field):
 
 @pytest.mark.parametrize(("option", "value"), [(o, v) for o, values in NUMBERS.items() for v in values])
 def test_bad_numbers(run, option, value):
-    one_line(run("generate", PROMPT, "--model", "never loaded", f"--{option}={value}"), option)
+    one_line(run("generate", PROMPT, "--model", "nobody/never-loaded", f"--{option}={value}"), option)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_the_visitor_of_a_run_is_known_to_the_place_that_lends(engine, spaces):
 
 
 def test_models_that_cannot_be_reached_are_named(spaces):
-    with pytest.raises(SpectraError, match="cannot load"):
+    with pytest.raises(SpectraError, match="is not there"):
         LentEngine.load_for(lambda work, seconds: work, "/nowhere/at-all", options=ModelOptions())
 
 
