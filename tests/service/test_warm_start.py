@@ -25,7 +25,7 @@ def run(target, name, warm=None, sampling=None, prompt=PROMPT):
 
 
 @pytest.mark.parametrize("name", ["spectra-core", "spectra-paper-core", "token-recycling"])
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, seed=3)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, seed=4)], ids=["greedy", "sampled"])
 def test_what_was_learned_changes_the_passes_and_not_the_text(target, name, sampling):
     plain, _, _ = run(target, "autoregressive", sampling=sampling)
     warm = WarmStart()
