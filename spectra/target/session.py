@@ -115,7 +115,10 @@ class HuggingFaceSession:
         return self.chooser.choose(logits, row_of, tree, tokens)
 
     def noise(self, position: int) -> memoryview | None:
-        return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
+        if self.chooser.sampling.greedy:
+            return None
+        with self.target.one_torch_thread():
+            return self.chooser.noise.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
         with torch.inference_mode(), self.target.one_torch_thread():
