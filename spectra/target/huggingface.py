@@ -190,8 +190,9 @@ class HuggingFaceTarget:
 
     def chooser(self, sampling: Sampling, processors: Sequence[Any] | None, top_k: int) -> Chooser:
         """What turns one sequence's logits into picks."""
-        noise = Noise(sampling.seed, self.config.vocab_size, self.device)
-        return Chooser(sampling, processors, top=top_k, noise=noise, around=self.one_torch_thread)
+        noise = Noise(sampling.seed, self.config.vocab_size, self.device, self.one_torch_thread)
+        draw = self.native.library.draw if self.native is not None else None
+        return Chooser(sampling, processors, top=top_k, noise=noise, around=self.one_torch_thread, draw=draw)
 
     def acquire(self) -> None:
         """Take the target for one owner. Raises TargetBusyError while somebody has it."""
