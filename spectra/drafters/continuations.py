@@ -149,8 +149,9 @@ def successors(stores: Sequence[SuccessorCounts], context: Sequence[int]) -> Loo
 def ask(stores: Sequence[SuccessorCounts], context: Sequence[int], before: Sequence[int]) -> Answer:
     """What followed the longest suffix of `context` that any store knows.
 
-    before: the most that each store can match of the context less its last token. A store can match one more of all of
-    it; one that cannot reach the longest match found is left out.
+    before: what each store matches at most of the context less its last token. It is taken to match one more of all of
+    it (more is rare: where a store leaves out contexts that say no more than shorter ones), and who cannot reach the
+    longest match found is not asked.
     """
     matched = [most + 1 for most in before]
     best: list[Lookup] = []

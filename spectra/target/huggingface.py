@@ -320,18 +320,20 @@ class HuggingFaceTarget:
 
     def adapt(self) -> Callable[[], None]:
         """Make the model ready for `forward`; what is returned makes it as it was."""
-        model, before, training = self.model, self.config._attn_implementation, self.model.training
-        native = self.native.attach(model) if self.native is not None else None
+        model, before = self.model, self.config._attn_implementation
+        training = [module for module in model.modules() if module.training]
+        detach = self.native.attach(model) if self.native is not None else lambda: None
         if self.plan.exact:
             model.set_attn_implementation(attention.NAME)
-        model.eval()
+        for module in training:
+            module.training = False
 
         def restore() -> None:
-            if native is not None:
-                native()
+            detach()
             if self.plan.exact:
                 model.set_attn_implementation(before)
-            model.train(training)
+            for module in training:
+                module.training = True
 
         return restore
 

@@ -104,6 +104,7 @@ class Noise:
         self._size = size
         self._device = device
         self._rows: dict[tuple[int, int, torch.device], torch.Tensor] = {}
+        self._read: dict[int, NoiseRow] = {}
 
     def row(self, position: int, size: int, device: torch.device) -> torch.Tensor:
         """[size] for logits on `device`."""
@@ -114,7 +115,9 @@ class Noise:
 
     def read(self, position: int) -> NoiseRow:
         """The same as plain floats."""
-        return NoiseRow(self.seed, position, partial(self._row, position), self._size)
+        if position not in self._read:
+            self._read[position] = NoiseRow(self.seed, position, partial(self._row, position), self._size)
+        return self._read[position]
 
     def _row(self, position: int) -> torch.Tensor:
         with self._around():
@@ -123,3 +126,4 @@ class Noise:
     def forget(self, before: int) -> None:
         """Let go of positions below `before`."""
         self._rows = {key: row for key, row in self._rows.items() if key[0] >= before}
+        self._read = {position: row for position, row in self._read.items() if position >= before}
