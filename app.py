@@ -19,8 +19,6 @@ from spectra.service.loading import EMBEDDED, ModelOptions
 from spectra.settings import check_number
 from visual.endpoint import Endpoint
 from visual.guard import Guard
-from visual.page import build_page
-from visual.serve import launch_options, queued
 from visual.space import MODELS
 
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
@@ -114,6 +112,9 @@ def check_free(host: str, port: int) -> None:
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     check_free(options.host, options.port)
+    from visual.page import build_page  # with gradio, which takes seconds: a wrong option is told before
+    from visual.serve import launch_options, queued
+
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     lend = lender()
     models = options.models or (DEFAULTS if lend is None else MODELS)

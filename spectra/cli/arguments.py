@@ -19,7 +19,8 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from spectra.errors import SpectraError
-from spectra.target.choices import DTYPES, WEIGHTS, check_choice, check_device_name
+from spectra.service.loading import check_model
+from spectra.target.choices import DTYPES, WEIGHTS, check_choice, check_device_name, check_together
 from spectra.target.placement import Placement
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ MODEL_HELP = {
     "beside the first datastore, or what is built in)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
+SAID = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+"""What the environment may say of an option that is on or off."""
 
 EXPLAIN_HELP = "the trace also tells what dictionaries and datastores held, found and learned at each step"
 METHOD_HELP = {
@@ -149,6 +152,8 @@ def add_options(
         default = (defaults or {}).get(one.name, _default(one))
         if prefix := getattr(options, "ENVIRONMENT", ""):
             default = environment(f"{prefix}-{option}") or default
+            if kind.base is bool and isinstance(default, str) and default.lower() not in SAID:
+                parser.error(f"argument --{option}: {default!r} is neither yes nor no; give 1 or 0")
         if one.name in positional:
             often: dict[str, Any] = {} if default is MISSING else {"nargs": "?", "default": default}
             often = {"nargs": "+"} if kind.several else often
@@ -211,7 +216,7 @@ def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
     if kind.base is bool:
         if kind.open:
             return {"action": argparse.BooleanOptionalAction, "default": default}
-        said = default.lower() in ("1", "true", "yes", "on") if isinstance(default, str) else default
+        said = SAID[default.lower()] if isinstance(default, str) else default
         return {"action": "store_true", "default": said}
     if _repeated(kind):
         paths = tuple(Path(one) for one in names(default)) if isinstance(default, str) else ()
@@ -241,9 +246,14 @@ class Network:
     placement: Placement
 
     def __post_init__(self) -> None:
+        check_model(self.model, self.placement)
         check_device_name(self.device, self.placement)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("weights", self.weights, WEIGHTS)
+        check_together(
+            device=self.device, dtype=self.dtype, weights=self.weights, numerics="auto", step="auto",
+            placement=self.placement,
+        )  # fmt: skip
 
     def load(self) -> "PlainNetwork":
         """See `load_network`."""

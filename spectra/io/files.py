@@ -24,6 +24,20 @@ def check_writable(path: Path, field_name: str = "path") -> None:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
 
 
+def check_writable_folder(folder: Path, field_name: str) -> None:
+    """Raise `SpectraError` unless the folder is writable, or can be made. It is not made."""
+    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    if not there.is_dir():
+        raise SpectraError(field_name, f"{there} is not a folder; give one")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise SpectraError(
+            field_name, f"cannot write into {there} ({error.strerror}); give a writable folder"
+        ) from error
+
+
 def write_text(path: Path, text: str, field_name: str = "path") -> None:
     """Write a file whole or not at all: to a neighbour first, then rename. A device or a pipe is written in place."""
     try:

@@ -16,11 +16,12 @@ from spectra.budget.step_cost import StepCost
 from spectra.budget.weights import read_weights
 from spectra.datastore.card import read_card
 from spectra.errors import SpectraError
+from spectra.io.files import check_writable_folder
 from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice, check_device_name
+from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice, check_device_name, check_together
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
 
@@ -45,6 +46,28 @@ def may_be_a_model(name: str) -> bool:
     except (OSError, ValueError):
         return False
     return HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf") and not name.startswith(".")
+
+
+def check_model(model: str | None, placement: Placement | None = None) -> None:
+    """Raise SpectraError unless it is there or the hub may have it; of several, one is enough. None: the embedded."""
+    if model is None:
+        return
+    if not model.strip():
+        raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
+    if not any(map(may_be_a_model, (model, *model.split(",")))):
+        raise SpectraError(
+            "model", f"{model[:80]!r} is not there, and no hub id; give a folder, a GGUF file or a hub id"
+        )
+    if placement and may_be_a_model(model) and Path(model.strip()).is_file():
+        raise SpectraError("device_map", f"{model} is a file, which goes to one device; leave the map out")
+
+
+def check_draft(draft: Path) -> None:
+    """Raise SpectraError unless it is a model's folder, or the hub may have it."""
+    if not may_be_a_model(str(draft)):
+        raise SpectraError("draft", f"{str(draft)[:80]!r} is not there, and no hub id; give a model's folder")
+    if draft.exists() and not (draft / "config.json").is_file():
+        raise SpectraError("draft", f"{draft} holds no model: config.json is missing; give a model's folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +119,20 @@ class ModelOptions:
     estimates: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.model is not None and not self.model.strip():
-            raise SpectraError(
-                "model", "it is blank; give a hub id or a folder, or leave it out for the embedded model"
-            )
-        if self.model is not None and not any(map(may_be_a_model, (self.model, *self.model.split(",")))):
-            raise SpectraError(
-                "model", f"{self.model[:80]!r} is not there, and no hub id; give a folder, a GGUF file or a hub id"
-            )
+        check_model(self.model, self.placement)
         check_device_name(self.device, self.placement)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("weights", self.weights, WEIGHTS)
         check_choice("numerics", self.numerics, NUMERICS)
         check_choice("step", self.step, STEPS)
+        check_together(
+            device=self.device, dtype=self.dtype, weights=self.weights, numerics=self.numerics, step=self.step,
+            placement=self.placement,
+        )  # fmt: skip
+        for draft in self.drafts:
+            check_draft(draft)
+        if self.remember is not None:
+            check_writable_folder(self.remember, "remember")
         for folder in self.datastores:
             read_card(folder)
         if self.estimates is not None:

@@ -3,7 +3,7 @@
 import re
 
 from spectra.errors import SpectraError
-from spectra.target.placement import Placement
+from spectra.target.placement import DEVICES, Placement
 
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 NUMERICS = ("auto", "exact", "fast")
@@ -12,8 +12,7 @@ STEPS = ("auto", "native", "eager", "graphs", "flash", "flash-eager")
 GPU_STEPS = STEPS[3:]
 FLASH_STEPS = STEPS[4:]
 """Whose attention reads the context by a flash kernel."""
-DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "xla")
-"""Kinds of device that torch computes on; whether one is there is asked when the model is loaded."""
+QUANTISED = ("int8", "q4")
 
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
@@ -33,3 +32,28 @@ def check_device_name(device: str | None, placement: Placement | None = None) ->
     named = re.fullmatch(r"([a-z]+)(:\d+)?", device)
     if named is None or named[1] not in DEVICES:
         raise SpectraError("device", f"{device!r} is not available; use cpu, or cuda on a machine with a GPU")
+
+
+def check_together(
+    *, device: str | None, dtype: str, weights: str, numerics: str, step: str, placement: Placement | None = None
+) -> None:
+    """Raise SpectraError for choices that exclude each other on every machine."""
+    kind = (device or "").partition(":")[0]
+    if step in FLASH_STEPS and numerics == "exact":
+        raise SpectraError("step", "flash attention is not exact; use graphs, or numerics fast")
+    if step in GPU_STEPS and kind not in ("", "cuda"):
+        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {device}; use auto or eager")
+    if step in GPU_STEPS and placement is not None and placement.several:
+        raise SpectraError("step", f"{step} takes a model on one GPU, and the device map names several; use auto")
+    if step == "native" and kind not in ("", "cpu"):
+        raise SpectraError("step", f"native steps run on a CPU, and the device is {device}; use auto or eager")
+    if step == "native" and dtype == "fp16":
+        raise SpectraError("step", "native steps compute in bf16 and fp32, and the dtype is fp16; use auto or eager")
+    if weights not in QUANTISED:
+        return
+    if dtype == "fp32" or (dtype == "fp16" and (weights == "q4" or kind == "cpu")):
+        raise SpectraError("weights", f"{weights} stands for numbers of 16 bits, and the dtype is {dtype}; use bf16")
+    if kind == "cpu" and step == "eager":
+        raise SpectraError("weights", f"{weights} is read by native steps on a CPU; use step auto, or weights bf16")
+    if step == "native" and placement:
+        raise SpectraError("weights", f"{weights} over a device map is not read by native steps; use step auto")

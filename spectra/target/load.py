@@ -15,7 +15,16 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
-from spectra.target.choices import DTYPES, FLASH_STEPS, GPU_STEPS, NUMERICS, STEPS, WEIGHTS, check_choice
+from spectra.target.choices import (
+    DTYPES,
+    FLASH_STEPS,
+    GPU_STEPS,
+    NUMERICS,
+    STEPS,
+    WEIGHTS,
+    check_choice,
+    check_together,
+)
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -102,6 +111,7 @@ def load_target(
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
+    check_together(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     if step in GPU_STEPS and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
     loaded = load_coded_network(

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from spectra.errors import SpectraError
+from spectra.io.files import check_writable_folder
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """What accelerate computes a map for."""
 SIZE = r"\d+(\.\d+)?[KMG]i?B"
+DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "xla")
+"""Kinds of device that torch computes on; whether one is there is asked when the model is loaded."""
+PLACE = rf"disk|\d+|({'|'.join(DEVICES)})(:\d+)?"
+"""What a device map may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +40,16 @@ class Placement:
             raise SpectraError("offload_folder", "the device map puts a part on disk; say in which folder")
         if self.offload_folder is not None and self.offload_folder.exists() and not self.offload_folder.is_dir():
             raise SpectraError("offload_folder", f"{self.offload_folder} is not a folder; give one")
+        if self.offload_folder is not None:
+            check_writable_folder(self.offload_folder, "offload_folder")
 
     def __bool__(self) -> bool:
         return self.device_map is not None
+
+    @property
+    def several(self) -> bool:
+        """Whether a map that was given names more than one device; unknown, and False, where it is computed."""
+        return len(set(_values(self.map))) > 1
 
     @property
     def map(self) -> str | dict[str, int | str] | None:
@@ -57,6 +69,9 @@ class Placement:
         good = isinstance(found, dict) and all(type(place) in (int, str) for place in found.values())
         if not good or not found:
             raise SpectraError("device_map", f"{file} is no object of module name to device; give one")
+        for place in found.values():
+            if not re.fullmatch(PLACE, str(place)):
+                raise SpectraError("device_map", f"{file} names {place!r}; a device is 0, cuda:0, cpu or disk")
         return {str(name): place for name, place in found.items()}
 
     @property
@@ -67,7 +82,10 @@ class Placement:
             device, equals, size = (part.strip() for part in one.partition("="))
             if not equals or not re.fullmatch(r"\d+|cpu|mps", device) or not re.fullmatch(SIZE, size):
                 raise SpectraError("max_memory", f"{one!r} is not DEVICE=SIZE; write for example 0=20GiB,cpu=60GiB")
-            parsed[int(device) if device.isdigit() else device] = size
+            key = int(device) if device.isdigit() else device
+            if key in parsed:
+                raise SpectraError("max_memory", f"{device} is there twice; give each device once")
+            parsed[key] = size
         return parsed or None
 
     def arguments(self) -> dict[str, Any]:

@@ -1,8 +1,13 @@
 """The parts of a day with a GPU: each alone, in order, resumed, and reported with what failed and what is open."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
-from dataclasses import asdict
+import threading
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +17,13 @@ from spectra.bench.gpu import run as runner
 from spectra.bench.gpu.parts import Part, parts_of
 from spectra.bench.gpu.prompts import PROMPTS, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
-from spectra.bench.gpu.run import GpuOptions, as_shown, in_order, run_gpu, run_part
+from spectra.bench.gpu.run import GpuOptions, as_shown, end_group, held, in_order, run_gpu, run_part
 from spectra.bench.tasks import PromptOptions
+from spectra.budget.weights import BUILT_IN
 from spectra.cli.bench import build_parser
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
+from spectra.target.placement import Placement
 
 SCRIPT = """import sys, time
 what = sys.argv[1]
@@ -85,6 +92,94 @@ def test_no_part_begins_when_the_time_is_over(scripted, tmp_path):
     assert "4 not tried" in (out / "README.md").read_text()
 
 
+def test_a_run_that_is_ended_ends_its_part_and_the_same_command_goes_on(scripted, tmp_path, monkeypatch):
+    """SIGTERM, as a machine that is taken back sends it: what was done stays, the part in hand is as if never begun."""
+    out = tmp_path / "out"
+    started = []
+
+    def begun(*arguments, **options):
+        process = popen(*arguments, **options)
+        started.append(process)
+        if "hangs" in arguments[0]:
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+        return process
+
+    popen = subprocess.Popen
+    scripted["hangs"] = replace(scripted["hangs"], minutes=1.0)
+    monkeypatch.setattr(subprocess, "Popen", begun)
+    with pytest.raises(KeyboardInterrupt):
+        run_gpu(GpuOptions(ModelOptions(), out))
+    assert all(process.poll() is not None for process in started), "a part goes on alone"
+    assert states(out) == {"works": "done", "fails": "failed"}
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    scripted["hangs"] = replace(scripted["hangs"], minutes=1.0 / 60)
+    run_gpu(GpuOptions(ModelOptions(), out))
+    assert states(out)["hangs"] == "stopped"
+
+
+def test_a_part_that_outlived_a_killed_run_keeps_others_out(scripted, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    with held(out) as lock:
+        part = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,))
+    with pytest.raises(SpectraError, match=r"^out: a run is at work"):
+        run_gpu(GpuOptions(ModelOptions(), out))
+    part.communicate(b"\n")
+    run_gpu(GpuOptions(ModelOptions(), out, parts=("works",)))
+
+
+def test_a_folder_holds_parts_of_one_model_and_no_rehearsal(scripted, tmp_path):
+    out = tmp_path / "out"
+    run_gpu(GpuOptions(ModelOptions(), out, parts=("works",), tiny=True))
+    for other in (GpuOptions(ModelOptions(), out), GpuOptions(ModelOptions("m"), out, tiny=True)):
+        with pytest.raises(SpectraError, match=r"^out: .* other options"):
+            run_gpu(other)
+    run_gpu(GpuOptions(ModelOptions(), out, parts=("fails",), tiny=True))
+    assert states(out) == {"works": "done", "fails": "failed"}
+
+
+def test_a_full_disk_costs_what_could_not_be_written(scripted, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    write = runner.write_text
+
+    def full(path, *rest):
+        if path.name == "works.outcome.json":
+            raise SpectraError("out", f"cannot write {path} (No space left on device); give a writable file path")
+        write(path, *rest)
+
+    monkeypatch.setattr(runner, "write_text", full)
+    assert run_gpu(GpuOptions(ModelOptions(), out, parts=("works", "fails"))) == 1
+    assert states(out) == {"fails": "failed"} and "No space left" in capsys.readouterr().err
+
+
+def test_a_page_ends_with_the_part_that_serves_it(tmp_path):
+    """It is a group of its own, which a signal to the part's group does not reach."""
+    page = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    script = (
+        "import sys; from spectra.bench.gpu.page import *; from pathlib import Path\n"
+        f"with ended_by_signal(): served([sys.executable, '-c', {page!r}], 1, None)"
+    )
+    part = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, stderr=subprocess.DEVNULL)
+    over = time.monotonic() + 60
+    while time.monotonic() < over and not ((tmp_path / "pid").is_file() and (tmp_path / "pid").read_text()):
+        time.sleep(0.05)
+    end_group(part)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_damaged_result_costs_its_own_row(tmp_path):
+    part = Part("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
+    for text in (None, "{", "[]", '{"environment": {}}'):
+        if text is not None:
+            (tmp_path / "one.json").write_text(text)
+        write_report(tmp_path, [part], {part.name: Outcome("done", 3.0, "", "")}, {"GPU": "none"})
+        assert "| eager-fast | | | | | one.json cannot be read (" in (tmp_path / "README.md").read_text().replace(
+            "  ", " "
+        )
+
+
 def test_parts_never_tried_come_first():
     parts = [Part(name, "", 1.0, "", (), "") for name in "abcd"]
     known = {name: Outcome(state, 0, "", "") for name, state in (("a", "failed"), ("b", "done"), ("c", "open"))}
@@ -108,6 +203,12 @@ def test_every_part_is_a_command_that_its_parser_takes(tmp_path, tiny):
 def test_the_model_is_named_to_every_part(tmp_path):
     options = GpuOptions(ModelOptions("m", "cuda:1", datastores=()), tmp_path)
     assert options.model_arguments == ("--model", "m", "--device", "cuda:1")
+    file = tmp_path / "estimates.json"
+    BUILT_IN.write(file, {})
+    options = ModelOptions(dtype="bf16", remember=tmp_path, estimates=file, placement=Placement("auto"))
+    given = GpuOptions(options, tmp_path).model_arguments
+    folder = str(tmp_path)
+    assert given == ("--dtype", "bf16", "--device-map", "auto", "--remember", folder, "--estimates", str(file))
     for wrong in ({"numerics": "fast"}, {"step": "graphs"}, {"weights": "int8"}):
         with pytest.raises(SpectraError, match=r"^step: "):
             GpuOptions(ModelOptions(**wrong), tmp_path)

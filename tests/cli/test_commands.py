@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from programs import PARSERS
 
-from spectra.cli import bench, main
+import app
+from spectra.cli import bench, datastore, main, train
+from spectra.cli.arguments import MODEL_HELP, Network, Parser, add_options
 from spectra.service.loading import ModelOptions
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +79,88 @@ def test_what_is_refused_at_once_does_not_load_torch(tmp_path):
     for arguments in (("--dtype", "fp8"), ("--device", "toaster"), ("--datastore", "/no/such/store")):
         ended = run("spectra", "generate", "hello", *arguments, fake=tmp_path)
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"spectra: {arguments[0][2:]}: ")
+
+
+ON = {
+    "generate": ("spectra", main.main, ["generate", "hello"]),
+    "latency": ("spectra.bench", bench.main, ["latency"]),
+    "page": ("app.py", app.main, ["--port", "7999"]),
+    "build": ("spectra.datastore", datastore.main, ["build", "--corpus", "stdlib", "--out", "new"]),
+    "train": ("spectra.train", train.main, ["--data", "answers.jsonl", "--out", "new"]),
+}
+EVERYWHERE = [
+    ("--model /no/such/model", "model"),
+    ("--device toaster", "device"),
+    ("--dtype fp8", "dtype"),
+    ("--weights int3", "weights"),
+    ("--weights int8 --dtype fp32", "weights"),
+    ("--weights q4 --dtype fp16", "weights"),
+    ("--device-map sideways", "device_map"),
+    ("--device-map auto --device cpu", "device"),
+    ("--device-map auto --model FILE", "device_map"),
+    ("--device-map ODD", "device_map"),
+    ("--max-memory 0=20GiB", "max_memory"),
+    ("--max-memory 0=1GiB,0=2GiB --device-map auto", "max_memory"),
+    ("--offload-folder .", "offload_folder"),
+    ("--offload-folder FILE/x --device-map auto", "offload_folder"),
+]
+DECODING = [
+    ("--numerics precise", "numerics"),
+    ("--step jit", "step"),
+    ("--step flash --numerics exact", "step"),
+    ("--step flash-eager --numerics exact", "step"),
+    ("--step graphs --device cpu", "step"),
+    ("--step graphs --device-map TWO", "step"),
+    ("--step native --device cuda", "step"),
+    ("--step native --dtype fp16", "step"),
+    ("--weights int8 --step eager --device cpu", "weights"),
+    ("--weights int8 --dtype fp16 --device cpu", "weights"),
+    ("--datastore /no/such/store", "datastore"),
+    ("--estimates FILE", "estimates"),
+    ("--remember FILE", "remember"),
+    ("--draft /no/such/model", "draft"),
+    ("--draft FILE", "draft"),
+    ("--draft EMPTY", "draft"),
+]
+
+
+@pytest.mark.parametrize("command", ON)
+def test_every_model_option_refuses_what_cannot_be_in_one_line_that_names_it(tmp_path, monkeypatch, capsys, command):
+    for loading in (ModelOptions, Network):
+        monkeypatch.setattr(loading, "load", lambda options: pytest.fail("it was loaded first"))
+    texts = {"FILE": "x", "ODD": '{"": "toaster"}', "TWO": '{"a": 0, "b": 1}'}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "EMPTY").mkdir()
+    monkeypatch.chdir(tmp_path)
+    program, run_it, arguments = ON[command]
+    wrong = EVERYWHERE if command in ("build", "train") else EVERYWHERE + DECODING
+    for line, field in wrong:
+        assert run_it([*arguments, *line.split()]) == 2, line
+        err = capsys.readouterr().err
+        assert err.startswith(f"{program}: {field}: ") and err.count("\n") == 1, line
+    options = {action.option_strings[-1] for action in model_options()._actions if action.dest != "help"}
+    assert options == {line.split()[0] for line, _ in EVERYWHERE + DECODING}, "an option without a case here"
+
+
+def model_options():
+    parser = Parser(prog="program")
+    add_options(parser, ModelOptions, MODEL_HELP)
+    return parser
+
+
+def test_the_page_refuses_before_gradio_is_loaded(tmp_path):
+    """It takes seconds."""
+    for module in ("gradio", "torch"):
+        (tmp_path / f"{module}.py").write_text(f"raise SystemExit('{module} was loaded')")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    for name, value, said in (("DTYPE", "fp8", "dtype: "), ("MCP", "maybe", "argument --mcp: 'maybe' is neither")):
+        ended = subprocess.run(
+            [sys.executable, "app.py"], cwd=ROOT, env={**os.environ, "PYTHONPATH": path, f"SPECTRA_{name}": value},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"app.py: {said}")
+        assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("module", ["torch", "marisa_trie"])

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spectra.bench.gpu.run import GpuOptions, end_group
+from spectra.bench.gpu.run import GpuOptions, end_group, ended_by_signal
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.io.resources import package_root
@@ -44,8 +44,18 @@ def run_page(options: PageOptions) -> int:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio's client would tell the Hub that it runs
     port = free_port()
     arguments = GpuOptions(options.model, Path()).model_arguments
+    with ended_by_signal():  # the page is a group of its own: whoever ends this process does not reach it
+        text = served([sys.executable, str(package_root() / "app.py"), *arguments, "--port", str(port)], port, options)
+    print(text)
+    if options.out is not None:
+        write_text(options.out, text + "\n", "out")
+    return 0
+
+
+def served(command: list[str], port: int, options: PageOptions) -> str:
+    """The table of a race through the page that the command serves, which is ended."""
     process = subprocess.Popen(
-        [sys.executable, str(package_root() / "app.py"), *arguments, "--port", str(port)],
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package_root()), os.environ.get("PYTHONPATH", "")])},
@@ -59,11 +69,7 @@ def run_page(options: PageOptions) -> int:
         last = race(url, options.method, options.max_new_tokens)
     finally:
         end_group(process)
-    text = table(last, started)
-    print(text)
-    if options.out is not None:
-        write_text(options.out, text + "\n", "out")
-    return 0
+    return table(last, started)
 
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:

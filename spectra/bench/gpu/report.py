@@ -63,15 +63,22 @@ def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
         if outcome is None or outcome.state != "done":
             lines.append(f"| {name} | | | | | {_state(outcome)} | |")
             continue
-        data = json.loads(Path(part.result).read_text(encoding="utf-8"))
+        lines.append(f"| {name} | {' | '.join(_cells(Path(part.result)))} |")
+    return [*lines, ""]
+
+
+def _cells(result: Path) -> tuple[str, ...]:
+    """A row of the table of starts; a file that is damaged costs its own row."""
+    try:
+        data = json.loads(result.read_text(encoding="utf-8"))
         facts = data["environment"]
-        cells = (
+        return (
             f"{data['baseline']['micro']:.1f}", f"{data['answer']['micro']:.1f}", f"{data['answer']['tau']:.2f}",
             f"{data['speedup']:.2f}", "yes" if data["identical"] else "no",
             f"{facts.get('step', 'eager')}, {facts['numerics']}",
         )  # fmt: skip
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return [*lines, ""]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return ("", "", "", "", f"{result.name} cannot be read ({type(error).__name__})", "")
 
 
 def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
@@ -84,7 +91,9 @@ def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
             lines += [f"{_state(outcome)[0].upper()}{_state(outcome)[1:]}.", ""]
             continue
         file = Path(part.result) if part.result else None
-        text = file.read_text(encoding="utf-8") if file and file.is_file() else _results(outcome.printed)
+        text = (
+            file.read_text(encoding="utf-8", errors="replace") if file and file.is_file() else _results(outcome.printed)
+        )
         lines += [_lowered(text.strip()), "", f"`{_command(part)}`", ""]
     return lines
 

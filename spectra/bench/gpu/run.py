@@ -5,16 +5,19 @@ What a part came to is written before the next begins; the same command goes on 
 never tried first. The report is written anew after every part.
 """
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from spectra.bench.gpu.parts import Part, parts_of
 from spectra.bench.gpu.prompts import write_prompts
@@ -65,6 +68,8 @@ class GpuOptions:
             "--device-map": model.placement.device_map,
             "--max-memory": ",".join(model.placement.max_memory) or None,
             "--offload-folder": model.placement.offload_folder,
+            "--remember": model.remember,
+            "--estimates": model.estimates,
         }
         options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         stores = [word for store in model.datastores for word in ("--datastore", str(store))]
@@ -80,11 +85,22 @@ def run_gpu(options: GpuOptions) -> int:
     chosen = [part for part in listed if not options.parts or part.name.startswith(options.parts)]
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
+    with ended_by_signal(), held(out) as lock:
+        check_same(out, {"model": list(options.model_arguments), "data": str(data), "tiny": options.tiny})
+        known = read_outcomes(out)
+        _run(options, listed, in_order(chosen, known, again=options.again), known, out, lock)
+    print(out / "README.md")
+    return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
+
+
+def _run(
+    options: GpuOptions, listed: list[Part], wanted: list[Part], known: dict[str, Outcome], out: Path, lock: int
+) -> None:
+    """Run these parts and add to what is known."""
     over = time.monotonic() + 60 * options.minutes
     there = has_gpu(options.model.device)
-    known = read_outcomes(out)
-    write_report(out, listed, known, machine())
-    for part in in_order(chosen, known, again=options.again):
+    keep(out, listed, known, "")
+    for part in wanted:
         seconds = min(60 * part.minutes, over - time.monotonic())
         why = obstacle(part, gpu=there)
         if why:
@@ -93,12 +109,58 @@ def run_gpu(options: GpuOptions) -> int:
             continue
         else:
             print(f"{part.name} ...", end=" ", file=sys.stderr, flush=True)
-            known[part.name] = run_part(part, out, seconds)
+            known[part.name] = run_part(part, out, seconds, lock)
             print(f"{known[part.name].state}, {known[part.name].seconds:.0f} s", file=sys.stderr, flush=True)
-        write_text(out / f"{part.name}.outcome.json", json.dumps(asdict(known[part.name]), indent=1) + "\n", "out")
+        keep(out, listed, known, part.name)
+
+
+def keep(out: Path, listed: Sequence[Part], known: dict[str, Outcome], name: str) -> None:
+    """Write down what the part came to, and the report. On a full disk the parts go on, and are run again next time."""
+    try:
+        if name:
+            write_text(out / f"{name}.outcome.json", json.dumps(asdict(known[name]), indent=1) + "\n", "out")
         write_report(out, listed, known, machine())
-    print(out / "README.md")
-    return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
+    except SpectraError as error:
+        print(f"spectra.bench: {error}", file=sys.stderr)
+
+
+@contextmanager
+def held(out: Path) -> Iterator[int]:
+    """Hold the folder; yields an open file that parts inherit, so that one which outlives this process holds it too."""
+    with (out / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SpectraError(
+                "out", f"a run is at work in {out}, or a part of one that was killed; wait for it or end it"
+            ) from None
+        yield lock.fileno()
+
+
+def check_same(out: Path, options: dict[str, Any]) -> None:
+    """Raise SpectraError where the folder holds parts of another model, of other prompts or of a rehearsal."""
+    file = out / "options.json"
+    try:
+        there = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        write_text(file, json.dumps(options) + "\n", "out")
+        return
+    if there != options:
+        raise SpectraError("out", f"{out} holds parts of other options, see {file.name} there; name a new folder")
+
+
+@contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """SIGTERM ends this process as Ctrl-C does, so that it ends what it started. For the main thread."""
+
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def in_order(parts: Sequence[Part], known: dict[str, Outcome], *, again: bool) -> list[Part]:
@@ -118,8 +180,8 @@ def obstacle(part: Part, *, gpu: bool) -> str:
     return ""
 
 
-def run_part(part: Part, out: Path, seconds: float) -> Outcome:
-    """Run it to its end or its limit, alone; what it printed is kept in NAME.log."""
+def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> Outcome:
+    """Run it to its end or its limit, alone; what it printed is kept in NAME.log. lock: an open file it inherits."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, _paths())), "PYTHONUNBUFFERED": "1"}
     log = out / f"{part.name}.log"
     began = time.monotonic()
@@ -131,6 +193,7 @@ def run_part(part: Part, out: Path, seconds: float) -> Outcome:
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
         )
         try:
             code: int | None = process.wait(seconds)
@@ -153,8 +216,6 @@ def as_shown(printed: str) -> str:
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
     """The process and those it started."""
-    import signal
-
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
