@@ -56,11 +56,24 @@ def write_space(folder: Path) -> Path:
         README.format(gradio=version("gradio"), models=", ".join(MODELS)), encoding="utf-8"
     )
     (fresh / "requirements.txt").write_text(requirements(root / "requirements.txt"), encoding="utf-8")
+    (fresh / ".gitattributes").write_text(large_files(fresh), encoding="utf-8")
     if (folder / ".git").is_dir():
         (folder / ".git").rename(fresh / ".git")
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
     return folder
+
+
+def large_files(folder: Path) -> str:
+    """Which files git keeps in LFS: the Hub refuses a push that has binary files anywhere else."""
+    endings = sorted({path.suffix for path in folder.rglob("*") if path.is_file() and not is_text(path)})
+    return "".join(f"*{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in endings)
+
+
+def is_text(file: Path) -> bool:
+    """Whether git takes it for text, by its first 8,000 bytes."""
+    with file.open("rb") as opened:
+        return b"\0" not in opened.read(8000)
 
 
 def requirements(file: Path) -> str:

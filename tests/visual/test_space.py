@@ -6,11 +6,13 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import pytest
 from gradio_client import Client
+from huggingface_hub import RepoCard
 from tiny import make
 from words import tokenizer
 
@@ -33,10 +35,49 @@ def test_it_holds_what_a_space_reads_and_nothing_else(space):
     names = [line.split("==")[0] for line in required]
     assert "spaces" in names and "transformers" in names and "marisa-trie" in names
     assert not {"torch", "gradio"} & set(names)
-    listed = {"README.md", "LICENSE", "app.py", "requirements.txt", "assets", "datastores", "spectra", "visual"}
+    listed = {
+        ".gitattributes",
+        "README.md",
+        "LICENSE",
+        "app.py",
+        "requirements.txt",
+        "assets",
+        "datastores",
+        "spectra",
+        "visual",
+    }
     assert {path.name for path in space.iterdir()} == listed
     assert (space / "datastores" / "code").is_dir() and (space / "assets" / "races").is_dir()
     assert not list(space.rglob("__pycache__"))
+
+
+def test_its_front_matter_is_what_the_hub_reads(space):
+    text = (space / "README.md").read_text()
+    front = RepoCard(text).data.to_dict()
+    assert front["sdk"] == "gradio" and front["sdk_version"] == version("gradio")
+    assert (space / front["app_file"]).is_file() and front["models"] == list(MODELS)
+    assert len(front["short_description"]) <= 60, "longer ones are refused"
+
+
+def test_its_binary_files_are_kept_in_lfs_and_nothing_in_it_names_this_machine(space):
+    """The Hub refuses other binary files when they are pushed, and files of over 10 MB."""
+    lines = (space / ".gitattributes").read_text().splitlines()
+    kept = {line.split()[0].removeprefix("*") for line in lines}
+    assert all(line.endswith(" filter=lfs diff=lfs merge=lfs -text") for line in lines)
+    for path in space.rglob("*"):
+        if path.is_file() and path.suffix not in kept:
+            data = path.read_bytes()
+            assert b"\0" not in data and len(data) < 10_000_000, path
+            assert str(Path.home()).encode() + b"/" not in data and str(space).encode() not in data, path
+        assert not path.is_symlink()
+    assert {".npy", ".marisa", ".safetensors"} <= kept and not {".py", ".js", ".json", ""} & kept
+
+
+def test_its_requirements_are_those_of_the_project_at_one_version_each(space):
+    lines = (space / "requirements.txt").read_text().split()
+    pinned = (Path(__file__).parents[2] / "requirements.txt").read_text().split()
+    assert set(lines) - {"spaces"} == {line for line in pinned if line.split("==")[0] not in ("torch", "gradio")}
+    assert all("==" in line for line in lines if line != "spaces"), "only what lends the GPU comes in its own version"
 
 
 def test_it_is_written_anew_and_never_over_other_things(tmp_path, capsys):
