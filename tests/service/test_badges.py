@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny import make
+from tiny import make, target_of
 
 from spectra.service.badges import badges_of
 from spectra.target import facts
@@ -57,9 +57,9 @@ def test_what_was_measured_of_a_whole_model_is_not_taken_for_a_split_one(tmp_pat
     """T(q) of a model with a part on disk is that of reading the part."""
     folder = tmp_path / "tiny"
     make("llama").save_pretrained(folder)
-    model = type(make("llama")).from_pretrained(
-        folder, device_map={"": "cpu", "model.layers.1": "disk"}, offload_folder=tmp_path / "offload"
-    )
-    split, whole = wrap_model(model, step="eager"), wrap_model(make("llama"), step="eager")
+    here = ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head", "model.layers.0")
+    places = dict.fromkeys(here, "cpu") | {"model.layers.1": "disk"}
+    model = type(make("llama")).from_pretrained(folder, device_map=places, offload_folder=tmp_path / "offload")
+    split, whole = target_of(model), target_of(make("llama"))
     assert split.spread and not whole.spread
     assert facts.plan_path(split, "fast") != facts.plan_path(whole, "fast")
