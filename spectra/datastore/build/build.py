@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from spectra.datastore.build.corpus import Corpus
-from spectra.datastore.build.distributed import Distributed, distributed
 from spectra.datastore.build.finish import put_in_place, restore, write_store
 from spectra.datastore.build.gather import Gathering
 from spectra.datastore.build.index import token_type
@@ -26,6 +25,7 @@ from spectra.datastore.card import read_card
 from spectra.datastore.language import Language
 from spectra.datastore.sources import list_sha256, read_sources
 from spectra.errors import SpectraError
+from spectra.io.distributed import Distributed, distributed
 from spectra.io.progress import Progress, bar
 from spectra.target.load import PlainNetwork, check_loading, load_network, load_tokenizer
 
