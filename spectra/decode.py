@@ -65,6 +65,7 @@ class Decoding:
         self.session, self.method, self._limits, self._trees = session, method, limits, trees
         self.tokens, self.finish = list(prompt), ""
         self._produced = self._index = 0
+        self._held: dict[str, int] = {}
         self._holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
         self._clock = Laps()
         for drafter in method.drafters:
@@ -81,6 +82,14 @@ class Decoding:
         # deeper guesses could not be written any more
         self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)
         self._held = {str(source): size for holder in self._holders for source, size in holder.held().items()}
+        self.lap("draft")
+        return self._grown
+
+    def rest(self) -> TokenTree:
+        """In the place of `grow`: no guesses at this step, and nobody is asked for any."""
+        self._looked = [explainer.look(self.tokens) for explainer in self._explainers]
+        self._clock.restart()
+        self._grown = TokenTree(self.tokens[-1])
         self.lap("draft")
         return self._grown
 

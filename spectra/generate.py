@@ -118,7 +118,9 @@ class _Row:
 
 
 def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
-    """Raises SpectraError for a mask of another shape, a row of padding only, and for holes."""
+    """Raises SpectraError for no row at all, a mask of another shape, a row of padding only, and for holes."""
+    if not len(input_ids):
+        raise SpectraError("input_ids", "there is no row; give one for each sequence")
     if mask is None:
         return [_Row(row, row) for row in input_ids.tolist()]
     if mask.shape != input_ids.shape:

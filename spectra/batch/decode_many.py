@@ -3,6 +3,7 @@
 Sequences join when there is a place and room for their cache, and leave when they end.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -57,22 +58,77 @@ def decode_many(
 
 def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
-    trust = Trust()
+    trust, worth = Trust(), DraftingWorth()
     while running := queue.running():
         sequences = list(running.values())
-        grown = [one.grow() for one in sequences]
+        shares = group.joins and len(sequences) > 1
+        asks = worth.asks() if shares else True
+        began = time.perf_counter()
+        grown = [one.grow() if asks or not _adapts(one) else one.rest() for one in sequences]
         chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
+        drafted = time.perf_counter()
         scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
         _lap(sequences, "forward")
+        forward = time.perf_counter() - drafted
         steps = []
         for one, tree, each in zip(sequences, trees, scored, strict=True):
             one.lap("wait")
             steps.append(one.take(tree, each))
             trust.learn(tree, len(steps[-1].path))
+        if shares and asks:
+            accepted = sum(len(step.path) for step in steps)
+            worth.learn(drafted - began, forward, _part_of_plain(sequences, trees), accepted / len(sequences))
         yield from zip(running, steps, strict=True)
+
+
+def _adapts(one: Decoding) -> bool:
+    """Whether its text is the same whatever its trees are, and its budget weighs what they cost."""
+    return isinstance(one.method.budget, AdaptiveBudget)
+
+
+def _part_of_plain(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> float:
+    """What the pass would have taken with a row for each sequence, in parts of what it took."""
+    budget = next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
+    if budget is None:
+        return 1.0
+    rows = sum(map(len, trees))
+    seconds = budget.seconds(rows)
+    return seconds[len(trees)] / seconds[rows]
+
+
+class DraftingWorth:
+    """Whether drafting pays in a batch: seconds that accepted nodes saved, to those that growing and scoring them took.
+
+    Running sums. Where it does not pay, drafters are asked at few steps only, to see whether it does by now.
+    """
+
+    KEPT = 0.85
+    FIRST = 8
+    """Steps before it is judged."""
+    RARELY = 8
+    """Steps from one question to the next where it does not pay."""
+
+    def __init__(self) -> None:
+        self._saved = self._spent = 0.0
+        self._known = self._resting = 0
+
+    def asks(self) -> bool:
+        """Whether drafters are asked at this step. Called once a step."""
+        pays = self._saved >= self._spent or self._known < self.FIRST
+        self._resting = 0 if pays else (self._resting + 1) % self.RARELY
+        return not self._resting
+
+    def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
+        """Of a step at which they were asked. drafting, forward: its seconds. plain: see `_part_of_plain`.
+
+        accepted: nodes a sequence.
+        """
+        self._known += 1
+        self._saved = self.KEPT * self._saved + accepted * forward * plain
+        self._spent = self.KEPT * self._spent + drafting + forward * (1 - plain)
 
 
 class Trust:

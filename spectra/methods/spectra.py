@@ -32,6 +32,8 @@ RECYCLE_BELOW = 1.5
 COPIES_ONLY = 0.3
 """Where a row must promise more than this beside other sequences, only copies of long repeats do, and nothing else is
 worth the time of asking."""
+COPY_MATCH = 3
+"""Tokens that a match must have there: shorter ones are continued rightly less than half of the time."""
 RANKS = 8
 """How many successors of a token are kept."""
 TAKES = (*CORE, "successors")
@@ -85,7 +87,8 @@ def adaptive(
     copies_only = setup.row_worth > COPIES_ONLY
     drafters: list[Drafter] = [] if copies_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
     if (stores or copies_only) and Source.AUTOMATON not in without:
-        drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
+        least = COPY_MATCH if copies_only else 0
+        drafters.append(SuffixAutomaton(depth=12, least=least, banned=target.eos))
     if stores and not copies_only:
         drafters.append(Retrieval(stores, banned=target.eos, least=setup.row_worth / 2))
     shared = setup.shared_cost
