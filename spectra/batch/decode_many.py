@@ -4,8 +4,9 @@ Sequences join when there is a place and room for their cache, and leave when th
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
@@ -19,9 +20,16 @@ from spectra.tree import TokenTree
 
 AT_ONCE = 16
 
+X = TypeVar("X")
+Y = TypeVar("Y")
+
 
 class Running(Protocol):
     """Says before each step whose turn it is."""
+
+    def failed(self, number: int, error: Exception) -> None:
+        """The drafters, criteria or processors of a sequence failed: it has no more steps. Or raises the error."""
+        ...
 
     def running(self) -> Mapping[int, Decoding]:
         """The sequences of the next step by number; it may wait for some. None: the loop ends."""
@@ -60,12 +68,14 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
     trust, worth = Trust(), DraftingWorth()
     while running := queue.running():
-        sequences = list(running.values())
-        shares = group.joins and len(sequences) > 1
+        shares = group.joins and len(running) > 1
         asks = worth.asks() if shares else True
         began = time.perf_counter()
-        grown = [one.grow() if asks or not _adapts(one) else one.rest() for one in sequences]
-        chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
+        grown = _each(queue, running, partial(_grow, asks=asks))
+        sequences = [running[number] for number in grown]
+        if not sequences:
+            continue
+        chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, trust.share if group.joins else None)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
@@ -73,15 +83,35 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
         _lap(sequences, "forward")
         forward = time.perf_counter() - drafted
-        steps = []
-        for one, tree, each in zip(sequences, trees, scored, strict=True):
-            one.lap("wait")
-            steps.append(one.take(tree, each))
-            trust.learn(tree, len(steps[-1].path))
+        parts = dict(zip(grown, zip(trees, scored, strict=True), strict=True))
+        steps = _each(queue, {number: (running[number], *part) for number, part in parts.items()}, _take)
+        for number, step in steps.items():
+            trust.learn(parts[number][0], len(step.path))
         if shares and asks:
-            accepted = sum(len(step.path) for step in steps)
+            accepted = sum(len(step.path) for step in steps.values())
             worth.learn(drafted - began, forward, _part_of_plain(sequences, trees), accepted / len(sequences))
-        yield from zip(running, steps, strict=True)
+        yield from steps.items()
+
+
+def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> dict[int, Y]:
+    """What `work` makes of each; where it fails, the queue is told."""
+    made = {}
+    for number, thing in things.items():
+        try:
+            made[number] = work(thing)
+        except Exception as error:  # noqa: BLE001 - it is one sequence's own
+            queue.failed(number, error)
+    return made
+
+
+def _grow(one: Decoding, *, asks: bool) -> TokenTree:
+    return one.grow() if asks or not _adapts(one) else one.rest()
+
+
+def _take(part: tuple[Decoding, TokenTree, Scored]) -> StepTrace:
+    one, tree, scored = part
+    one.lap("wait")
+    return one.take(tree, scored)
 
 
 def _adapts(one: Decoding) -> bool:

@@ -155,6 +155,11 @@ class SharedQueue:
             self.answers[number].steps.append(step)
             self._owner.changed.notify_all()
 
+    def failed(self, number: int, error: Exception) -> None:
+        """The answer ends with its error; the others go on."""
+        with self._owner.changed:
+            self.answers[number].error, self.answers[number].left = error, True
+
     def _ends(self, number: int) -> bool:
         return bool(self._sequences[number].finish) or self.answers[number].left
 
