@@ -65,31 +65,22 @@ class Decoding:
         self.session, self.method, self._limits, self._trees = session, method, limits, trees
         self.tokens, self.finish = list(prompt), ""
         self._produced = self._index = 0
-        self._held: dict[str, int] = {}
         self._holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
         self._clock = Laps()
         for drafter in method.drafters:
             drafter.begin(prompt)
         self._explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
 
-    def grow(self) -> TokenTree:
-        """All guesses for what comes next."""
+    def grow(self, *, asks: bool = True) -> TokenTree:
+        """All guesses for what comes next. asks: False for a step without any, at which no drafter is asked."""
         self._looked = [explainer.look(self.tokens) for explainer in self._explainers]
         self._clock.restart()
         grown = TokenTree(self.tokens[-1], noise=partial(_noise_at, self.session, len(self.tokens) - 1))
-        for drafter in self.method.drafters:
+        for drafter in self.method.drafters if asks else ():
             drafter.grow(grown, self.tokens)
         # deeper guesses could not be written any more
         self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)
         self._held = {str(source): size for holder in self._holders for source, size in holder.held().items()}
-        self.lap("draft")
-        return self._grown
-
-    def rest(self) -> TokenTree:
-        """In the place of `grow`: no guesses at this step, and nobody is asked for any."""
-        self._looked = [explainer.look(self.tokens) for explainer in self._explainers]
-        self._clock.restart()
-        self._grown = TokenTree(self.tokens[-1])
         self.lap("draft")
         return self._grown
 

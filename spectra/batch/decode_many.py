@@ -105,7 +105,7 @@ def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> di
 
 
 def _grow(one: Decoding, *, asks: bool) -> TokenTree:
-    return one.grow() if asks or not _adapts(one) else one.rest()
+    return one.grow(asks=asks or not _adapts(one))
 
 
 def _take(part: tuple[Decoding, TokenTree, Scored]) -> StepTrace:

@@ -21,11 +21,11 @@ from spectra.bench.run.rows import ROWS, Row, claimed_rows, read_rows
 from spectra.bench.run.runner import Cell, Progress, resume
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.io.distributed import distributed
 from spectra.io.files import write_text
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, check_number
+from spectra.target.distributed import distributed
 
 STOCK = "hf-generate"
 

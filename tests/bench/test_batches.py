@@ -18,7 +18,7 @@ from spectra.bench.run.rows import read_rows
 from spectra.bench.tasks import Prompt
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
-from spectra.io.distributed import Distributed
+from spectra.target.distributed import Distributed
 
 PROMPTS = tuple(Prompt("gsm8k", (text,)) for text in ("w5 w6 w7 w5 w6", "w9", "w3 w4 w3 w4", "w8 w8"))
 ROOT = Path(__file__).parents[2]

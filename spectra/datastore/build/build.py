@@ -25,8 +25,8 @@ from spectra.datastore.card import read_card
 from spectra.datastore.language import Language
 from spectra.datastore.sources import list_sha256, read_sources
 from spectra.errors import SpectraError
-from spectra.io.distributed import Distributed, distributed
 from spectra.io.progress import Progress, bar
+from spectra.target.distributed import Distributed, distributed
 from spectra.target.load import PlainNetwork, check_loading, load_network, load_tokenizer
 
 DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded", "unscored")
