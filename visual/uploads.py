@@ -121,10 +121,10 @@ def keep(source: BinaryIO, uploads: Path, name: str) -> Path:
     return folder / name
 
 
-def name_of(told: str) -> str:
-    """A name that no file system reads anything into, from the one that the browser told."""
+def name_of(given: str) -> str:
+    """A name that no file system reads anything into, from the one that the browser gave."""
     name = "".join(
-        letter for letter in told.replace("\\", "/").rpartition("/")[2] if letter.isalnum() or letter in " ._-"
+        letter for letter in given.replace("\\", "/").rpartition("/")[2] if letter.isalnum() or letter in " ._-"
     )
     stem, dot, ending = name.rpartition(".")
     if not dot:
