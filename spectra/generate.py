@@ -57,7 +57,8 @@ def generate(
     tokenizer or streamer given to generate(): bind them with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
 
-    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included.
+    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
+    sequences each has a shallow copy of every processor.
     Raises SpectraError for beams, embeddings, a filled cache, a row of padding only or with holes in its mask, and what
     needs all sequences at once.
     """
@@ -156,12 +157,13 @@ PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
 
 
 def _of_row(processor: Any, number: int, rows: int) -> Any:
-    """The processor as it would be for that row alone."""
+    """The processor as it would be for that row alone: a copy, since a grammar keeps where it is in its sequence."""
+    if rows == 1:
+        return processor
     held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
-    several = {name: value for name, value in held.items() if getattr(value, "ndim", 0) and len(value) == rows > 1}
-    if several:
-        processor = copy(processor)
-        for name, value in several.items():
+    processor = copy(processor)
+    for name, value in held.items():
+        if getattr(value, "ndim", 0) and len(value) == rows:
             setattr(processor, name, value[number : number + 1])
     return processor
 
