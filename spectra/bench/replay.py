@@ -299,7 +299,7 @@ class ReplaySession:
             {node: top[place] for node, place in right.items() if place < len(top)},
         )
 
-    def noise(self, position: int) -> memoryview | None:
+    def noise(self, position: int) -> Sequence[float] | None:
         return None if self.keyed is None else self.keyed.read(position)
 
     def keep(self, path: Sequence[int]) -> None:

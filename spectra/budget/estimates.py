@@ -2,11 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from spectra.guess import Source
 from spectra.tree import ROOT, TokenTree
 
 Feature = tuple[object, ...]
+
+
+class Properties(NamedTuple):
+    """Of a node. luck: see `luck_of`."""
+
+    features: Sequence[Feature]
+    luck: float | None
 
 
 class Estimates:
@@ -28,6 +36,9 @@ class Estimates:
         self._weights = dict(WEIGHTS)
         self._drawn = DRAWN * flat
         self._luck = LUCK * flat**2
+        self._judged: TokenTree | None = None
+        self._properties: dict[int, Properties] = {}
+        """Of the nodes of the tree that was judged last."""
 
     @staticmethod
     def features(tree: TokenTree, node: int) -> list[Feature]:
@@ -42,10 +53,11 @@ class Estimates:
 
     def chance(self, tree: TokenTree, node: int) -> float:
         """That the target writes the node's token, given that it wrote its parent's."""
-        return self._probability(self.features(tree, node), luck_of(tree, node))
+        return self._probability(Properties(self.features(tree, node), luck_of(tree, node)))
 
-    def _probability(self, features: Sequence[Feature], luck: float | None) -> float:
+    def _probability(self, properties: Properties) -> float:
         weights = self._weights
+        features, luck = properties
         score = sum([weights.get(feature, UNKNOWN) for feature in features])
         if luck is not None:
             score += self._drawn + self._luck * luck
@@ -53,12 +65,22 @@ class Estimates:
 
     def path_probabilities(self, tree: TokenTree) -> list[float]:
         chance = [1.0]
+        self._judged, self._properties = tree, {}
         for node in range(1, len(tree)):
             if not tree.eligible[node]:
                 chance.append(0.0)
                 continue
-            chance.append(chance[tree.parents[node]] * self.chance(tree, node))
+            chance.append(chance[tree.parents[node]] * self._probability(self._properties_of(tree, node)))
         return chance
+
+    def _properties_of(self, tree: TokenTree, node: int) -> Properties:
+        """Kept, for a node is judged before a pass and learned from after it."""
+        found = self._properties.get(node) if tree is self._judged else None
+        if found is None:
+            found = Properties(self.features(tree, node), luck_of(tree, node))
+            if tree is self._judged:
+                self._properties[node] = found
+        return found
 
     def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
         reached = {ROOT: 0}  # node -> how many emitted tokens lead to it
@@ -69,9 +91,9 @@ class Estimates:
             hit = tree.tokens[node] == emitted[at]
             if hit:
                 reached[node] = at + 1
-            features = self.features(tree, node)
-            luck = luck_of(tree, node)
-            missed = hit - self._probability(features, luck)
+            properties = self._properties_of(tree, node)
+            features, luck = properties
+            missed = hit - self._probability(properties)
             if luck is not None:
                 self._luck += self.LUCK_RATE * missed * luck
             change = self.RATE * missed
