@@ -113,7 +113,8 @@ def watched(setup: Setup, stores: Sequence[NGramStore]) -> Retrieval:
 
 
 def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
-    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature)
+    weights = setup.resources.weights
+    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature, weights=weights)
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
