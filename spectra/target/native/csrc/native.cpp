@@ -6,6 +6,7 @@
 #include <new>
 #include <pthread.h>
 
+#include "draw.h"
 #include "step.h"
 
 using namespace spectra;
@@ -151,6 +152,11 @@ void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* ou
         }
         for (int64_t k = 0; k < m->inputs; ++k) out[k] = to_float(pairs[(k / 2 * LANES + lane) * 2 + k % 2]);
     }
+}
+
+// The token that keyed noise draws from scores [count]; -1 where one is no number.
+int64_t spectra_draw(const float* scores, int64_t count, uint32_t first, uint32_t second) {
+    return draw(scores, count, first, second);
 }
 
 // Seconds in which the pool's threads read these bytes once.
