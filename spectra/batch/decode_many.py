@@ -195,6 +195,8 @@ def _choose(
 
     trust: see `Trust`; None where each tree has a pass of its own.
     """
+    if all(len(tree) == 1 for tree in grown):
+        return list(grown)
     budgets = [one.method.budget for one in sequences]
     if len(sequences) == 1 or trust is None:
         return [budget.choose(tree) for budget, tree in zip(budgets, grown, strict=True)]
