@@ -153,7 +153,7 @@ def drawn(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]
     page.goto(url)
     page.wait_for_function("window.Plotly")
     fill(page, seed=7)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(6500)
     browser = browser_seconds()
     start(page, prompt=prompt, max_new_tokens=tokens)
     page.wait_for_function(f"{STAGE}.state !== 'running'", polling=500)
