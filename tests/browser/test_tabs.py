@@ -337,6 +337,11 @@ def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, visi
     assert f"Step {chosen + 1} of your last race" in chapter.inner_text()
     assert chapter.locator(".node.yes").count() == len(steps[chosen].path)
     assert chapter.locator(".node.no").count() == sum(siblings(steps[chosen])) - len(steps[chosen].path)
+    boxes = stage.locator(".chapters > li, .what-if")
+    long = "(all) => all.filter((box) => box.offsetHeight > innerHeight).map((box) => box.textContent)"
+    assert boxes.count() == 14 and boxes.evaluate_all(long) == [], "longer than a screen"
+    past = "(all) => all.filter((tree) => tree.scrollWidth > tree.clientWidth).length"
+    assert stage.locator(".chapters .tree").evaluate_all(past) == 0
     hub = stage.locator(".chapters li", has_text="SpecHub: a pair")
     assert "a recorded race by SpecHub" in hub.inner_text()
     taken = [0, 0, 0]
