@@ -129,7 +129,8 @@ function costWord(slope) {
 function verdict({ curve, best, ends }, guesses) {
   const now = `${plural(guesses, "guess", "guesses")} a pass: ${ratio(curve[guesses])} times plain decoding.`;
   if (best === 0) return `${now} It does not pay: with these no chain of guesses is faster than none.`;
-  const stop = ends === null ? `It pays up to ${LONGEST} and beyond.` : `It stops paying at ${plural(ends, "guess", "guesses")}.`;
+  const stop =
+    ends === null ? `It pays up to ${LONGEST} and beyond.` : `It stops paying at ${plural(ends, "guess", "guesses")}.`;
   return `${now} Best at ${best}: ${ratio(curve[best])} times. ${stop}`;
 }
 
