@@ -97,8 +97,7 @@ def adaptive(
     if ranks and not copies_only:
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
     if setup.resources.memory is not None:
-        least, row = setup.row_worth / 2, setup.row_worth
-        drafters.append(Remembering(setup.resources.memory, banned=target.eos, least=least, row=row))
+        drafters.append(Remembering(setup.resources.memory, banned=target.eos, least=setup.row_worth / 2))
     budget = budget_of(setup, nodes)
     if draft is not None:
         drafters.append(Adviser(draft, setup.sampling, budget, setup.seconds_a_token, banned=target.eos))
@@ -107,13 +106,15 @@ def adaptive(
 
 
 def watched(setup: Setup, stores: Sequence[NGramStore]) -> Retrieval:
-    """Stores that are asked rarely while they bring less than the rows and the time they take."""
-    worth, price = setup.row_worth, LOOKUP_SECONDS / setup.seconds_a_token
-    return Retrieval(stores, banned=setup.target.eos, least=worth / 2, price=price, row=worth)
+    """Stores that are asked rarely while they bring less than the time and half the rows that they take: they also say
+    which of the other sources' guesses are right."""
+    half, price = setup.row_worth / 2, LOOKUP_SECONDS / setup.seconds_a_token
+    return Retrieval(stores, banned=setup.target.eos, least=half, price=price, row=half)
 
 
 def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
-    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature)
+    weights = setup.resources.weights
+    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature, weights=weights)
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
