@@ -16,7 +16,7 @@ from spectra.batch.decode_many import AT_ONCE, decode_many
 from spectra.batch.request import Request
 from spectra.errors import SpectraError
 from spectra.methods.presets import make_method
-from spectra.methods.resources import Resources, memory_of
+from spectra.methods.resources import Resources, memory_of, weights_for
 from spectra.settings import Limits, Sampling
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def generate(
     seed: int | None = None,
     drafts: Sequence[str | os.PathLike[str]] = (),
     remember: str | os.PathLike[str] | None = None,
+    estimates: str | os.PathLike[str] | None = None,
     tokenizer: Any = None,
     datastores: Sequence[str | os.PathLike[str]] = (),
     streamer: Any = None,
@@ -52,12 +53,13 @@ def generate(
     method, nodes, numerics, step: see `decode` and `load_target`. seed: of the first sequence's keyed noise when
     sampling, the next ones count on from it; None draws one from torch's generator. drafts: folders of draft models,
     for methods that take one; loaded once for a model. remember: a folder that finished answers join, and from which
-    later ones are guessed. tokenizer: the model's; with it the datastores that fit are guessed from: those that come
-    with the project and the folders `datastores`. at_once, cache_bytes: see `decode_many`. transformers drops a
-    tokenizer or streamer given to generate(): bind them with functools.partial.
+    later ones are guessed. estimates: see `load_resources`. tokenizer: the model's; with it the datastores that fit are
+    guessed from: those that come with the project and the folders `datastores`. at_once, cache_bytes: see
+    `decode_many`. transformers drops a tokenizer or streamer given to generate(): bind them with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
 
-    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included.
+    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
+    sequences each has a shallow copy of every processor.
     Raises SpectraError for beams, embeddings, a filled cache, a row of padding only or with holes in its mask, and what
     needs all sequences at once.
     """
@@ -77,7 +79,8 @@ def generate(
 
     target = wrap_model(model, numerics=numerics, step=step)
     memory = None if remember is None else memory_of(target, remember)
-    resources = Resources(_stores(model, tokenizer, datastores), lambda: drafts_of(target, drafts), memory)
+    stores = _stores(model, tokenizer, datastores)
+    resources = Resources(stores, lambda: drafts_of(target, drafts), memory, weights_for(stores, estimates))
     together = min(len(rows), at_once) if target.joins else 1
     requests = []
     for number, row in enumerate(rows):
@@ -156,12 +159,13 @@ PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
 
 
 def _of_row(processor: Any, number: int, rows: int) -> Any:
-    """The processor as it would be for that row alone."""
+    """The processor as it would be for that row alone: a copy, since a grammar keeps where it is in its sequence."""
+    if rows == 1:
+        return processor
     held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
-    several = {name: value for name, value in held.items() if getattr(value, "ndim", 0) and len(value) == rows > 1}
-    if several:
-        processor = copy(processor)
-        for name, value in several.items():
+    processor = copy(processor)
+    for name, value in held.items():
+        if getattr(value, "ndim", 0) and len(value) == rows:
             setattr(processor, name, value[number : number + 1])
     return processor
 

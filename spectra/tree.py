@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = 0
 
-Noise = Sequence[float] | memoryview
+Noise = Sequence[float]
 """[vocabulary]: the noise of one output position, see `spectra/verify/picks.py`."""
 
 

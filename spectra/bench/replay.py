@@ -31,7 +31,7 @@ from spectra.io.hashes import tokenizer_sha256
 from spectra.method import Method, Outcome
 from spectra.methods.draft_models import DRAFT_MODELS
 from spectra.methods.presets import METHODS, make_method
-from spectra.methods.resources import Resources
+from spectra.methods.resources import Resources, weights_for
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling, check_number
 from spectra.tree import ROOT, TokenTree
@@ -65,13 +65,17 @@ class RecordOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """recording: a file of `record`. cost: a file, see `read_cost`. nodes: the most guessed tokens a step."""
+    """recording: a file of `record`. cost: a file, see `read_cost`. nodes: the most guessed tokens a step.
+
+    estimates: a file of `fit`.
+    """
 
     recording: Path
     methods: tuple[str, ...] = ("spectra", "spectra-core")
     cost: Path | None = None
     datastores: tuple[Path, ...] = ()
     nodes: int | None = None
+    estimates: Path | None = None
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, METHODS)
@@ -171,21 +175,26 @@ def recorded_rows(
 
 def run_replay(options: ReplayOptions) -> int:
     """The subcommand `replay`: tau, queries a step, drafting time, and the speedup that T(q) predicts."""
-    import torch
-
-    from spectra.verify.noise import Noise
-
     header, answers = read_recording(options.recording)
-    cost = read_cost(options.cost) if options.cost else header.cost
-    resources = Resources(stores_for(header.tokenizer_sha256, options.datastores, model=header.model))
-    noise = Noise(header.sampling.seed, header.vocabulary, torch.device("cpu")) if header.vocabulary else None
-    target = ReplayTarget(cost, header.eos, name=header.model, sampling=header.sampling, noise=noise)
+    stores = stores_for(header.tokenizer_sha256, options.datastores, model=header.model)
+    resources = Resources(stores, weights=weights_for(stores, options.estimates))
+    target = target_of(header, read_cost(options.cost) if options.cost else None)
     for method in options.methods:
         make_method(method, target, resources, nodes=options.nodes)  # what lacks its datastore says so before the table
     print("| method | tau | queries a step | drafting, us a step | predicted speedup |\n|---|---:|---:|---:|---:|")
     for method in options.methods:
         print(replay_row(method, target, resources, answers, options.nodes))
     return 0
+
+
+def target_of(header: Header, cost: StepCost | None = None) -> "ReplayTarget":
+    """What replays answers of this header. cost: of another device."""
+    import torch
+
+    from spectra.verify.noise import Noise
+
+    noise = Noise(header.sampling.seed, header.vocabulary, torch.device("cpu")) if header.vocabulary else None
+    return ReplayTarget(cost or header.cost, header.eos, name=header.model, sampling=header.sampling, noise=noise)
 
 
 def replay_row(
@@ -299,7 +308,7 @@ class ReplaySession:
             {node: top[place] for node, place in right.items() if place < len(top)},
         )
 
-    def noise(self, position: int) -> memoryview | None:
+    def noise(self, position: int) -> Sequence[float] | None:
         return None if self.keyed is None else self.keyed.read(position)
 
     def keep(self, path: Sequence[int]) -> None:

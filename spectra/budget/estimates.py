@@ -1,12 +1,26 @@
 """How likely a guess is what the target writes next, given that its parent was. No torch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from spectra.budget.weights import BUILT_IN, UNKNOWN, Feature, Weights
 from spectra.guess import Source
 from spectra.tree import ROOT, TokenTree
 
-Feature = tuple[object, ...]
+
+class Properties(NamedTuple):
+    """Of a node. luck: see `luck_of`."""
+
+    features: Sequence[Feature]
+    luck: float | None
+
+
+class Reached(NamedTuple):
+    """hit: whether the target wrote the node's token."""
+
+    node: int
+    hit: bool
 
 
 class Estimates:
@@ -23,11 +37,14 @@ class Estimates:
     RATE = 0.1
     LUCK_RATE = 0.03
 
-    def __init__(self, temperature: float = 0.0) -> None:
-        flat = min(temperature, FLATTEST)
-        self._weights = dict(WEIGHTS)
-        self._drawn = DRAWN * flat
-        self._luck = LUCK * flat**2
+    def __init__(self, temperature: float = 0.0, weights: Weights = BUILT_IN) -> None:
+        self.flat = min(temperature, FLATTEST)
+        self._weights = dict(weights.features)
+        self._drawn = weights.drawn * self.flat
+        self._luck = weights.luck * self.flat**2
+        self._judged: TokenTree | None = None
+        self._properties: dict[int, Properties] = {}
+        """Of the nodes of the tree that was judged last."""
 
     @staticmethod
     def features(tree: TokenTree, node: int) -> list[Feature]:
@@ -42,10 +59,11 @@ class Estimates:
 
     def chance(self, tree: TokenTree, node: int) -> float:
         """That the target writes the node's token, given that it wrote its parent's."""
-        return self._probability(self.features(tree, node), luck_of(tree, node))
+        return self._probability(Properties(self.features(tree, node), luck_of(tree, node)))
 
-    def _probability(self, features: Sequence[Feature], luck: float | None) -> float:
+    def _probability(self, properties: Properties) -> float:
         weights = self._weights
+        features, luck = properties
         score = sum([weights.get(feature, UNKNOWN) for feature in features])
         if luck is not None:
             score += self._drawn + self._luck * luck
@@ -53,14 +71,25 @@ class Estimates:
 
     def path_probabilities(self, tree: TokenTree) -> list[float]:
         chance = [1.0]
+        self._judged, self._properties = tree, {}
         for node in range(1, len(tree)):
             if not tree.eligible[node]:
                 chance.append(0.0)
                 continue
-            chance.append(chance[tree.parents[node]] * self.chance(tree, node))
+            chance.append(chance[tree.parents[node]] * self._probability(self.properties(tree, node)))
         return chance
 
-    def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
+    def properties(self, tree: TokenTree, node: int) -> Properties:
+        """Kept, for a node is judged before a pass and learned from after it."""
+        found = self._properties.get(node) if tree is self._judged else None
+        if found is None:
+            found = Properties(self.features(tree, node), luck_of(tree, node))
+            if tree is self._judged:
+                self._properties[node] = found
+        return found
+
+    def reached(self, tree: TokenTree, emitted: Sequence[int]) -> Iterator[Reached]:
+        """The nodes whose parent the target wrote, and whether it wrote them too."""
         reached = {ROOT: 0}  # node -> how many emitted tokens lead to it
         for node in range(1, len(tree)):
             at = reached.get(tree.parents[node])
@@ -69,9 +98,13 @@ class Estimates:
             hit = tree.tokens[node] == emitted[at]
             if hit:
                 reached[node] = at + 1
-            features = self.features(tree, node)
-            luck = luck_of(tree, node)
-            missed = hit - self._probability(features, luck)
+            yield Reached(node, hit)
+
+    def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
+        for node, hit in self.reached(tree, emitted):
+            properties = self.properties(tree, node)
+            features, luck = properties
+            missed = hit - self._probability(properties)
             if luck is not None:
                 self._luck += self.LUCK_RATE * missed * luck
             change = self.RATE * missed
@@ -100,46 +133,6 @@ GRADES = {
 }
 """The last grade of each source, counted from 0: its rank, or how many context tokens it matched. Others have one."""
 BY_MATCH = frozenset({Source.BACKWARD, Source.NGRAM, Source.AUTOMATON})
-UNKNOWN = -2.0
-DRAWN = -0.5
-"""What a guess is worth less at temperature 1 than at 0, in log-odds."""
-LUCK = 0.5
-"""Weight of g at temperature 1."""
 FLATTEST, LUCKIEST = 1.5, 6.0
 EULER = 0.5772
 """The mean of g."""
-
-
-def _grades(source: Source, first: Sequence[float], deep: Sequence[float]) -> dict[Feature, float]:
-    """Weights by grade, of a guess's first token and of its later ones."""
-    return {(source, grade, past): w for past, row in ((False, first), (True, deep)) for grade, w in enumerate(row)}
-
-
-WEIGHTS: dict[Feature, float] = {
-    **_grades(Source.FORWARD, (-2.4, -2.1, -2.5, -2.8, -3.3, -3.9), (-0.6, -0.8, -1.0, -1.2, -1.5, -1.9)),
-    **_grades(Source.BACKWARD, (-1.3, -1.3, -0.4, 0.2, 0.8), (-0.6, -0.6, 0.0, 0.6, 1.5)),
-    **_grades(Source.RETRIEVAL, (-1.7,), (-1.1,)),
-    **_grades(Source.POOL, (-2.2,), (-0.8,)),
-    **_grades(
-        Source.AUTOMATON,
-        (-1.4, -1.4, -0.2, 0.5, 1.0, 0.9, 0.9, 1.5, 2.7),
-        (0.3, 0.3, 0.7, 0.5, 1.2, 1.2, 1.4, 1.8, 2.9),
-    ),
-    **_grades(
-        Source.RECYCLED,
-        (-1.1, -2.4, -3.0, -3.5, -3.6, -3.7, -3.9, -4.0),
-        (-1.2, -2.5, -2.9, -3.2, -3.4, -3.6, -3.8, -3.9),
-    ),
-    **_grades(
-        Source.DRAFT, (1.5, 0.3, -0.4, -1.3, -2.1, -2.8, -3.4, -4.2), (1.5, 0.3, -0.4, -1.3, -2.1, -2.8, -3.4, -4.2)
-    ),
-    **_grades(Source.MEMORY, (-1.7,), (-1.1,)),
-    ("and", Source.RECYCLED): 0.5,
-    ("and", Source.DRAFT): 0.4,
-    ("and", Source.MEMORY): 0.8,
-    ("and", Source.AUTOMATON): 0.4,
-    ("and", Source.FORWARD): 0.2,
-    ("and", Source.RETRIEVAL): 1.4,
-    **{("confidence", grade): w for grade, w in enumerate((0.4, 1.3, 3.0, 1.4, -0.3, -0.9, -1.6, -2.1, -2.5), 1)},
-}
-"""Log-odds of 300 greedy answers of the embedded model, none of them a benchmark's, with a store of other answers."""

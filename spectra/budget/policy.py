@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from spectra.budget.estimates import Estimates
 from spectra.budget.share import Ranking, share
 from spectra.budget.step_cost import StepCost
+from spectra.budget.weights import BUILT_IN, Weights
 from spectra.guess import Source
 from spectra.tree import TokenTree
 
@@ -42,12 +43,21 @@ class AdaptiveBudget:
     """Chooses nodes by estimated path probability against the measured step cost.
 
     Every grown node is judged by what the target went on to write, scored or not, so the estimates need no exploring.
-    `overhead`: seconds of a step outside the forward pass. `temperature`: the answer's.
+    `overhead`: seconds of a step outside the forward pass. `temperature`: the answer's. `weights`: what the estimates
+    begin with.
     """
 
-    def __init__(self, cost: StepCost, max_nodes: int, *, temperature: float = 0.0, overhead: float = 0.0) -> None:
+    def __init__(
+        self,
+        cost: StepCost,
+        max_nodes: int,
+        *,
+        temperature: float = 0.0,
+        overhead: float = 0.0,
+        weights: Weights = BUILT_IN,
+    ) -> None:
         self.max_nodes = max_nodes
-        self.estimates = Estimates(temperature)
+        self.estimates = Estimates(temperature, weights)
         self._cost, self._overhead = cost, overhead
         self._seconds: list[float] = []
 

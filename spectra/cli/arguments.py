@@ -38,6 +38,8 @@ MODEL_HELP = {
     "step": "auto, eager, on a CPU native, on a GPU graphs, flash or flash-eager",
     "datastores": "retrieve from this store (may be repeated; default: those that come with the project and fit)",
     "remember": "a folder that finished answers join; later answers are guessed from them (default: none)",
+    "estimates": "what guesses of the model are worth: a file of `python -m spectra.bench fit` (default: the one "
+    "beside the first datastore, or what is built in)",
     "drafts": "a draft model of the same tokenizer (may be repeated; default: those that come with the project)",
 }
 

@@ -10,6 +10,7 @@ from spectra.bench.acceptance.toy import ToyOptions, run_toy
 from spectra.bench.batches import BatchOptions, run_batch_sizes
 from spectra.bench.exactness import ExactnessOptions, run_exactness
 from spectra.bench.figure4 import Figure4Options, run_figure4
+from spectra.bench.fit import FitOptions, run_fit
 from spectra.bench.gpu.capture import CaptureOptions, run_capture
 from spectra.bench.gpu.page import PageOptions, run_page
 from spectra.bench.gpu.run import GpuOptions, run_gpu
@@ -152,6 +153,11 @@ COMMANDS = {
     ),
     "replay": Command(
         run_replay, ReplayOptions, "run drafters on recorded answers and predict the speedup", positional=("recording",)
+    ),
+    "fit": Command(
+        run_fit, FitOptions, "learn from recorded answers how likely guesses are right, and check it",
+        texts={"recording": "files that `record` has written", "out": "a folder for estimates.json and a report"},
+        positional=("recording",),
     ),
     "serve": Command(
         run_serve, ServeOptions, "concurrent clients against vLLM servers, with SPECTRA and without", resumes=True,

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
@@ -60,6 +59,13 @@ class NGramStore(SuccessorCounts, Protocol):
         ...
 
 
+class Answer(NamedTuple):
+    """Of several stores. matched: the most of the context that each can match."""
+
+    lookup: Lookup
+    matched: Sequence[int]
+
+
 class Node(NamedTuple):
     """One token of a continuation tree.
 
@@ -78,12 +84,16 @@ class Node(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A node that may enter the tree, in the order of the heap. before: the context that it follows."""
+    """A node that may enter the tree, in the order of the heap.
+
+    before: the context that it follows. matched: see `Answer`.
+    """
 
     unlikely: float
     turn: int
     node: Node
     before: tuple[int, ...]
+    matched: Sequence[int]
 
 
 def continuations(
@@ -98,24 +108,23 @@ def continuations(
     smallest = max(SMALLEST, least)
     waiting: list[_Waiting] = []
     order = max((store.order for store in stores), default=0)
-    ask = stores[0].successors if len(stores) == 1 else partial(successors, stores)
 
-    def offer(parent: int, chance: float, before: tuple[int, ...]) -> None:
-        match, seen, pairs = ask(before)
+    def offer(parent: int, chance: float, before: tuple[int, ...], matched: Sequence[int]) -> None:
+        (match, seen, pairs), matched = ask(stores, before, matched)
         for rank, (token, count) in enumerate(pairs):
             path = chance * count / (seen + 1)
             if path < smallest:
                 return
             node = Node(parent, token, path, rank, match, count, seen)
-            heappush(waiting, _Waiting(-path, len(nodes) * 256 + rank, node, before))
+            heappush(waiting, _Waiting(-path, len(nodes) * 256 + rank, node, before, matched))
 
-    offer(-1, 1.0, tuple(context[-order:]))
+    offer(-1, 1.0, tuple(context[-order:]), (order,) * len(stores))
     while waiting and len(nodes) < max_nodes:
         likeliest = heappop(waiting)
         node = likeliest.node
         nodes.append(node)
         if len(nodes) < max_nodes:
-            offer(len(nodes) - 1, node.chance, (*likeliest.before, node.token)[-order:])
+            offer(len(nodes) - 1, node.chance, (*likeliest.before, node.token)[-order:], likeliest.matched)
     return nodes
 
 
@@ -134,16 +143,38 @@ def hits(stores: Sequence[NGramStore], context: Sequence[int], most: int = MOST_
 
 def successors(stores: Sequence[SuccessorCounts], context: Sequence[int]) -> Lookup:
     """As `SuccessorCounts.successors`, of several texts."""
-    answers = [store.successors(context) for store in stores]
-    match = max((answer.match for answer in answers), default=0)
-    best = [answer for answer in answers if answer.match == match]
-    if match == 0:
-        return Lookup.nothing()
-    if len(best) == 1:
-        return best[0]
+    return ask(stores, context, [len(context)] * len(stores)).lookup
+
+
+def ask(stores: Sequence[SuccessorCounts], context: Sequence[int], before: Sequence[int]) -> Answer:
+    """What followed the longest suffix of `context` that any store knows.
+
+    before: what each store matches at most of the context less its last token. It is taken to match one more of all of
+    it (more is rare: where a store leaves out contexts that say no more than shorter ones), and who cannot reach the
+    longest match found is not asked.
+    """
+    matched = [most + 1 for most in before]
+    best: list[Lookup] = []
+    longest = 1
+    for place in sorted(range(len(stores)), key=matched.__getitem__, reverse=True):
+        if matched[place] < longest:
+            break
+        answer = stores[place].successors(context)
+        matched[place] = answer.match
+        if answer.match > longest:
+            longest, best = answer.match, [answer]
+        elif answer.match == longest:
+            best.append(answer)
+    return Answer(_together(best), matched)
+
+
+def _together(answers: Sequence[Lookup]) -> Lookup:
+    """Of matches of one length the counts together."""
+    if len(answers) < 2:
+        return answers[0] if answers else Lookup.nothing()
     total: dict[int, int] = {}
-    for answer in best:
+    for answer in answers:
         for token, count in answer.pairs:
             total[token] = total.get(token, 0) + count
     pairs = sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))
-    return Lookup(match, sum(answer.seen for answer in best), pairs)
+    return Lookup(answers[0].match, sum(answer.seen for answer in answers), pairs)

@@ -10,17 +10,13 @@ from spectra.drafters.continuations import NGramStore
 from spectra.drafters.retrieval import Retrieval
 from spectra.guess import Source
 from spectra.method import Outcome
-from spectra.tree import TokenTree
 
 LEAST = 0.02
 """Tokens a step that guesses must have brought lately to be asked for at every step."""
-RARELY = 8
-"""Steps from one question to the next where they did not."""
-RATE = 0.02
 
 
 class Remembered(NGramStore, Protocol):
-    """A store that learns. worth: running mean of the tokens a step that its guesses brought."""
+    """A store that learns. worth: see `Retrieval.worth`, of all answers."""
 
     worth: float
 
@@ -30,30 +26,20 @@ class Remembered(NGramStore, Protocol):
 class Remembering(Retrieval):
     """The drafter."""
 
-    def __init__(self, memory: Remembered, *, banned: Collection[int] = ()) -> None:
-        super().__init__([memory], banned=banned, source=Source.MEMORY)
+    def __init__(
+        self, memory: Remembered, *, banned: Collection[int] = (), least: float = 0.0, row: float = 0.0
+    ) -> None:
+        super().__init__([memory], banned=banned, source=Source.MEMORY, least=least, price=LEAST)
         self.memory = memory
+        self.worth = memory.worth
         self._start = 0
-        self._steps = 0
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._start = len(prompt)
 
-    def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        self._steps += 1
-        if self.asked:
-            super().grow(tree, tokens)
-
-    @property
-    def asked(self) -> bool:
-        """Whether this step's guesses are looked for."""
-        return self.memory.worth >= LEAST or self._steps % RARELY == 0
-
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
-        """A token counts when no other source offered it first."""
-        if self.asked:
-            brought = sum(outcome.tree.sources[node][0] == Source.MEMORY for node in outcome.path)
-            self.memory.worth += RATE * (brought - self.memory.worth)
+        super().observe(tokens, outcome)
+        self.memory.worth = self.worth
 
     def end(self, tokens: Sequence[int]) -> None:
         self.memory.add(tokens[self._start :])

@@ -13,11 +13,16 @@ from spectra.inside import Inside, joined
 from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
 
+RARELY = 8
+"""Steps from one question to the next where guesses do not bring their price."""
+FIRST_WORTH, RATE = 0.2, 0.05
+
 
 class Retrieval:
     """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess.
 
-    least: share of the counts that a node's path must have.
+    least: share of the counts that a node's path must have. price: tokens a step that the guesses must bring, less
+    `row` tokens for each that is scored, to be asked for at every step; 0: they always are.
     """
 
     def __init__(
@@ -28,8 +33,15 @@ class Retrieval:
         banned: Collection[int] = (),
         source: Source = Source.RETRIEVAL,
         least: float = 0.0,
+        price: float = 0.0,
+        row: float = 0.0,
     ) -> None:
         self.least = least
+        self.price = price
+        self.row = row
+        self.worth = FIRST_WORTH
+        """Running mean of what a step's guesses brought."""
+        self.steps = 0
         self.source = source
         self.stores = stores
         self.max_nodes = max_nodes
@@ -46,8 +58,16 @@ class Retrieval:
     def begin(self, prompt: Sequence[int]) -> None:
         """A store does not learn."""
 
+    @property
+    def asked(self) -> bool:
+        """Whether this step's guesses are looked for."""
+        return not self.price or self.worth >= self.price or self.steps % RARELY == 0
+
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        self.steps += 1
         places: list[int | None] = []
+        if not self.asked:
+            return
         for node in continuations(self.stores, tokens, self.max_nodes, self.least):
             parent = ROOT if node.parent < 0 else places[node.parent]
             if parent is None or node.token in self.banned:
@@ -57,7 +77,11 @@ class Retrieval:
             places.append(tree.add(parent, node.token, self.source, rank=node.rank, match=node.match, confidence=grade))
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
-        """A store does not learn."""
+        """A store does not learn. A token counts as brought when no other source offered it first."""
+        if self.price and self.asked:
+            brought = sum(outcome.tree.sources[node][0] == self.source for node in outcome.path)
+            scored = sum(sources[0] == self.source for sources in outcome.tree.sources)
+            self.worth += RATE * (brought - self.row * scored - self.worth)
 
 
 class PaperRetrieval(Retrieval):

@@ -66,10 +66,13 @@ class Setup:
 
     @property
     def row_worth(self) -> float:
-        """The chance of being accepted at which a row pays beside the other sequences; 0 for a sequence alone."""
-        if self.together == 1:
-            return 0.0
+        """The chance of being accepted at which a row pays, beside the other sequences if there are some."""
         return max(0.0, self.shared_cost.seconds(2) / self.shared_cost.seconds(1) - 1)
+
+    @property
+    def seconds_a_token(self) -> float:
+        """Of plain decoding."""
+        return self.shared_cost.seconds(1) / self.together
 
     def max_nodes(self, usual: int, *, at_most: int | None = None) -> int:
         """Guessed tokens a step: `usual`, or as many as were asked for, within what the method and the device take."""

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectra.budget.weights import BUILT_IN, FILE, Weights, read_weights
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
 from spectra.drafters.remembering import Remembered
 
 if TYPE_CHECKING:
+    from spectra.datastore.store import Store
     from spectra.target.huggingface import HuggingFaceTarget
 
 Drafts = Sequence[Draft] | Callable[[], Sequence[Draft]]
@@ -20,14 +22,19 @@ Drafts = Sequence[Draft] | Callable[[], Sequence[Draft]]
 class Resources:
     """stores: datastores. drafts: draft models, the best first, or a function that loads them when first asked for.
 
-    memory: finished answers, which those of this process join.
+    memory: finished answers, which those of this process join. weights: what guesses of this model are worth.
     """
 
     def __init__(
-        self, stores: Sequence[NGramStore] = (), drafts: Drafts = (), memory: Remembered | None = None
+        self,
+        stores: Sequence[NGramStore] = (),
+        drafts: Drafts = (),
+        memory: Remembered | None = None,
+        weights: Weights = BUILT_IN,
     ) -> None:
         self.stores = stores
         self.memory = memory
+        self.weights = weights
         self._drafts = drafts
 
     @property
@@ -38,7 +45,7 @@ class Resources:
 
     def with_stores(self, more: Sequence[NGramStore]) -> Resources:
         """The same and these stores, which come first."""
-        return Resources([*more, *self.stores], lambda: self.drafts, self.memory)
+        return Resources([*more, *self.stores], lambda: self.drafts, self.memory, self.weights)
 
 
 def load_resources(
@@ -46,13 +53,15 @@ def load_resources(
     datastores: Iterable[str | os.PathLike[str]] | None = (),
     drafts: Iterable[str | os.PathLike[str]] = (),
     remember: str | os.PathLike[str] | None = None,
+    estimates: str | os.PathLike[str] | None = None,
 ) -> Resources:
     """Open what fits a target that has a tokenizer.
 
     datastores: folders of stores; () are those that come with the project and fit the tokenizer, None is none. drafts:
     folders or hub ids of draft models, the best first; without any those that come with the project, loaded when
-    a method asks for them. remember: a folder whose answers are guessed from, and which finished answers join. Raises
-    SpectraError for what is missing, damaged or made for another tokenizer.
+    a method asks for them. remember: a folder whose answers are guessed from, and which finished answers join.
+    estimates: a file of `python -m spectra.bench fit`; without one what lies beside the first store, else what is built
+    in. Raises SpectraError for what is missing, damaged or made for another tokenizer.
     """
     from spectra.datastore.shipped import fitting_stores
     from spectra.target.draft_model import load_drafts
@@ -60,7 +69,15 @@ def load_resources(
     stores = [] if datastores is None else fitting_stores(target.tokenizer, datastores, model=target.name)
     named = list(drafts)
     memory = None if remember is None else memory_of(target, remember)
-    return Resources(stores, load_drafts(named, target) if named else lambda: load_drafts((), target), memory)
+    given = load_drafts(named, target) if named else lambda: load_drafts((), target)
+    return Resources(stores, given, memory, weights_for(stores, estimates))
+
+
+def weights_for(stores: Sequence[Store], estimates: str | os.PathLike[str] | None = None) -> Weights:
+    """Of the file named, else of the first store that has one in its folder, else those built in."""
+    beside = (store.folder / FILE for store in stores)
+    file = next((path for path in beside if path.is_file()), None) if estimates is None else Path(estimates)
+    return BUILT_IN if file is None else read_weights(file)
 
 
 def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Remembered:

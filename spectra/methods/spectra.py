@@ -32,6 +32,8 @@ RECYCLE_BELOW = 1.5
 COPIES_ONLY = 0.3
 """Where a row must promise more than this beside other sequences, only copies of long repeats do, and nothing else is
 worth the time of asking."""
+LOOKUP_SECONDS = 0.3e-3
+"""What a step's guesses from the stores take to find and to weigh, roughly."""
 RANKS = 8
 """How many successors of a token are kept."""
 TAKES = (*CORE, "successors")
@@ -82,12 +84,12 @@ def adaptive(
     paying = min(pool_rows(setup.shared_cost, width), nodes // (2 * width)) if target.trees else 0
     chosen = changed_core(replace(core, rows=paying), asked)
     chosen = replace(chosen, rows=min(chosen.rows, nodes // width) if target.trees else 0)
-    copies_only = setup.row_worth > COPIES_ONLY
+    copies_only = setup.together > 1 and setup.row_worth > COPIES_ONLY
     drafters: list[Drafter] = [] if copies_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
     if (stores or copies_only) and Source.AUTOMATON not in without:
         drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
     if stores and not copies_only:
-        drafters.append(Retrieval(stores, banned=target.eos, least=setup.row_worth / 2))
+        drafters.append(watched(setup, stores))
     shared = setup.shared_cost
     cheap = shared.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * shared.seconds(1)
     usual = RANKS if Source.RECYCLED not in without and (cheap or not stores) else 0
@@ -95,17 +97,24 @@ def adaptive(
     if ranks and not copies_only:
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
     if setup.resources.memory is not None:
-        drafters.append(Remembering(setup.resources.memory, banned=target.eos))
+        drafters.append(Remembering(setup.resources.memory, banned=target.eos, least=setup.row_worth / 2))
     budget = budget_of(setup, nodes)
     if draft is not None:
-        plain = shared.seconds(1) / setup.together
-        drafters.append(Adviser(draft, setup.sampling, budget, plain, banned=target.eos))
+        drafters.append(Adviser(draft, setup.sampling, budget, setup.seconds_a_token, banned=target.eos))
     values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
     return Method(setup.name, drafters, budget, nodes, settings=values)
 
 
+def watched(setup: Setup, stores: Sequence[NGramStore]) -> Retrieval:
+    """Stores that are asked rarely while they bring less than the time and half the rows that they take: they also say
+    which of the other sources' guesses are right."""
+    half, price = setup.row_worth / 2, LOOKUP_SECONDS / setup.seconds_a_token
+    return Retrieval(stores, banned=setup.target.eos, least=half, price=price, row=half)
+
+
 def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
-    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature)
+    weights = setup.resources.weights
+    return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature, weights=weights)
 
 
 def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:

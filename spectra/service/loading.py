@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.budget.step_cost import StepCost
+from spectra.budget.weights import read_weights
 from spectra.datastore.card import read_card
 from spectra.errors import SpectraError
 from spectra.method import Method
@@ -36,7 +37,7 @@ HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 
 
 def may_be_a_model(name: str) -> bool:
-    """Whether something is there, or the hub may have it: told before torch is imported."""
+    """Whether something is there, or the hub may have it: known before torch is imported."""
     name = name.strip()
     try:
         if Path(name).exists():
@@ -78,6 +79,7 @@ class ModelOptions:
     device: None is a GPU where there is one. dtype, weights, numerics, step: see `load_target`. placement: of a model
     that fits no single device. datastores: folders. drafts: folders or hub ids of draft models. Without any of these it
     is those that come with the project and fit. remember: a folder of finished answers.
+    estimates: a file of what guesses are worth.
     """
 
     ENVIRONMENT: ClassVar = "SPECTRA"
@@ -91,6 +93,7 @@ class ModelOptions:
     datastores: tuple[Path, ...] = ()
     drafts: tuple[Path, ...] = ()
     remember: Path | None = None
+    estimates: Path | None = None
 
     def __post_init__(self) -> None:
         if self.model is not None and not self.model.strip():
@@ -108,6 +111,8 @@ class ModelOptions:
         check_choice("step", self.step, STEPS)
         for folder in self.datastores:
             read_card(folder)
+        if self.estimates is not None:
+            read_weights(self.estimates)
 
     def load(self) -> LoadedModel:
         """Load the model, its datastores and the draft models that were named. Raises SpectraError."""
@@ -128,7 +133,7 @@ class ModelOptions:
 
     def equipped(self, target: HuggingFaceTarget) -> LoadedModel:
         """The target with its datastores and the draft models that were named. Raises SpectraError."""
-        resources = load_resources(target, self.datastores, self.drafts, self.remember)
+        resources = load_resources(target, self.datastores, self.drafts, self.remember, self.estimates)
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")
         return LoadedModel(target, resources)

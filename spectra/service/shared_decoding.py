@@ -122,7 +122,7 @@ class SharedDecoding:
 class SharedQueue:
     """Who of the answers decodes, see `Running`. Used by the worker only.
 
-    answers: those that decode, by number. over: those whose end is told once the target is free.
+    answers: those that decode, by number. over: those whose end is reported once the target is free.
     """
 
     def __init__(self, owner: SharedDecoding, target: SharedTarget, group: Group) -> None:

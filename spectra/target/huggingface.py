@@ -190,8 +190,9 @@ class HuggingFaceTarget:
 
     def chooser(self, sampling: Sampling, processors: Sequence[Any] | None, top_k: int) -> Chooser:
         """What turns one sequence's logits into picks."""
-        noise = Noise(sampling.seed, self.config.vocab_size, self.device)
-        return Chooser(sampling, processors, top=top_k, noise=noise, around=self.one_torch_thread)
+        noise = Noise(sampling.seed, self.config.vocab_size, self.device, self.one_torch_thread)
+        draw = self.native.library.draw if self.native is not None else None
+        return Chooser(sampling, processors, top=top_k, noise=noise, around=self.one_torch_thread, draw=draw)
 
     def acquire(self) -> None:
         """Take the target for one owner. Raises TargetBusyError while somebody has it."""
@@ -319,18 +320,20 @@ class HuggingFaceTarget:
 
     def adapt(self) -> Callable[[], None]:
         """Make the model ready for `forward`; what is returned makes it as it was."""
-        model, before, training = self.model, self.config._attn_implementation, self.model.training
-        native = self.native.attach(model) if self.native is not None else None
+        model, before = self.model, self.config._attn_implementation
+        training = [module for module in model.modules() if module.training]
+        detach = self.native.attach(model) if self.native is not None else lambda: None
         if self.plan.exact:
             model.set_attn_implementation(attention.NAME)
-        model.eval()
+        for module in training:
+            module.training = False
 
         def restore() -> None:
-            if native is not None:
-                native()
+            detach()
             if self.plan.exact:
                 model.set_attn_implementation(before)
-            model.train(training)
+            for module in training:
+                module.training = True
 
         return restore
 

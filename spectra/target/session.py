@@ -14,6 +14,7 @@ from spectra.target.joint import Part
 from spectra.target.parameter_state import parameter_state
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
+from spectra.verify.noise import NoiseRow
 from spectra.verify.picks import Chooser, Picks
 
 if TYPE_CHECKING:
@@ -114,11 +115,8 @@ class HuggingFaceSession:
         row_of = {node: row for row, node in enumerate(part.rows)}
         return self.chooser.choose(logits, row_of, tree, tokens)
 
-    def noise(self, position: int) -> memoryview | None:
-        if self.chooser.sampling.greedy:
-            return None
-        with self.target.one_torch_thread():
-            return self.chooser.noise.read(position)
+    def noise(self, position: int) -> NoiseRow | None:
+        return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
         with torch.inference_mode(), self.target.one_torch_thread():

@@ -31,6 +31,9 @@ BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogits
 NO_NUMBER = -1
 """Stands for the pick of a row that holds a NaN."""
 
+Draw = Callable[[torch.Tensor, int, int], int]
+"""(scores [vocabulary] of one row, seed, position) -> the token that keyed noise draws, or NO_NUMBER."""
+
 
 def check_numbers(picks: Sequence[int]) -> None:
     """Raise SpectraError where a model gave no numbers; the text would be nonsense from there on."""
@@ -78,13 +81,19 @@ def _best(logits: torch.Tensor) -> list[int]:
     return found
 
 
+def _most(scores: torch.Tensor) -> torch.Tensor:
+    """The same of one row, as a 0-d tensor where the row lies."""
+    best = scores.argmax()
+    return torch.where(scores[best].isnan(), NO_NUMBER, best)
+
+
 class Chooser:
     """Turns the logits of one forward pass into picks, for one answer.
 
     processors: any transformers processors; with one that reads the tokens, picks are made node by node as the walk
     reaches them, each with exactly the tokens plain decoding would have had. top: how many likely tokens of each row
     are read as well. noise: of this answer; None is one that only the picks see. around: entered for every pick that is
-    made after `choose`.
+    made after `choose`. draw: makes them, where torch does not.
     """
 
     def __init__(
@@ -95,8 +104,10 @@ class Chooser:
         top: int = 0,
         noise: Noise | None = None,
         around: Callable[[], AbstractContextManager[None]] = nullcontext,
+        draw: Draw | None = None,
     ) -> None:
         self.sampling = sampling
+        self._draw = draw
         self.around = around
         self.top = top
         self.noise = noise or Noise(sampling.seed, 0, torch.device("cpu"))
@@ -129,8 +140,8 @@ class Chooser:
         walked_by_picks = self.blind and not tree.draws
         if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
-            drawn = [self._pick(logits[row_of[n]], [], len(tokens) + tree.depths[n]) for n in nodes]
-            both = torch.cat([torch.stack(drawn), extras]).tolist()
+            drawn = [self._noisy(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
+            both = torch.cat([torch.stack([_most(row) for row in drawn]), extras]).tolist()
             check_numbers(both[: len(nodes)])
             picks = dict(zip(nodes, both, strict=False))
             return Picks(picks.__getitem__, probabilities, picks, *self._unpack(both[len(nodes) :], row_of, tree))
@@ -138,27 +149,36 @@ class Chooser:
 
         def lazily(node: int) -> int:
             with self.around():
-                walked[node] = int(self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node]))
+                walked[node] = self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node])
             check_numbers([walked[node]])
             return walked[node]
 
         return Picks(lazily, probabilities, walked, *self._unpack(extras.tolist(), row_of, tree))
 
-    def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> torch.Tensor:
-        """row [vocabulary] -> the pick as a 0-d tensor, or NO_NUMBER. position: absolute, of the token being picked."""
-        scores = row.float()[None]
+    def _scores(self, row: torch.Tensor, tokens: list[int]) -> torch.Tensor:
+        """row [vocabulary] after the processors, fp32."""
+        scores = row.float()
         if self.processors:
-            scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores)
-        drawn = scores[0]
-        if not self.sampling.greedy:  # argmax of p / e, in logs
-            drawn = drawn - self.noise.row(position, len(drawn), drawn.device).log()
-        best = drawn.argmax()
-        return torch.where(drawn[best].isnan(), NO_NUMBER, best)
+            scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores[None])[0]
+        return scores
+
+    def _noisy(self, scores: torch.Tensor, position: int) -> torch.Tensor:
+        """Of which the largest is drawn: p / e in logs."""
+        return scores - self.noise.row(position, len(scores), scores.device).log()
+
+    def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> int:
+        """row [vocabulary] -> the pick, or NO_NUMBER. position: absolute, of the token being picked."""
+        scores = self._scores(row, tokens)
+        if not self.sampling.greedy:
+            if self._draw is not None:
+                return self._draw(scores, self.noise.seed, position)
+            scores = self._noisy(scores, position)
+        return _best(scores[None])[0] if scores.device.type == "cpu" else int(_most(scores))
 
     def _probabilities(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:
         """row [vocabulary] -> what `_pick` draws from; all of it on one token at temperature 0."""
         if self.sampling.greedy:
-            return np.asarray(np.eye(1, len(row), int(self._pick(row, tokens, 0)))[0])
+            return np.asarray(np.eye(1, len(row), self._pick(row, tokens, 0))[0])
         return probabilities_of(self.processors, row[None], [tokens])[0]
 
     def _reads(self, logits: torch.Tensor, asked: list[tuple[int, Collection[int]]]) -> torch.Tensor:

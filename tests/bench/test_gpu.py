@@ -140,6 +140,13 @@ def test_of_a_line_that_was_written_over_the_last_is_reported():
     assert as_shown("1/2 prompts\r2/2 prompts\nall identical\r\n\nend") == "2/2 prompts\nall identical\n\nend"
 
 
+def test_what_a_part_printed_is_reported_without_its_count_of_prompts(tmp_path):
+    part = next(part for part in parts_of((), tmp_path, tmp_path, tiny=True) if part.name == "exactness")
+    write_report(tmp_path, [part], {"exactness": Outcome("done", 3.0, "", "2/2 prompts   \n2 of 2 identical")}, {})
+    text = (tmp_path / "README.md").read_text()
+    assert "2 of 2 identical" in text and "2/2" not in text
+
+
 def test_a_real_part_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     parts = parts_of(("--device", "cpu"), tmp_path, tmp_path, tiny=True)

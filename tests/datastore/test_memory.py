@@ -12,7 +12,8 @@ from tiny import FREE, model_of, target_of
 from spectra import Limits, Sampling
 from spectra.datastore.memory import FILE_BYTES, Memory, open_memory
 from spectra.datastore.text_index import TextIndex
-from spectra.drafters.remembering import LEAST, RARELY, Remembering
+from spectra.drafters.remembering import LEAST, Remembering
+from spectra.drafters.retrieval import RARELY
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.method import Outcome

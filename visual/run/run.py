@@ -66,7 +66,7 @@ class Run:
     """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
 
     request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
-    and sources only, neither text nor tree. facts: more that the browser is told when it begins. id: what its messages
+    and sources only, neither text nor tree. facts: more that the browser gets when it begins. id: what its messages
     are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
     datastore that is built before its lane. alone: nobody else decodes meanwhile. drawn: a browser draws lanes that are
     compared, so it gets fewer messages and a moment before each lane.
@@ -274,12 +274,8 @@ def stream(
             admission.leave(ticket)
 
     try:
-        ahead = admission.ahead(ticket)
-        while ahead and not run.stop.is_set():
+        for ahead in admission.waiting(ticket, run.stop, IDLE_SECONDS):
             yield {"kind": "waiting", "ahead": ahead}
-            ahead = admission.wait(ticket, IDLE_SECONDS)
-            if admission.left(ticket):
-                run.stop.set()
         if run.stop.is_set():
             run.state = "stopped"
             yield {"kind": "left"}

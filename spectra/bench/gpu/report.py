@@ -1,6 +1,7 @@
 """What the parts came to, as Markdown for docs/benchmarks: tables, what is open, failures with their tracebacks."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -83,9 +84,14 @@ def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
             lines += [f"{_state(outcome)[0].upper()}{_state(outcome)[1:]}.", ""]
             continue
         file = Path(part.result) if part.result else None
-        text = file.read_text(encoding="utf-8") if file and file.is_file() else outcome.printed
+        text = file.read_text(encoding="utf-8") if file and file.is_file() else _results(outcome.printed)
         lines += [_lowered(text.strip()), "", f"`{_command(part)}`", ""]
     return lines
+
+
+def _results(printed: str) -> str:
+    """Without the line that counts prompts."""
+    return "\n".join(line for line in printed.splitlines() if not re.fullmatch(r"\d+/\d+ prompts *", line))
 
 
 def _command(part: Part) -> str:

@@ -19,6 +19,7 @@ import torch
 
 from spectra.target.facts import cache_home
 from spectra.target.native.memory import LargePages
+from spectra.verify.noise import noise_key
 
 SOURCE = Path(__file__).parent / "csrc"
 MAIN = SOURCE / "native.cpp"
@@ -56,6 +57,7 @@ class Library:
         self.calls = ctypes.CDLL(str(file))
         self.calls.spectra_read_seconds.restype = ctypes.c_double
         self.calls.spectra_room.restype = ctypes.c_void_p
+        self.calls.spectra_draw.restype = ctypes.c_int64
 
     @property
     def threads(self) -> int:
@@ -71,6 +73,13 @@ class Library:
         places = (ctypes.c_void_p * len(tensors))(*(tensor.data_ptr() for tensor in tensors))
         sizes = (ctypes.c_int64 * len(tensors))(*(tensor.nbytes for tensor in tensors))
         return float(self.calls.spectra_read_seconds(places, sizes, ctypes.c_int64(len(tensors)), self.threads))
+
+    def draw(self, scores: torch.Tensor, seed: int, position: int) -> int:
+        """The token that keyed noise draws from scores [vocabulary]; `NO_NUMBER` where one is no number."""
+        scores = scores.detach().float().contiguous()
+        first, second = noise_key(seed, position)
+        place, size = ctypes.c_void_p(scores.data_ptr()), ctypes.c_int64(len(scores))
+        return int(self.calls.spectra_draw(place, size, ctypes.c_uint32(first), ctypes.c_uint32(second)))
 
 
 def native_library() -> Library | None:

@@ -71,6 +71,20 @@ INLINE F16 load_int8(const int8_t* p) {
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)))};
 }
 INLINE I16 operator>>(I16 a, int bits) { return {_mm512_srli_epi32(a.v, unsigned(bits))}; }
+INLINE I16 set1_int(int32_t x) { return {_mm512_set1_epi32(x)}; }
+// first, first + 1, ...
+INLINE I16 counting(int32_t first) {
+    __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return {_mm512_add_epi32(lane, _mm512_set1_epi32(first))};
+}
+INLINE I16 operator+(I16 a, I16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+INLINE I16 operator-(I16 a, I16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+INLINE I16 operator*(I16 a, I16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+INLINE I16 operator&(I16 a, I16 b) { return {_mm512_and_si512(a.v, b.v)}; }
+INLINE I16 operator^(I16 a, I16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+INLINE I16 bits(F16 a) { return {_mm512_castps_si512(a.v)}; }
+INLINE F16 number(I16 a) { return {_mm512_castsi512_ps(a.v)}; }
+INLINE bool any_nan(F16 a) { return _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q) != 0; }
 // The bits of each lane that the mask has, as a number.
 INLINE F16 masked(I16 a, int32_t mask) {
     return {_mm512_cvtepi32_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(mask)))};
@@ -171,6 +185,22 @@ INLINE __m256 widen_int8(const int8_t* p) {
 }
 INLINE F16 load_int8(const int8_t* p) { return {widen_int8(p), widen_int8(p + 8)}; }
 INLINE I16 operator>>(I16 x, int bits) { return {_mm256_srli_epi32(x.a, bits), _mm256_srli_epi32(x.b, bits)}; }
+INLINE I16 set1_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+// first, first + 1, ...
+INLINE I16 counting(int32_t first) {
+    __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    return {_mm256_add_epi32(lane, _mm256_set1_epi32(first)), _mm256_add_epi32(lane, _mm256_set1_epi32(first + 8))};
+}
+INLINE I16 operator+(I16 x, I16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+INLINE I16 operator-(I16 x, I16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
+INLINE I16 operator*(I16 x, I16 y) { return {_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)}; }
+INLINE I16 operator&(I16 x, I16 y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+INLINE I16 operator^(I16 x, I16 y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+INLINE I16 bits(F16 x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
+INLINE F16 number(I16 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
+INLINE bool any_nan(F16 x) {
+    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)));
+}
 INLINE F16 masked(I16 x, int32_t mask) {
     __m256i all = _mm256_set1_epi32(mask);
     return {_mm256_cvtepi32_ps(_mm256_and_si256(x.a, all)), _mm256_cvtepi32_ps(_mm256_and_si256(x.b, all))};
