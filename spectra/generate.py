@@ -58,7 +58,8 @@ def generate(
     `decode_many`. transformers drops a tokenizer or streamer given to generate(): bind them with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
 
-    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included.
+    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
+    sequences each has a shallow copy of every processor.
     Raises SpectraError for beams, embeddings, a filled cache, a row of padding only or with holes in its mask, and what
     needs all sequences at once.
     """
@@ -120,7 +121,9 @@ class _Row:
 
 
 def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
-    """Raises SpectraError for a mask of another shape, a row of padding only, and for holes."""
+    """Raises SpectraError for no row at all, a mask of another shape, a row of padding only, and for holes."""
+    if not len(input_ids):
+        raise SpectraError("input_ids", "there is no row; give one for each sequence")
     if mask is None:
         return [_Row(row, row) for row in input_ids.tolist()]
     if mask.shape != input_ids.shape:
@@ -158,12 +161,13 @@ PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
 
 
 def _of_row(processor: Any, number: int, rows: int) -> Any:
-    """The processor as it would be for that row alone."""
+    """The processor as it would be for that row alone: a copy, since a grammar keeps where it is in its sequence."""
+    if rows == 1:
+        return processor
     held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
-    several = {name: value for name, value in held.items() if getattr(value, "ndim", 0) and len(value) == rows > 1}
-    if several:
-        processor = copy(processor)
-        for name, value in several.items():
+    processor = copy(processor)
+    for name, value in held.items():
+        if getattr(value, "ndim", 0) and len(value) == rows:
             setattr(processor, name, value[number : number + 1])
     return processor
 

@@ -33,7 +33,7 @@ FIELDS = {
 }
 """Of `MethodSettings`, in the order of the panel."""
 
-SWITCH = ("off", "on")
+ON, OFF = "on", "off"
 """How a link says it."""
 NUMBERS = tuple(name for name, field in FIELDS.items() if not field.switch)
 
@@ -68,7 +68,7 @@ def link_of(request: AnswerRequest) -> dict[str, Any]:
 
 def link_values(changed: Mapping[str, Value]) -> dict[str, Any]:
     """What was changed, as a link has it."""
-    return {name: SWITCH[bool(value)] if FIELDS[name].switch else value for name, value in changed.items()}
+    return {name: (ON if value else OFF) if FIELDS[name].switch else value for name, value in changed.items()}
 
 
 def in_words(changed: Mapping[str, Value]) -> str:

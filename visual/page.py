@@ -8,6 +8,7 @@ import gradio as gr
 from visual.api import add_endpoint
 from visual.endpoint import Endpoint
 from visual.engine import Engine
+from visual.form_values import CheckedBlocks
 from visual.guard import Guard
 from visual.run.admission import AdmissionQueue
 from visual.serve import ASSETS
@@ -42,7 +43,7 @@ def build_page(
     as many as the engine says.
     """
     admission = AdmissionQueue(max_visitors, guard, together=lambda: together or engine.together)
-    with gr.Blocks(title="SPECTRA", fill_width=True, analytics_enabled=False, delete_cache=KEPT_UPLOADS) as page:
+    with CheckedBlocks(title="SPECTRA", fill_width=True, analytics_enabled=False, delete_cache=KEPT_UPLOADS) as page:
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Race", id="race"):

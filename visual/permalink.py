@@ -10,12 +10,12 @@ import gradio as gr
 from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
 from visual.engine import PLAIN, Engine
-from visual.method_settings import FIELDS, SWITCH, settings_of
+from visual.method_settings import FIELDS, OFF, ON, settings_of
 from visual.request import MAX_CHARACTERS, RANGES, number
 
 NUMBERS = ("max_new_tokens", "temperature", "seed", "top_p")
 MOST_NAMED = 5
-"""Unknown names that are told, at most."""
+"""Unknown names that are reported, at most."""
 
 
 class Filled(NamedTuple):
@@ -75,10 +75,10 @@ def _setting(name: str, text: str, method: str, engine: Engine, left: list[str])
         left.append(f"{name}: {method} has no such setting")
         return {}
     if FIELDS[name].switch:
-        if text not in SWITCH:
+        if text not in (OFF, ON):
             left.append(f"{name}: {text[:40]!r} is neither on nor off")
             return {}
-        return MethodSettings(**{name: text == SWITCH[True]}).changed  # type: ignore[arg-type]
+        return MethodSettings(**{name: text == ON}).changed  # type: ignore[arg-type]
     try:
         return settings_of({name: text}, preset).changed
     except SpectraError as error:

@@ -15,9 +15,10 @@ from starlette.staticfiles import StaticFiles
 from spectra.io.resources import shipped
 from visual import palette
 from visual.first_script import with_first_script
+from visual.form_values import with_refusals
 from visual.guard import Guard
 from visual.run.race_file import MAX_BYTES
-from visual.uploads import upload_route
+from visual.uploads import upload_route, with_places
 
 ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
@@ -83,7 +84,12 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "max_file_size": MAX_BYTES,
         "state_session_capacity": REMEMBERED_TABS,
         "app_kwargs": {
-            "middleware": [Middleware(guard.wrap), Middleware(with_first_script)],
+            "middleware": [
+                Middleware(guard.wrap),
+                Middleware(with_places),
+                Middleware(with_refusals),
+                Middleware(with_first_script),
+            ],
             "routes": [
                 upload_route(),
                 Mount("/spectra/plotly", Served(directory=bundle)),

@@ -2,13 +2,17 @@
 
 gradio's own route names the folder by what the file holds. Two visitors with the same file would share it, and the one
 whose file is deleted first takes it from the other. It also keeps what had arrived of an upload that was broken off,
-and holds up to a thousand files of one request open.
+and holds up to a thousand files of one request open. It tells the browser the place on the disk; here the browser gets
+a name below the folder of uploads, which becomes the place again when the browser sends it back.
 """
 
+import json
+import re
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -17,11 +21,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from visual.guard import App, Message, Receive, Send, read, refuse, replay
 from visual.run.race_file import MAX_BYTES
 
 PATH = "/gradio_api/upload"
 LONGEST = 40
 """Characters of a file's name, and of its ending."""
+FILE = "gradio.FileData"
+UPLOADED = re.compile(r"([0-9a-f]{32})/([^/]+)")
+"""What the browser calls an upload: its folder and its name."""
 
 
 def upload_route() -> Route:
@@ -30,7 +38,7 @@ def upload_route() -> Route:
 
 
 async def take(request: Request) -> Response:
-    """A form with one file in its field "files" becomes the list of its one place, as gradio's page expects."""
+    """A form with one file in its field "files" becomes the list of its one name, as gradio's page expects."""
     try:
         async with request.form(max_files=1, max_fields=1) as form:
             files = form.getlist("files")
@@ -44,7 +52,60 @@ async def take(request: Request) -> Response:
             app.get_blocks().upload_file_set.add(str(file))  # those that nobody took are deleted after a while
     except ClientDisconnect:
         return Response(status_code=400)
-    return JSONResponse([str(file)])
+    return JSONResponse([f"{file.parent.name}/{file.name}"])
+
+
+def with_places(app: App) -> App:
+    """The app, to which requests name uploads by their places: what starlette calls a middleware."""
+
+    async def served(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST" and not str(scope["path"]).rstrip("/").endswith(PATH):
+            body = await read(receive)
+            try:
+                body = placed(body, Path(scope["app"].uploaded_file_dir))
+            except LookupError:
+                await refuse(send, 400, "a file has to be uploaded first")
+                return
+            receive = replay(body, receive)
+        await app(scope, receive, send)
+
+    return served
+
+
+def placed(body: bytes, uploads: Path) -> bytes:
+    """The request with the place of each file that it names. Raises LookupError for a name that no upload was given."""
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    files = list(files_in(request))
+    for file in files:
+        named = UPLOADED.fullmatch(file["path"])
+        if named is None or name_of(named[2]) != named[2]:
+            raise LookupError(file["path"])
+        file["path"] = str(uploads / named[1] / named[2])
+    return json.dumps(request).encode() if files else body
+
+
+def files_in(request: Any) -> Iterator[dict[str, Any]]:
+    """What gradio takes for a file in a request."""
+    waiting = [request]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            meta = value.get("meta")
+            if isinstance(value.get("path"), str) and isinstance(meta, dict) and meta.get("_type") == FILE:
+                yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+def place(file: Any) -> Path | None:
+    """Where an upload lies that a handler got with `preprocess=False`: gradio's own reading of it leaves an empty file
+    behind for each.
+    """
+    return Path(file["path"]) if file else None
 
 
 def keep(source: BinaryIO, uploads: Path, name: str) -> Path:
@@ -60,10 +121,10 @@ def keep(source: BinaryIO, uploads: Path, name: str) -> Path:
     return folder / name
 
 
-def name_of(told: str) -> str:
-    """A name that no file system reads anything into, from the one that the browser told."""
+def name_of(given: str) -> str:
+    """A name that no file system reads anything into, from the one that the browser gave."""
     name = "".join(
-        letter for letter in told.replace("\\", "/").rpartition("/")[2] if letter.isalnum() or letter in " ._-"
+        letter for letter in given.replace("\\", "/").rpartition("/")[2] if letter.isalnum() or letter in " ._-"
     )
     stem, dot, ending = name.rpartition(".")
     if not dot:

@@ -145,9 +145,16 @@ def method_field(backend: Backend, scope: str = "") -> gr.Dropdown:
     )
 
 
-def number_fields(scope: str = "", *, tokens: int = 256) -> tuple[gr.Number, gr.Number, gr.Number]:
-    """Max new tokens, temperature, seed."""
-    return (
+class NumberFields(NamedTuple):
+    """In the order in which handlers take them."""
+
+    max_new_tokens: gr.Number
+    temperature: gr.Number
+    seed: gr.Number
+
+
+def number_fields(scope: str = "", *, tokens: int = 256) -> NumberFields:
+    return NumberFields(
         gr.Number(tokens, label="Max new tokens", elem_id=f"field-{scope}max_new_tokens"),
         gr.Number(0, label="Temperature", elem_id=f"field-{scope}temperature", step=0.1),
         gr.Number(7, label="Seed", elem_id=f"field-{scope}seed"),

@@ -3,8 +3,10 @@
 Sequences join when there is a place and room for their cache, and leave when they end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
@@ -18,9 +20,16 @@ from spectra.tree import TokenTree
 
 AT_ONCE = 16
 
+X = TypeVar("X")
+Y = TypeVar("Y")
+
 
 class Running(Protocol):
     """Says before each step whose turn it is."""
+
+    def failed(self, number: int, error: Exception) -> None:
+        """The drafters, criteria or processors of a sequence failed: it has no more steps. Or raises the error."""
+        ...
 
     def running(self) -> Mapping[int, Decoding]:
         """The sequences of the next step by number; it may wait for some. None: the loop ends."""
@@ -57,22 +66,99 @@ def decode_many(
 
 def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
-    trust = Trust()
+    trust, worth = Trust(), DraftingWorth()
     while running := queue.running():
-        sequences = list(running.values())
-        grown = [one.grow() for one in sequences]
-        chosen = _choose(sequences, grown, target.max_query_tokens, trust.share if group.joins else None)
+        shares = group.joins and len(running) > 1
+        asks = worth.asks() if shares else True
+        began = time.perf_counter()
+        grown = _each(queue, running, partial(_grow, asks=asks))
+        sequences = [running[number] for number in grown]
+        if not sequences:
+            continue
+        chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, trust.share if group.joins else None)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
+        drafted = time.perf_counter()
         scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
         _lap(sequences, "forward")
-        steps = []
-        for one, tree, each in zip(sequences, trees, scored, strict=True):
-            one.lap("wait")
-            steps.append(one.take(tree, each))
-            trust.learn(tree, len(steps[-1].path))
-        yield from zip(running, steps, strict=True)
+        forward = time.perf_counter() - drafted
+        parts = dict(zip(grown, zip(trees, scored, strict=True), strict=True))
+        steps = _each(queue, {number: (running[number], *part) for number, part in parts.items()}, _take)
+        for number, step in steps.items():
+            trust.learn(parts[number][0], len(step.path))
+        if shares and asks:
+            accepted = sum(len(step.path) for step in steps.values())
+            worth.learn(drafted - began, forward, _part_of_plain(sequences, trees), accepted / len(sequences))
+        yield from steps.items()
+
+
+def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> dict[int, Y]:
+    """What `work` makes of each; where it fails, the queue is told."""
+    made = {}
+    for number, thing in things.items():
+        try:
+            made[number] = work(thing)
+        except Exception as error:  # noqa: BLE001 - it is one sequence's own
+            queue.failed(number, error)
+    return made
+
+
+def _grow(one: Decoding, *, asks: bool) -> TokenTree:
+    return one.grow(asks=asks or not _adapts(one))
+
+
+def _take(part: tuple[Decoding, TokenTree, Scored]) -> StepTrace:
+    one, tree, scored = part
+    one.lap("wait")
+    return one.take(tree, scored)
+
+
+def _adapts(one: Decoding) -> bool:
+    """Whether its text is the same whatever its trees are, and its budget weighs what they cost."""
+    return isinstance(one.method.budget, AdaptiveBudget)
+
+
+def _part_of_plain(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> float:
+    """What the pass would have taken with a row for each sequence, in parts of what it took."""
+    budget = next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
+    if budget is None:
+        return 1.0
+    rows = sum(map(len, trees))
+    seconds = budget.seconds(rows)
+    return seconds[len(trees)] / seconds[rows]
+
+
+class DraftingWorth:
+    """Whether drafting pays in a batch: seconds that accepted nodes saved, to those that growing and scoring them took.
+
+    Running sums. Where it does not pay, drafters are asked at few steps only, to see whether it does by now.
+    """
+
+    KEPT = 0.85
+    FIRST = 8
+    """Steps before it is judged."""
+    RARELY = 8
+    """Steps from one question to the next where it does not pay."""
+
+    def __init__(self) -> None:
+        self._saved = self._spent = 0.0
+        self._known = self._resting = 0
+
+    def asks(self) -> bool:
+        """Whether drafters are asked at this step. Called once a step."""
+        pays = self._saved >= self._spent or self._known < self.FIRST
+        self._resting = 0 if pays else (self._resting + 1) % self.RARELY
+        return not self._resting
+
+    def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
+        """Of a step at which they were asked. drafting, forward: its seconds. plain: see `_part_of_plain`.
+
+        accepted: nodes a sequence.
+        """
+        self._known += 1
+        self._saved = self.KEPT * self._saved + accepted * forward * plain
+        self._spent = self.KEPT * self._spent + drafting + forward * (1 - plain)
 
 
 class Trust:
@@ -109,6 +195,8 @@ def _choose(
 
     trust: see `Trust`; None where each tree has a pass of its own.
     """
+    if all(len(tree) == 1 for tree in grown):
+        return list(grown)
     budgets = [one.method.budget for one in sequences]
     if len(sequences) == 1 or trust is None:
         return [budget.choose(tree) for budget, tree in zip(budgets, grown, strict=True)]

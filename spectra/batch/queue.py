@@ -48,6 +48,10 @@ class RequestQueue:
             self._next = next(self._requests, None)
         return dict(self._running)
 
+    def failed(self, number: int, error: Exception) -> None:
+        """Ends the batch."""
+        raise error
+
     def _bytes_of(self, number: int, request: Request) -> int:
         """What its cache takes, 0 where nobody asks. Raises SpectraError for one that could never fit."""
         if self._cache_bytes is None:
@@ -93,7 +97,11 @@ def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
         top_k=method.top_k,
         **request.options,
     )
-    return Decoding(session, request.prompt, method, limits, explain=request.explain, trees=target.trees)
+    try:
+        return Decoding(session, request.prompt, method, limits, explain=request.explain, trees=target.trees)
+    except BaseException:
+        session.close()
+        raise
 
 
 def bytes_of(target: SharedTarget, group: Group, request: Request) -> int:

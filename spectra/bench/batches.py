@@ -1,20 +1,23 @@
 """`python -m spectra.bench batch`: tokens/s of batches, and whether each text is the one that it is alone.
 
 Batches of every size answer the same prompts; plain decoding of one after the other is what they are measured against.
+Under `accelerate launch` each process answers its part of the prompts, with a model of its own.
 """
 
 import hashlib
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import NamedTuple
 
 from spectra.batch.decode_many import decode_many
 from spectra.batch.request import Request
 from spectra.bench.run.answers import AnswerOptions, check_names, drafted_from, facts_line, turn_ids
 from spectra.bench.run.peers import check_whole, run_batch
-from spectra.bench.run.rows import Row, claimed_rows
+from spectra.bench.run.rows import ROWS, Row, claimed_rows, read_rows
 from spectra.bench.run.runner import Cell, Progress, resume
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
@@ -22,13 +25,17 @@ from spectra.io.files import write_text
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, check_number
+from spectra.target.distributed import distributed
 
 STOCK = "hf-generate"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """methods: presets, and stock generate. batch: how many prompts are answered together; the largest is a group."""
+    """methods: presets, and stock generate. batch: how many prompts are answered together; the largest is a group.
+
+    repeats: how often everything is measured, in turn.
+    """
 
     prompts: PromptOptions
     model: ModelOptions
@@ -36,6 +43,7 @@ class BatchOptions:
     out: Path
     methods: tuple[str, ...] = ("spectra", STOCK)
     batch: tuple[int, ...] = (1, 4, 8, 16)
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, [*METHODS, STOCK])
@@ -43,6 +51,7 @@ class BatchOptions:
             raise SpectraError("batch", "there is no size; give numbers with commas between them")
         for size in self.batch:
             check_number("batch", size, 1, 4096, whole=True)
+        check_number("repeats", self.repeats, 1, 1000, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +75,45 @@ class PromptGroup:
 
 def run_batch_sizes(options: BatchOptions) -> int:
     """The subcommand `batch`."""
-    prompts = options.prompts.load()
-    largest = max(options.batch)
-    if len(prompts) < largest:
-        raise SpectraError("batch", f"{len(prompts)} prompts do not fill a batch of {largest}; give a smaller one")
-    model = options.model.load()
-    model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
-    check_whole(options.methods, model.target)
-    groups = [PromptGroup(tuple(prompts[at : at + largest])) for at in range(0, len(prompts) - largest + 1, largest)]
-    rows = run_groups(model, groups, options.methods, options.batch, options.out, options.answers)
-    text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n{markdown(rows)}"
-    write_text(options.out / "report.md", text, "out")
-    print(text, end="")
+    groups = groups_of(options.prompts.load(), max(options.batch))
+    with distributed(options.model.device) as team:
+        mine = groups[team.process :: team.processes]
+        if len(groups) < team.processes:
+            raise SpectraError(
+                "limit", f"{team.processes} processes share {len(groups)} groups of prompts; give more prompts"
+            )
+        folders = [options.out]
+        if team.processes > 1:
+            folders = [options.out / f"process-{number}" for number in range(team.processes)]
+        model = replace(options.model, device=team.device or options.model.device).load()
+        model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
+        check_whole(options.methods, model.target)
+        team.wait()  # all measure at the same time
+        run_groups(model, mine, options.methods, options.batch, folders[team.process], options.answers, options.repeats)
+        team.wait()
+        if team.first:
+            rows = _rows_of(folders, groups)
+            text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n"
+            if team.processes > 1:
+                text += f"{team.processes} processes side by side, each with its part of the prompts.\n\n"
+            write_text(options.out / "report.md", text + markdown(rows), "out")
+            print(text + markdown(rows), end="")
     return 0
+
+
+def groups_of(prompts: Sequence[Prompt], size: int) -> list[PromptGroup]:
+    """Whole groups of `size` prompts; what is left over is not measured."""
+    groups = [PromptGroup(tuple(prompts[at : at + size])) for at in range(0, len(prompts) - size + 1, size)]
+    if not groups:
+        raise SpectraError("batch", f"{len(prompts)} prompts do not fill a batch of {size}; give a smaller one")
+    return groups
+
+
+def _rows_of(folders: Sequence[Path], groups: Sequence[PromptGroup]) -> list[Row]:
+    """Those of these groups, each with the number of its process."""
+    ids = {group.id for group in groups}
+    found = [(number, row) for number, folder in enumerate(folders) for row in read_rows(folder / ROWS)]
+    return [row | {"process": number} for number, row in found if row["id"] in ids]
 
 
 def run_groups(
@@ -88,6 +123,7 @@ def run_groups(
     sizes: Sequence[int],
     out: Path,
     answers: AnswerOptions,
+    repeats: int = 1,
 ) -> list[Row]:
     """Rows of `out`, new ones appended as they finish. Plain decoding always runs, one after the other first."""
     methods = list(dict.fromkeys([PLAIN, *methods]))
@@ -96,11 +132,23 @@ def run_groups(
         "seed": answers.seed, "nodes": answers.nodes, **model.target.facts, **drafted_from(model, methods),
     }  # fmt: skip
     rows = claimed_rows(out, settings)
-    alone = {row["id"]: row["output"] for row in rows.all if row["method"] == PLAIN and row["batch"] == 1}
+    alone = {row["id"]: row["output"] for row in rows.all if "output" in row}
     timing = _Timing(model, answers, alone)
     sizes = sorted({1, *sizes})
-    cells: list[Cell] = [{"method": method, "batch": size} for size in sizes for method in methods]
+    cells: list[Cell] = [
+        {"method": method, "batch": size, "repeat": repeat}
+        for repeat in range(repeats)
+        for size in sizes
+        for method in methods
+    ]
     return resume(rows, groups, cells, timing.measure, Progress(len(groups)))
+
+
+class _Answers(NamedTuple):
+    """texts: the new ids of each prompt."""
+
+    texts: list[list[int]]
+    prefill_seconds: float
 
 
 @dataclass(slots=True)
@@ -115,29 +163,32 @@ class _Timing:
     def measure(self, group: PromptGroup, cells: Sequence[Cell]) -> Iterator[Row]:
         ids = [turn_ids(self.model.target.tokenizer, prompt) for prompt in group.prompts]
         if self.cold:
-            for cell in cells:
-                self._answer(cell["method"], ids[: cell["batch"]], 8)
+            for method, size in dict.fromkeys((cell["method"], cell["batch"]) for cell in cells):
+                self._answer(method, ids[:size], 8)
             self.cold = False
         for cell in cells:
             method, size = cell["method"], cell["batch"]
-            said: list[list[int]] = []
+            most = self.answers.max_new_tokens
             began = time.perf_counter()
-            for at in range(0, len(ids), size):
-                said += self._answer(method, ids[at : at + size], self.answers.max_new_tokens)
+            answers = [self._answer(method, ids[at : at + size], most) for at in range(0, len(ids), size)]
             seconds = time.perf_counter() - began
+            said = [text for some in answers for text in some.texts]
+            reading = None if method == STOCK else sum(some.prefill_seconds for some in answers)
             alone = self.alone.setdefault(group.id, said)
             sampling = self.answers.sampling
             same = sum(text == own for text, own in zip(said, alone, strict=True))
             comparable = sampling.greedy or not (method == STOCK or redraws(method, sampling))
-            row: Row = {"sequences": len(said), "new_tokens": sum(map(len, said)), "seconds": seconds}
-            row |= {"identical": same if comparable else None}
-            yield row | {"output": said} if (method, size) == (PLAIN, 1) else row
+            row: Row = {
+                "sequences": len(said), "new_tokens": sum(map(len, said)), "seconds": seconds,
+                "prefill_seconds": reading, "identical": same if comparable else None,
+            }  # fmt: skip
+            yield row | {"output": said} if (method, size, cell["repeat"]) == (PLAIN, 1, 0) else row
 
-    def _answer(self, method: str, prompts: Sequence[list[int]], max_new_tokens: int) -> list[list[int]]:
-        """The new ids of each, all of them together."""
+    def _answer(self, method: str, prompts: Sequence[list[int]], max_new_tokens: int) -> _Answers:
+        """All of them together."""
         target, sampling = self.model.target, self.answers.sampling
         if method == STOCK:
-            return run_batch(target, prompts, sampling=sampling, max_new_tokens=max_new_tokens)
+            return _Answers(run_batch(target, prompts, sampling=sampling, max_new_tokens=max_new_tokens), 0.0)
         limits = Limits(max_new_tokens, target.eos)
         together = len(prompts) if target.joins else 1
         requests = []
@@ -145,27 +196,47 @@ class _Timing:
             made = self.model.method(method, nodes=self.answers.nodes, sampling=sampling, together=together)
             requests.append(Request(prompt, made, sampling, limits))
         said: list[list[int]] = [[] for _ in prompts]
+        reading = 0.0
         for number, step in decode_many(target, requests, at_once=len(prompts)):
             said[number] += step.tokens
-        return said
+            reading += step.prefill_seconds
+        return _Answers(said, reading)
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Tokens/s by method and size, how many times plain decoding of one after the other, and equal texts."""
-    sums: dict[tuple[int, str], list[Any]] = {}
+    """A line for each size and method.
+
+    Tokens/s, of the whole calls and without the seconds in which prompts were read; how many times plain decoding of
+    one after the other; the median of how many times the plain batch, group by group and repeat by repeat; equal texts.
+    Rows of several processes: all tokens over the seconds of the slowest.
+    """
+    cells: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in rows:
-        tokens, seconds, same, of = sums.get((row["batch"], row["method"]), [0, 0.0, 0, 0])
-        said = row["identical"]
-        sums[row["batch"], row["method"]] = [
-            tokens + row["new_tokens"], seconds + row["seconds"],
-            same + (said or 0), of + (0 if said is None else row["sequences"]),
-        ]  # fmt: skip
-    tokens, seconds, _, _ = sums[1, PLAIN]
-    lines = [
-        "| batch | method | tokens/s | against one after the other | texts as alone |",
-        "|---:|---|---:|---:|---:|",
-    ]
-    for (size, method), (new, took, same, of) in sorted(sums.items(), key=lambda one: one[0][0]):
-        ratio = new / took / (tokens / seconds)
-        lines.append(f"| {size} | {method} | {new / took:.1f} | {ratio:.2f} | {f'{same} of {of}' if of else ''} |")
+        cells[row["batch"], row["method"]].append(row)
+    one_by_one = _rate(cells[1, PLAIN])
+    plain = {_which(row): _rate([row]) for row in rows if row["method"] == PLAIN}
+    heads = (
+        "batch", "method", "tokens/s", "without reading prompts", "against one after the other",
+        "against the plain batch", "texts as alone",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---:|---|---:|---:|---:|---:|---:|"]
+    for (size, method), some in sorted(cells.items(), key=lambda one: one[0][0]):
+        paired = median(_rate([row]) / plain[_which(row)] for row in some)
+        told = [row for row in some if row["identical"] is not None]
+        same = f"{sum(row['identical'] for row in told)} of {sum(row['sequences'] for row in told)}" if told else ""
+        steps = "" if method == STOCK else f"{_rate(some, reading=False):.1f}"
+        rate = _rate(some)
+        lines.append(f"| {size} | {method} | {rate:.1f} | {steps} | {rate / one_by_one:.2f} | {paired:.2f} | {same} |")
     return "\n".join(lines) + "\n"
+
+
+def _which(row: Row) -> tuple[object, ...]:
+    return row["id"], row["batch"], row["repeat"]
+
+
+def _rate(rows: Sequence[Row], *, reading: bool = True) -> float:
+    """Tokens a second. reading: with the seconds in which prompts were read."""
+    seconds: dict[int, float] = defaultdict(float)
+    for row in rows:
+        seconds[row.get("process", 0)] += row["seconds"] - (0.0 if reading else row["prefill_seconds"])
+    return float(sum(row["new_tokens"] for row in rows) / max(seconds.values()))

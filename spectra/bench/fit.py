@@ -9,7 +9,7 @@ weights going on learning as they do while an answer is written.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,18 +74,26 @@ class Watching(Estimates):
         super().observe(tree, emitted)
 
 
+class Bin(NamedTuple):
+    """Cases whose chance lies in one part of 0..1. chance: their mean. share: of them that was written."""
+
+    cases: int
+    chance: float
+    share: float
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Chances against what happened. bins: of equally wide chances, (cases, mean chance, share that was written)."""
+    """Chances against what happened. bins: equally wide, those that hold cases."""
 
-    bins: Sequence[tuple[int, float, float]]
+    bins: Sequence[Bin]
     cases: int
     loss: float
 
     @property
     def error(self) -> float:
         """Expected calibration error: how far chance and share are apart, weighed by cases."""
-        return sum(count * abs(chance - share) for count, chance, share in self.bins) / self.cases
+        return sum(one.cases * abs(one.chance - one.share) for one in self.bins) / self.cases
 
 
 @dataclass(slots=True)
@@ -163,7 +171,7 @@ def check(cases: Sequence[Case]) -> Check:
     for number in range(BINS):
         inside = bin_of == number
         if inside.any():
-            bins.append((int(inside.sum()), float(chance[inside].mean()), float(hit[inside].mean())))
+            bins.append(Bin(int(inside.sum()), float(chance[inside].mean()), float(hit[inside].mean())))
     sure = np.clip(np.where(hit > 0, chance, 1 - chance), 1e-6, 1)
     return Check(bins, len(cases), float(-np.log(sure).mean()))
 
@@ -172,7 +180,7 @@ def reliability(checks: Mapping[str, Check]) -> Figure:
     """The share that was written over the chance that was estimated; on the diagonal both are the same."""
     lines: list[Figure] = [{"type": "scatter", "mode": "lines", "name": "equal", "x": [0, 1], "y": [0, 1]}]
     for name, one in checks.items():
-        x, y = [chance for _, chance, _ in one.bins], [share for _, _, share in one.bins]
+        x, y = [some.chance for some in one.bins], [some.share for some in one.bins]
         lines.append({"type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": y})
     axes = {"xaxis": {"title": {"text": "estimated chance"}}, "yaxis": {"title": {"text": "share that was written"}}}
     return {"data": lines, "layout": axes}
@@ -217,9 +225,9 @@ def _report(options: FitOptions, checks: Mapping[str, Check], cases: int, temper
         "|---|---:|---:|---:|",
     ]
     for name, one in checks.items():
-        share = sum(count * share for count, _, share in one.bins) / one.cases
+        share = sum(some.cases * some.share for some in one.bins) / one.cases
         lines.append(f"| {name} | {one.error:.3f} | {one.loss:.4f} | {share:.1%} |")
     for name, one in checks.items():
-        rows: list[Any] = [f"| {chance:.2f} | {share:.2f} | {count:,} |" for count, chance, share in one.bins]
+        rows = [f"| {some.chance:.2f} | {some.share:.2f} | {some.cases:,} |" for some in one.bins]
         lines += ["", f"| {name}: estimated | written | cases |", "|---:|---:|---:|", *rows]
     return "\n".join(lines) + "\n"

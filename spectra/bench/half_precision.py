@@ -25,8 +25,6 @@ from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling
 
 FILE = "half-precision.jsonl"
-EARLIER_FILE = "halves.jsonl"
-"""What the file was called before; a folder that has it goes on with it."""
 COUNTS = {
     "stock": "stock generate: 16 bits against fp32",
     "half": "stock generate in 16 bits against plain decoding in exact numerics",
@@ -134,8 +132,7 @@ def compare(
             "exact": first_difference(said["exact plain"], said["exact method"]),
         }
 
-    file = EARLIER_FILE if (out / EARLIER_FILE).exists() else FILE
-    return run_prompts(out, file, settings, prompts, [{}], measure)
+    return run_prompts(out, FILE, settings, prompts, [{}], measure)
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], method: str, facts: str) -> str:

@@ -57,4 +57,8 @@ def share(
     taken: list[list[int]] = [list(one.kept) for one in rankings]
     for _, at, node in order[:size]:
         taken[at].append(node)
-    return [one.tree.subset(nodes) for one, nodes in zip(rankings, taken, strict=True)]
+    return [_part(one.tree, nodes) for one, nodes in zip(rankings, taken, strict=True)]
+
+
+def _part(tree: TokenTree, nodes: Sequence[int]) -> TokenTree:
+    return tree if len(nodes) == len(tree) - 1 else tree.subset(nodes)

@@ -18,12 +18,14 @@ MAX_MATCHES = 32
 class SuffixAutomaton:
     """The drafter: for each of the `ranks` longest matches that go on differently, what followed its newest occurrence.
 
-    depth: the longest guess; a match of n tokens gives at most n + 1. banned: tokens that are never guessed.
+    depth: the longest guess; a match of n tokens gives at most n + 1. least: tokens that a match must have. banned:
+    tokens that are never guessed.
     """
 
-    def __init__(self, *, ranks: int = 1, depth: int = 16, banned: Collection[int] = ()) -> None:
+    def __init__(self, *, ranks: int = 1, depth: int = 16, least: int = 0, banned: Collection[int] = ()) -> None:
         self.ranks = ranks
         self.depth = depth
+        self.least = least
         self.banned = banned
         self.automaton = Automaton()
 
@@ -34,6 +36,8 @@ class SuffixAutomaton:
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         offered: set[int] = set()
         for match, at in islice(self.automaton.matches(), MAX_MATCHES):
+            if match < self.least:
+                return
             first = tokens[at]
             if first in offered or first in self.banned:
                 continue

@@ -29,7 +29,7 @@ class Remembering(Retrieval):
     def __init__(
         self, memory: Remembered, *, banned: Collection[int] = (), least: float = 0.0, row: float = 0.0
     ) -> None:
-        super().__init__([memory], banned=banned, source=Source.MEMORY, least=least, price=LEAST, row=row)
+        super().__init__([memory], banned=banned, source=Source.MEMORY, least=least, price=LEAST)
         self.memory = memory
         self.worth = memory.worth
         self._start = 0

@@ -42,6 +42,7 @@ class Retrieval:
         self.worth = FIRST_WORTH
         """Running mean of what a step's guesses brought."""
         self.steps = 0
+        self._looked = False
         self.source = source
         self.stores = stores
         self.max_nodes = max_nodes
@@ -66,7 +67,8 @@ class Retrieval:
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         self.steps += 1
         places: list[int | None] = []
-        if not self.asked:
+        self._looked = self.asked
+        if not self._looked:
             return
         for node in continuations(self.stores, tokens, self.max_nodes, self.least):
             parent = ROOT if node.parent < 0 else places[node.parent]
@@ -78,7 +80,8 @@ class Retrieval:
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """A store does not learn. A token counts as brought when no other source offered it first."""
-        if self.price and self.asked:
+        if self.price and self._looked:
+            self._looked = False  # the next step may be one at which no drafter is asked
             brought = sum(outcome.tree.sources[node][0] == self.source for node in outcome.path)
             scored = sum(sources[0] == self.source for sources in outcome.tree.sources)
             self.worth += RATE * (brought - self.row * scored - self.worth)

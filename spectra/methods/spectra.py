@@ -32,6 +32,8 @@ RECYCLE_BELOW = 1.5
 COPIES_ONLY = 0.3
 """Where a row must promise more than this beside other sequences, only copies of long repeats do, and nothing else is
 worth the time of asking."""
+COPY_MATCH = 3
+"""Tokens that a match must have there: shorter ones are continued rightly less than half of the time."""
 LOOKUP_SECONDS = 0.3e-3
 """What a step's guesses from the stores take to find and to weigh, roughly."""
 RANKS = 8
@@ -87,7 +89,8 @@ def adaptive(
     copies_only = setup.together > 1 and setup.row_worth > COPIES_ONLY
     drafters: list[Drafter] = [] if copies_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
     if (stores or copies_only) and Source.AUTOMATON not in without:
-        drafters.append(SuffixAutomaton(depth=12, banned=target.eos))
+        least = COPY_MATCH if copies_only else 0
+        drafters.append(SuffixAutomaton(depth=12, least=least, banned=target.eos))
     if stores and not copies_only:
         drafters.append(watched(setup, stores))
     shared = setup.shared_cost
@@ -97,8 +100,7 @@ def adaptive(
     if ranks and not copies_only:
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
     if setup.resources.memory is not None:
-        least, row = setup.row_worth / 2, setup.row_worth
-        drafters.append(Remembering(setup.resources.memory, banned=target.eos, least=least, row=row))
+        drafters.append(Remembering(setup.resources.memory, banned=target.eos, least=setup.row_worth / 2))
     budget = budget_of(setup, nodes)
     if draft is not None:
         drafters.append(Adviser(draft, setup.sampling, budget, setup.seconds_a_token, banned=target.eos))
@@ -107,9 +109,10 @@ def adaptive(
 
 
 def watched(setup: Setup, stores: Sequence[NGramStore]) -> Retrieval:
-    """Stores that are asked rarely while they bring less than the rows and the time they take."""
-    worth, price = setup.row_worth, LOOKUP_SECONDS / setup.seconds_a_token
-    return Retrieval(stores, banned=setup.target.eos, least=worth / 2, price=price, row=worth)
+    """Stores that are asked rarely while they bring less than the time and half the rows that they take: they also say
+    which of the other sources' guesses are right."""
+    half, price = setup.row_worth / 2, LOOKUP_SECONDS / setup.seconds_a_token
+    return Retrieval(stores, banned=setup.target.eos, least=half, price=price, row=half)
 
 
 def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:

@@ -38,7 +38,7 @@ HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 
 
 def may_be_a_model(name: str) -> bool:
-    """Whether something is there, or the hub may have it: told before torch is imported."""
+    """Whether something is there, or the hub may have it: known before torch is imported."""
     name = name.strip()
     try:
         if Path(name).exists():

@@ -122,7 +122,7 @@ class SharedDecoding:
 class SharedQueue:
     """Who of the answers decodes, see `Running`. Used by the worker only.
 
-    answers: those that decode, by number. over: those whose end is told once the target is free.
+    answers: those that decode, by number. over: those whose end is reported once the target is free.
     """
 
     def __init__(self, owner: SharedDecoding, target: SharedTarget, group: Group) -> None:
@@ -154,6 +154,11 @@ class SharedQueue:
         with self._owner.changed:
             self.answers[number].steps.append(step)
             self._owner.changed.notify_all()
+
+    def failed(self, number: int, error: Exception) -> None:
+        """The answer ends with its error; the others go on."""
+        with self._owner.changed:
+            self.answers[number].error, self.answers[number].left = error, True
 
     def _ends(self, number: int) -> bool:
         return bool(self._sequences[number].finish) or self.answers[number].left

@@ -4,6 +4,7 @@ Names and values are those that `AutoModelForCausalLM.from_pretrained(gguf_file=
 `Codes`. The architectures are llama (Mistral's files too), qwen2 and qwen3.
 """
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -86,10 +87,19 @@ class GgufFile:
             raise SpectraError("model", f"{self.path.name}: {self.architecture}.{key} is {value!r}; fetch it again")
         return value
 
+    def size(self, key: str, default: float | None = None) -> float:
+        """A number of the architecture's that is finite and above zero. default: where the file has none."""
+        value = self.setting(key) if default is not None else self.needed(key)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise SpectraError("model", f"{self.path.name}: {self.architecture}.{key} is {value!r}; fetch it again")
+        return float(value)
+
     def special(self, name: str) -> int | None:
         """The id of a special token: "bos", "eos", "eot", ..."""
         value = self.header.metadata.get(f"tokenizer.ggml.{name}_token_id")
-        return value if isinstance(value, int) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def tokenizer(self) -> Any:
         """As transformers reads it from the file."""
@@ -195,20 +205,38 @@ def load_gguf_network(
     model.tie_weights()
     codes = file.weights.quantised
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    for name, shape in shapes.items():
-        place = file.weights.places.get(name)
-        if place is None or place.shape != shape:
-            found = "is missing" if place is None else f"({place.name}) has the shape {list(place.shape)}"
-            raise SpectraError("model", f"{file.path.name}: {name} {found}, not {list(shape)}; convert the model again")
+    _check_tensors(file, shapes)
     state = {name: _numbers(file.weights[name]).to(dtype) for name in shapes if not keep_codes or name not in codes}
     model.load_state_dict(state, strict=False, assign=True)
     model.tie_weights()
-    factors = file.header.tensors.get(ROPE_FACTORS)
-    if factors is not None:
-        model.model.rotary_emb.inv_freq /= _numbers(file.read(factors))
+    _stretch(model.model.rotary_emb, file)
     ends = sorted({end for end in (file.special("eos"), file.special("eot")) if end is not None})
     model.generation_config.eos_token_id = ends or None
     return GgufNetwork(model.eval(), file.tokenizer(), file.path.stem, codes if keep_codes else {})
+
+
+def _check_tensors(file: GgufFile, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """The file holds these parameters and no others."""
+    for name, shape in shapes.items():
+        place = file.weights.places.get(name)
+        if place is None or place.shape != shape:
+            found = "is missing" if place is None else f"is {place.name} {list(place.shape)}, not {list(shape)}"
+            raise SpectraError("model", f"{file.path.name}: {name} {found}; convert the model again")
+    for name, place in file.weights.places.items():
+        if name not in shapes:
+            kind = f"a {file.architecture} model of {file.config.num_hidden_layers} layers"
+            raise SpectraError("model", f"{file.path.name}: {kind} has no {place.name}; convert the model again")
+
+
+def _stretch(rotary: Any, file: GgufFile) -> None:
+    """Divide the frequencies of a rotary embedding by the file's factors, if it has some."""
+    place = file.header.tensors.get(ROPE_FACTORS)
+    if place is None:
+        return
+    factors = _numbers(file.read(place))
+    if factors.shape != rotary.inv_freq.shape or not bool(((factors > 0) & factors.isfinite()).all()):
+        raise SpectraError("model", f"{file.path.name}: {ROPE_FACTORS} is not a positive number a pair; fetch it again")
+    rotary.inv_freq /= factors
 
 
 def _numbers(weight: Codes | torch.Tensor) -> torch.Tensor:
@@ -257,7 +285,7 @@ def _config(file: GgufFile) -> Any:
         "hidden_size": width,
         "num_attention_heads": heads,
         "num_key_value_heads": key_value_heads,
-        "rms_norm_eps": float(file.needed("attention.layer_norm_rms_epsilon")),
+        "rms_norm_eps": file.size("attention.layer_norm_rms_epsilon"),
         "rope_parameters": _rope(file, head),
         "vocab_size": tensors["token_embd.weight"].shape[0],
         "tie_word_embeddings": "output.weight" not in tensors,
@@ -280,7 +308,7 @@ def _rope(file: GgufFile, head: int) -> dict[str, Any]:
     if rotated != head or scaling not in ("none", "linear"):
         what = f"scaling {scaling}" if rotated == head else f"rotating {rotated} of {head} numbers"
         raise SpectraError("model", f"{file.path.name}: a rotary embedding {what} is not read; give another model")
-    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": float(file.setting("rope.freq_base") or 10000.0)}
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": file.size("rope.freq_base", 10000.0)}
     if scaling == "linear":
-        rope |= {"rope_type": "linear", "factor": float(file.needed("rope.scaling.factor"))}
+        rope |= {"rope_type": "linear", "factor": file.size("rope.scaling.factor")}
     return rope

@@ -97,7 +97,9 @@ class _Walk:
         metadata = {}
         for _ in range(entries):
             key = self.text()
-            metadata[key] = self.value(*self.numbers("I"))
+            value = self.value(*self.numbers("I"))
+            if value is not None:
+                metadata[key] = value
         places = [self.tensor() for _ in range(tensors)]
         alignment = int(metadata.get("general.alignment") or ALIGNMENT)
         if alignment < 1:
@@ -105,6 +107,8 @@ class _Walk:
         begin = -(-self.place // alignment) * alignment
         found = {}
         for name, shape, kind, offset in places:
+            if name in found:
+                raise SpectraError("model", f"{self.name} holds {name} twice; convert the model again")
             start = begin + offset
             found[name] = TensorPlace(name, shape, kind, start, start + self.size(name, shape, kind))
             if found[name].end > len(self.data):
@@ -126,7 +130,7 @@ class _Walk:
         return self.data[self.place - length : self.place].decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """The number or string that follows; of an array how many entries it has."""
+        """The number or string that follows; None for an array."""
         if kind in NUMBERS:
             return self.numbers(NUMBERS[kind])[0]
         if kind == STRING:
@@ -143,7 +147,7 @@ class _Walk:
         else:
             for _ in range(count):
                 self.value(inner)
-        return count
+        return None
 
     def tensor(self) -> TensorEntry:
         """The next one of the list."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -12,9 +12,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from spectra.errors import SpectraError
 from spectra.target.attention_metadata import Attend, AttentionMetadata, JointMetadata, Run
 from spectra.target.cache import SlabCache
-
-if TYPE_CHECKING:
-    from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.forward_target import ForwardTarget
 
 X = TypeVar("X")
 
@@ -92,7 +90,7 @@ class JointLayer(CacheLayerMixin):
 
 
 def joint_forward(
-    target: HuggingFaceTarget, parts: Sequence[Part], *, chunk: int = 0, attend: Attend | None = None
+    target: ForwardTarget, parts: Sequence[Part], *, chunk: int = 0, attend: Attend | None = None
 ) -> list[torch.Tensor]:
     """Logits of each part, as if it were alone.
 
@@ -123,7 +121,7 @@ def _runs(parts: Sequence[Part], first: int, end: int) -> list[PartRun]:
 
 
 def _pass(
-    target: HuggingFaceTarget,
+    target: ForwardTarget,
     runs: Sequence[PartRun],
     size: int,
     chunk: int,

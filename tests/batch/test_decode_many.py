@@ -1,6 +1,7 @@
 """Several sequences at once: each text is the one it has alone, whoever comes and goes beside it."""
 
 from contextlib import closing
+from itertools import count
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from drafting import random_tree
 from tiny import VOCABULARY
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
+from spectra.batch.decode_many import DraftingWorth
 
 FAMILIES = ("llama", "gpt2", "gemma3")
 CASES = [(way, family) for way in WAYS for family in FAMILIES]
@@ -170,3 +172,40 @@ def test_a_method_asks_less_where_many_share_a_step(known):
     assert kinds[32] == ["SuffixAutomaton"]  # a row must promise T(64) / T(32) - 1 = 0.56
     with pytest.raises(SpectraError, match="together"):
         make_method("spectra-core", target, together=0)
+
+
+def test_drafters_rest_where_they_do_not_pay():
+    worth, asked = DraftingWorth(), []
+    for step in range(80):
+        asked.append(worth.asks())
+        if asked[
+            -1
+        ]:  # 1 ms of drafting, 2 ms for rows; from step 40 on a token a sequence is accepted, which saves 8 ms
+            worth.learn(0.001, 0.010, 0.8, 1.0 if step >= 40 else 0.0)
+    assert asked[:8] == [True] * 8
+    assert [step for step in range(8, 64) if asked[step]] == [15, 23, 31, 39, 47, 55, 63]
+    assert all(asked[64:])
+
+
+def test_texts_stay_the_same_where_drafters_rest(known, monkeypatch):
+    target = target_by("torch exact", "llama", known)
+    prompts = [[5, 6, 7, 5, 6, 7, 5], [9, 8], [3, 4, 3, 4, 3], [1]]
+    presets = ("spectra-core", "spectra-paper-core", "spectra-no-text", "spectra-core")
+
+    def requests():
+        return [
+            Request(prompt, make_method(name, target), limits=Limits(24), explain=True)
+            for prompt, name in zip(prompts, presets, strict=True)
+        ]
+
+    truth = [alone(target, one) for one in requests()]
+    rests = count()
+    monkeypatch.setattr(DraftingWorth, "asks", lambda self: next(rests) % 5 == 3)
+    sizes = {number: [] for number in range(4)}
+    texts = {number: [] for number in range(4)}
+    for number, step in decode_many(target, requests()):
+        sizes[number].append(len(step.tree))
+        texts[number] += step.tokens
+    assert list(texts.values()) == truth
+    assert sizes[0][:3] == [1, 1, 1] and max(sizes[0]) > 1
+    assert max(sizes[1][:3]) > 1  # of a fixed size

@@ -1,15 +1,27 @@
 """`bench batch`: batches of every size on the same prompts, texts compared with those of each prompt alone."""
 
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from benched import loaded
+from words import save_model
 
-from spectra.bench.batches import PromptGroup, markdown, run_groups
+from spectra.bench import batches
+from spectra.bench.batches import PromptGroup, groups_of, markdown, run_groups
 from spectra.bench.run.answers import AnswerOptions
 from spectra.bench.run.rows import read_rows
 from spectra.bench.tasks import Prompt
+from spectra.cli.bench import main
 from spectra.errors import SpectraError
+from spectra.target.distributed import Distributed
 
 PROMPTS = tuple(Prompt("gsm8k", (text,)) for text in ("w5 w6 w7 w5 w6", "w9", "w3 w4 w3 w4", "w8 w8"))
+ROOT = Path(__file__).parents[2]
 ANSWERS = AnswerOptions(max_new_tokens=12)
 METHODS = ["spectra-core", "hf-generate"]
 
@@ -26,9 +38,44 @@ def test_rows_of_every_size_and_no_text_is_another(tmp_path):
     assert len({row["new_tokens"] for row in rows}) == 1
     assert all(row["seconds"] > 0 for row in rows)
     assert "output" in rows[0] and "output" not in rows[3]
+    assert [row["prefill_seconds"] is None for row in rows] == [False, False, True] * 3
     table = markdown(rows).splitlines()
     assert len(table) == 2 + 9
-    assert table[2].startswith("| 1 | autoregressive | ") and table[2].endswith(" | 1.00 | 4 of 4 |")
+    assert table[2].startswith("| 1 | autoregressive | ") and table[2].endswith(" | 1.00 | 1.00 | 4 of 4 |")
+
+
+def row_of(batch, method, seconds, reading=1.0, **others):
+    return {"id": "a", "batch": batch, "method": method, "repeat": 0, "new_tokens": 60, "seconds": seconds,
+            "prefill_seconds": reading, "identical": 4, "sequences": 4, **others}  # fmt: skip
+
+
+def test_the_table_has_rates_with_and_without_the_prompts_and_pairs():
+    rows = [row_of(1, "autoregressive", 6.0), row_of(4, "autoregressive", 3.0), row_of(4, "hf-generate", 30.0, None)]
+    rows += [row_of(4, "spectra", 2.0), row_of(4, "spectra", 4.0, repeat=1), row_of(4, "autoregressive", 6.0, repeat=1)]
+    assert markdown(rows).splitlines()[2:] == [
+        "| 1 | autoregressive | 10.0 | 12.0 | 1.00 | 1.00 | 4 of 4 |",
+        "| 4 | autoregressive | 13.3 | 17.1 | 1.33 | 1.00 | 8 of 8 |",
+        "| 4 | hf-generate | 2.0 |  | 0.20 | 0.10 | 4 of 4 |",
+        "| 4 | spectra | 20.0 | 30.0 | 2.00 | 1.50 | 8 of 8 |",
+    ]
+    side_by_side = [row_of(1, "autoregressive", 6.0, process=0), row_of(1, "autoregressive", 4.0, id="b", process=1)]
+    assert markdown(side_by_side).splitlines()[2].startswith("| 1 | autoregressive | 20.0 |")
+
+
+def test_everything_is_measured_again_in_turn(tmp_path):
+    rows = run_groups(loaded(), [PromptGroup(PROMPTS)], ["spectra-core"], (4,), tmp_path, ANSWERS, repeats=2)
+    cells = [(row["repeat"], row["batch"], row["method"]) for row in rows]
+    one = [(size, method) for size in (1, 4) for method in ("autoregressive", "spectra-core")]
+    assert cells == [(repeat, *cell) for repeat in (0, 1) for cell in one]
+    assert {row["identical"] for row in rows} == {4}
+    assert [("output" in row) for row in rows] == [True] + [False] * 7
+
+
+def test_prompts_are_cut_into_whole_groups():
+    assert [group.prompts for group in groups_of(PROMPTS, 2)] == [PROMPTS[:2], PROMPTS[2:]]
+    assert [group.prompts for group in groups_of(PROMPTS, 3)] == [PROMPTS[:3]]
+    with pytest.raises(SpectraError, match="batch: 4 prompts do not fill"):
+        groups_of(PROMPTS, 5)
 
 
 def test_a_stopped_run_goes_on(tmp_path):
@@ -41,3 +88,56 @@ def test_a_stopped_run_goes_on(tmp_path):
     assert len(read_rows(file)) == 9
     with pytest.raises(SpectraError, match="out: "):
         run(tmp_path, AnswerOptions(max_new_tokens=9))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("models")
+    save_model(place / "tiny", longest=200)
+    lines = "".join(f'{{"question": "w{number} w6 w5 w6"}}\n' for number in range(5, 11))
+    (place / "gsm8k_test.jsonl").write_text(lines)
+    return place
+
+
+def command(place, out, *options):
+    return ["batch", "--data", str(place), "--model", str(place / "tiny"), "--device", "cpu", "--max-new-tokens", "8",
+            "--methods", "spectra-core", "--batch", "2", "--out", str(out), *options]  # fmt: skip
+
+
+def as_process(number, processes):
+    """What `distributed` gives to one of several."""
+
+    @contextmanager
+    def distributed(device):
+        state = {"process_index": number, "num_processes": processes, "wait_for_everyone": lambda: None}
+        yield Distributed(SimpleNamespace(device=device, **state))
+
+    return distributed
+
+
+def test_processes_share_the_prompts_and_the_first_reports(place, tmp_path, monkeypatch, capsys):
+    for number in (1, 0):
+        monkeypatch.setattr(batches, "distributed", as_process(number, 2))
+        assert main(command(place, tmp_path)) == 0
+    rows = [read_rows(tmp_path / f"process-{number}" / "rows.jsonl") for number in (0, 1)]
+    assert [len({row["id"] for row in some}) for some in rows] == [2, 1]
+    assert not {row["id"] for row in rows[0]} & {row["id"] for row in rows[1]}
+    assert {row["identical"] for some in rows for row in some} == {2}
+    said = capsys.readouterr().out
+    assert said == (tmp_path / "report.md").read_text()
+    assert "2 processes side by side" in said and said.count("6 of 6") == 4
+    monkeypatch.setattr(batches, "distributed", as_process(0, 4))
+    assert main(command(place, tmp_path / "four")) == 2
+    assert "limit: 4 processes share 3 groups" in capsys.readouterr().err
+
+
+@pytest.mark.all_cases
+def test_under_accelerate_launch(place, tmp_path):
+    launch = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+              "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0")  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, *launch, "-m", "spectra.bench", *command(place, tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("6 of 6") == 4

@@ -125,18 +125,6 @@ def test_a_folder_begun_without_draft_models_takes_methods_that_use_them(bench, 
     assert code == 2 and "holds rows with drafts ['small'], this run has ['smaller']" in err
 
 
-def test_a_folder_of_the_time_when_it_was_called_halves_goes_on(bench, tmp_path):
-    arguments = ("half-precision", "--tasks", "gsm8k", "--method", "anpd")
-    code, first, _ = bench(*arguments)
-    assert code == 0
-    (tmp_path / "out" / "half-precision.jsonl").rename(tmp_path / "out" / "halves.jsonl")
-    before = (tmp_path / "out" / "halves.jsonl").read_text()
-    code, second, err = bench(*arguments)
-    assert (code, second) == (0, first) and "left" not in err
-    assert (tmp_path / "out" / "halves.jsonl").read_text() == before
-    assert not (tmp_path / "out" / "half-precision.jsonl").exists()
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_prompt_that_does_not_fit_is_left_out(bench, command):
     code, out, err = bench(command, *COMMANDS[command], "--tasks", "xsum")

@@ -51,7 +51,7 @@ def test_the_check_tells_good_chances_from_bad_ones():
     good, bad = (check(cases_of(20_000, weights, off=off)) for off in (0.0, 0.2))
     assert good.error < 0.02 < 0.15 < bad.error
     assert good.loss < bad.loss
-    assert sum(count for count, _, _ in good.bins) == good.cases == 20_000
+    assert sum(one.cases for one in good.bins) == good.cases == 20_000
 
 
 @pytest.fixture

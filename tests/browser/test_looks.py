@@ -32,6 +32,8 @@ def test_no_tab_sticks_out_on_a_narrow_screen(fake: tuple[FakeEngine, str], visi
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
         words = page.get_by_role("tab", name=name)
         assert words.evaluate("(tab) => tab.scrollWidth <= tab.clientWidth"), name
+        past = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"
+        assert page.locator(".chapters > li:visible").evaluate_all(past) == []
 
 
 def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
@@ -40,6 +42,11 @@ def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str
     assert len({label["y"] for label in labels}) == 1
     words = page.locator("#ask .form [data-testid=block-info]:visible")
     assert words.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1).length") == 0
+    page.get_by_role("button", name="Method settings").first.click()
+    beside = "(all) => all.filter(({offsetWidth, offsetHeight}) => offsetHeight < offsetWidth / 2).length"
+    ticks = page.locator("#ask .method-settings label:has(input[type=checkbox]):visible")
+    ticks.first.wait_for()
+    assert ticks.evaluate_all(beside) == ticks.count() > 3, "what is ticked stands beside its box, not under it"
     fill(page, max_new_tokens=99999)
     page.click("#go")
     error = page.wait_for_selector("#field-max_new_tokens .field-error")

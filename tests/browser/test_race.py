@@ -225,7 +225,7 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
     assert page.problems == []
 
 
-def test_acceptance_is_drawn_while_the_method_writes(
+def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, url = fake
@@ -235,7 +235,11 @@ def test_acceptance_is_drawn_while_the_method_writes(
     page.wait_for_function(f"{STAGE}.phase === 'plain'")
     monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane: several drawings long
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
-    page.wait_for_function(f"{STAGE}.state === 'running' && {drawn}?.length >= 3")
+    page.evaluate(f"window.before = {drawn}")
+    page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 8")
+    assert page.evaluate(f"window.before === {drawn}"), "drawn, though it is below the screen"
+    page.locator("[data-id=plot-acceptance]").scroll_into_view_if_needed()
+    page.wait_for_function(f"{STAGE}.state === 'running' && window.before !== {drawn} && {drawn}.length >= 3")
     page.click("#stop")
     finish(page)
 

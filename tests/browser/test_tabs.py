@@ -331,11 +331,17 @@ def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, visi
         ]
 
     branched = [i for i, step in enumerate(steps) if step.path and max(siblings(step)) > 1]
-    chosen = max(branched, key=lambda i: (len(steps[i].path), -i))
+    fits = [i for i in branched if len(steps[i].path) <= 3] or branched
+    chosen = max(fits, key=lambda i: (len(steps[i].path), -i))
     chapter = stage.locator(".chapters li", has_text="Trees, and draws")
     assert f"Step {chosen + 1} of your last race" in chapter.inner_text()
     assert chapter.locator(".node.yes").count() == len(steps[chosen].path)
     assert chapter.locator(".node.no").count() == sum(siblings(steps[chosen])) - len(steps[chosen].path)
+    boxes = stage.locator(".chapters > li, .what-if")
+    long = "(all) => all.filter((box) => box.offsetHeight > innerHeight).map((box) => box.textContent)"
+    assert boxes.count() == 14 and boxes.evaluate_all(long) == [], "longer than a screen"
+    past = "(all) => all.filter((tree) => tree.scrollWidth > tree.clientWidth).length"
+    assert stage.locator(".chapters .tree").evaluate_all(past) == 0
     hub = stage.locator(".chapters li", has_text="SpecHub: a pair")
     assert "a recorded race by SpecHub" in hub.inner_text()
     taken = [0, 0, 0]

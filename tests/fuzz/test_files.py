@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from damage import changed, is_one_short_line, places, texts, values
-from gguf_files import MIXED, tiny_model, write_gguf
+from gguf_files import MIXED, said, tiny_model, write_gguf
 from hypothesis import example, given
 from hypothesis import strategies as st
 from words import letters, save_model
@@ -117,12 +117,6 @@ def test_sizes_of_a_gguf_file_that_its_tensors_have_not(packed: Path, tmp_path: 
     file = tmp_path / "tiny.gguf"
     file.write_bytes(said(packed.read_bytes(), f"llama.{key}", number))
     loads_or_refuses(file, refused=number > 3 and key not in ("context_length", "rope.freq_base"))
-
-
-def said(data: bytes, key: str, number: int) -> bytes:
-    """A GGUF file that has another number of four bytes there."""
-    at = data.index(key.encode()) + len(key) + 4
-    return data[:at] + struct.pack("<I", number) + data[at + 4 :]
 
 
 def entry(key: str, kind: int, value: bytes) -> bytes:

@@ -15,6 +15,9 @@ from gradio.utils import get_upload_folder
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from visual.form_values import REASON
+from visual.uploads import UPLOADED
+
 API = "/gradio_api"
 
 
@@ -64,12 +67,35 @@ def test_any_body(server: Server, path: str, body: Any) -> None:
 
 @given(st.integers(0, 80), st.lists(values, max_size=8))
 def test_private_handlers_called_by_hand(server: Server, which: int, data: list[Any]) -> None:
-    """Directly: those that go through the queue are refused, and the others take whatever comes."""
+    """Directly: those that go through the queue are refused, and so are values that are none of the page's."""
     handler = server.handlers[which % len(server.handlers)]
     body = {"data": data, "fn_index": handler["id"], "session_hash": "by-hand"}
     status = status_of(server, "POST", f"{API}/run/predict", json.dumps(body).encode())
+    assert status < 500
     if handler["queue"] is not False:
         assert status != 200
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, 1e400, {"path": "a", "meta": 1}, "no", [[1], [2]]], ids=repr)
+def test_each_private_handler_with_the_same_value_everywhere(server: Server, value: Any) -> None:
+    """One of a wrong kind, one value too few and one too many: an answer of the handler or a refusal in one line."""
+    refused = 0
+    for handler in server.handlers:
+        many = len(handler["inputs"])
+        for count in (many - 1, many, many + 1):
+            body = json.dumps({"data": [value] * count, "fn_index": handler["id"], "session_hash": "by-hand"}).encode()
+            status, text = server.ask("POST", f"{API}/run/predict", body)
+            assert status < 500, (handler["api_name"], text)
+            refused += status == 400 and REASON in json.loads(text)["detail"]
+    assert refused
+
+
+def test_a_refusal_of_a_handler_in_the_queue_says_why(server: Server) -> None:
+    (handler,) = [one for one in server.handlers if one["api_name"] == "compare"]
+    start = json.dumps({"data": [], "fn_index": handler["id"], "session_hash": "queued"}).encode()
+    assert server.ask("POST", f"{API}/queue/join", start)[0] == 200
+    status, text = server.ask("GET", f"{API}/queue/data?session_hash=queued")
+    assert status == 200 and REASON.encode() in text
 
 
 @given(st.sampled_from(["GET", "POST", "PUT", "HEAD", "DELETE"]), texts)
@@ -99,7 +125,9 @@ def test_any_name_of_an_uploaded_file(server: Server, name: str, content: bytes)
     status, text = server.ask("POST", f"{API}/upload", body, {"content-type": FORM})
     assert status < 500, text
     if status == 200:
-        for place in map(Path, json.loads(text)):
+        for uploaded in json.loads(text):
+            assert UPLOADED.fullmatch(uploaded)
+            place = Path(get_upload_folder()) / uploaded
             assert place.resolve().is_relative_to(Path(get_upload_folder()).resolve())
             place.unlink(missing_ok=True)
 

@@ -11,7 +11,7 @@ import { stepOf } from "./support/runs.js";
 /** @import { Step } from "../../assets/js/stream/messages.js" */
 /** @import { Race } from "../../assets/js/charts/race-figures.js" */
 
-const INK = { ink: "#000", muted: "#666", grid: "#ddd", good: "#070", paper: "#fff", veil: "#fffb", series: [] };
+const INK = { ink: "#000", muted: "#666", grid: "#ddd", good: "#070", paper: "#fff", series: [] };
 /** @type {Canvas} */
 const CANVAS = { width: 452, height: 236, ink: INK, drawn: 3 };
 const LOOKS = ["forward", "retrieval", "model"].map((source) => ({

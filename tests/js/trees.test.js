@@ -33,6 +33,16 @@ test("the step of the figure got furthest among those with two guesses at a plac
   const long = stepOf(["draft", "draft", "model"], { tree: chain, path: [1, 2] });
   assert.equal(branched([stepOf(["model"]), long, NEITHER, SECOND]), 3);
   assert.equal(branched([stepOf(["model"]), long, NEITHER]), -1);
+  const five = {
+    ...TREE,
+    tokens: [1, 2, 3, 4, 5, 6],
+    parents: [-1, 0, 1, 2, 3, 0],
+    sources: Array(6).fill("draft"),
+    pool: [],
+  };
+  const wide = stepOf(Array(5).fill("draft"), { tree: five, path: [1, 2, 3, 4] });
+  assert.equal(branched([wide, SECOND]), 1, "one that has no room comes after all that have");
+  assert.equal(branched([wide]), 0);
 });
 
 test("a place counts by the draft that was accepted there; a place without drafts does not", () => {

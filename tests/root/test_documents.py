@@ -80,7 +80,7 @@ def test_commands_can_be_typed(words):
         case ["python" | "python3", *arguments]:
             program(arguments)
         case ["accelerate", "launch", *arguments]:
-            program(arguments)
+            program(arguments[arguments.index("-m") :])
         case ["make", target]:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         case ["sh", script, *_]:

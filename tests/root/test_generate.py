@@ -278,6 +278,21 @@ def test_a_grammar_is_asked_about_visited_nodes_only(family):
     assert grammars[1].calls == grammars[0].calls == outputs[0].shape[1] - PROMPT.shape[1]
 
 
+def test_each_sequence_of_a_batch_has_a_grammar_of_its_own():
+    model, prompts = model_of("llama"), torch.tensor([[5, 6, 7, 5], [9, 8, 9, 8]])
+    options = {"max_new_tokens": 16, "do_sample": False, "custom_generate": spectra.generate, "pad_token_id": 0}
+    both = model.generate(
+        prompts, attention_mask=torch.ones_like(prompts), logits_processor=LogitsProcessorList([Grammar()]), **options
+    )
+    for prompt, row in zip(prompts, both, strict=True):
+        ids = prompt[None]
+        alone = model.generate(
+            ids, attention_mask=torch.ones_like(ids), logits_processor=LogitsProcessorList([Grammar()]), **options
+        )[0]
+        assert torch.equal(row[: len(alone)], alone)
+        assert not row[len(alone) :].any()
+
+
 def test_tokens_that_may_follow_a_prefix():
     model = model_of("llama")
 

@@ -129,23 +129,42 @@ def test_an_error_is_its_owners(target):
     check_all_is_over(target)
 
 
-def test_a_failing_step_ends_those_in_it_and_the_next_ones_decode(target):
-    class Broken:
-        def begin(self, prompt):
-            pass
+class Broken:
+    """A drafter that fails in one of its calls, at the third step as a rule."""
 
-        def grow(self, tree, tokens):
+    def __init__(self, where):
+        self.where, self.calls = where, 0
+
+    def fail(self, where):
+        self.calls += where == self.where
+        if where == self.where and (self.calls == 3 or where == "begin"):
             raise LookupError("broken drafter")
 
-        def observe(self, tokens, outcome):
-            pass
+    def begin(self, prompt):
+        self.fail("begin")
 
+    def grow(self, tree, tokens):
+        self.fail("grow")
+
+    def observe(self, tokens, outcome):
+        self.fail("observe")
+
+
+@pytest.mark.parametrize("where", ["begin", "grow", "observe"])
+def test_what_fails_in_one_answer_is_its_own_and_the_others_go_on(target, where):
     shared = SharedDecoding(target)
-    method = make_method("autoregressive", target)
-    method.drafters = [Broken()]
-    with pytest.raises(LookupError, match="broken drafter"):
-        next(shared.decode([1, 2], method, limits=Limits(4)))
-    assert len(list(steps_of(shared, target, tokens=4))) == 4
+    truth = [token for step in steps_of(shared, target) for token in step.tokens]
+
+    def decoded(breaks):
+        method = make_method("autoregressive", target)
+        method.drafters = [Broken(where)] if breaks else []
+        return [token for step in shared.decode([1, 2, 3], method, limits=Limits(40)) for token in step.tokens]
+
+    answers = all_at_once(decoded, [False, True, False, True])
+    assert answers[0] == answers[2] == truth
+    assert [str(error) for error in (answers[1], answers[3])] == ["broken drafter"] * 2
+    check_all_is_over(target)
+    assert isinstance(all_at_once(decoded, [True])[0], LookupError)  # alone
     check_all_is_over(target)
 
 

@@ -1,5 +1,7 @@
 """Tiny GGUF files: a transformers model written as llama.cpp's converter would, each tensor in a type of its own."""
 
+import struct
+
 import gguf
 import numpy as np
 import torch
@@ -104,3 +106,9 @@ def tiny_model(kind="llama", *, tied=False, hidden=64, seed=0):
         if parameter.ndim == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
     return model.eval()
+
+
+def said(data: bytes, key: str, number: int) -> bytes:
+    """A file that has another number of four bytes there."""
+    at = data.index(key.encode()) + len(key) + 4
+    return data[:at] + struct.pack("<I", number) + data[at + 4 :]

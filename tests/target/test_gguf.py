@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from gguf_files import MIXED, random_blocks, tiny_model, write_gguf
+from gguf_files import MIXED, random_blocks, said, tiny_model, write_gguf
 
 from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
-from spectra.target.gguf_file import load_gguf_network, open_gguf
-from spectra.target.gguf_header import is_gguf
+from spectra.target.gguf_file import GgufFile, load_gguf_network, open_gguf
+from spectra.target.gguf_header import Header, is_gguf, read_header
 from spectra.target.native.codes import Codes
 from spectra.target.weights import fill
 
@@ -122,6 +122,54 @@ def test_what_is_not_read_is_named(tmp_path):
         open_gguf(path)
     with pytest.raises(SpectraError, match="cannot read"):
         open_gguf(tmp_path / "absent.gguf")
+
+
+@pytest.mark.parametrize(
+    "tensor", ["blk.2.attn_norm.weight", "blk.1.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_q_norm.weight"]
+)
+def test_a_tensor_that_the_model_has_no_place_for_is_named(tmp_path, tensor):
+    path = write_gguf(tmp_path / "tiny.gguf", tiny_model(), {}, extra={tensor: np.ones(64)})
+    with pytest.raises(SpectraError, match=rf"a llama model of 2 layers has no {tensor}"):
+        load_gguf_network(path)
+
+
+def test_a_file_that_says_fewer_layers_than_it_holds_is_refused(tiny):
+    tiny.write_bytes(said(tiny.read_bytes(), "llama.block_count", 1))
+    with pytest.raises(SpectraError, match=r"a llama model of 1 layers has no blk\.1\."):
+        load_gguf_network(tiny)
+
+
+def test_a_tensor_that_comes_twice_is_named(tiny):
+    tiny.write_bytes(tiny.read_bytes().replace(b"blk.1.attn_norm.weight", b"blk.0.attn_norm.weight"))
+    with pytest.raises(SpectraError, match=r"holds blk\.0\.attn_norm\.weight twice"):
+        open_gguf(tiny)
+
+
+@pytest.mark.parametrize("factors", [np.ones(5), np.zeros(16), np.full(16, np.nan), -np.ones(16), np.ones((16, 1))])
+def test_frequency_factors_that_are_none_are_refused(tmp_path, factors):
+    path = write_gguf(tmp_path / "tiny.gguf", tiny_model(), {}, extra={"rope_freqs.weight": factors})
+    with pytest.raises(SpectraError, match=r"rope_freqs\.weight is not a positive number a pair"):
+        load_gguf_network(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, "abc", True, [1, 2]])
+@pytest.mark.parametrize("key", ["attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.factor"])
+def test_a_number_that_is_none_is_named(tiny, key, value):
+    header = read_header(tiny)
+    metadata = {**header.metadata, "llama.rope.scaling.type": "linear", f"llama.{key}": value}
+    file = GgufFile(tiny, Header(metadata, header.tensors))
+    with pytest.raises(SpectraError, match=rf"llama\.{key} is "):
+        file.config  # noqa: B018 - made when it is asked for
+
+
+def test_an_array_is_no_number(tmp_path):
+    """A count that is an array, one entry a layer, is of another kind of model."""
+    path, writer = tmp_path / "arrays.gguf", gguf.GGUFWriter(tmp_path / "arrays.gguf", "llama")
+    writer.add_array("llama.attention.head_count", [4, 4])
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    assert "llama.attention.head_count" not in read_header(path).metadata
 
 
 def test_a_gguf_file_is_known_by_name_or_by_content(tiny, tmp_path):

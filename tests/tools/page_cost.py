@@ -7,7 +7,8 @@ the scripted one of the tests) is decoded by the engine alone and through the pa
 its own, in turns; cost is how much longer its steps took behind the page. Then headless Chromium: how long until the
 opening race is to be seen, the processor time of server and browser while the page lies idle, how much longer a race's
 steps take while the browser draws it, and the longest task of the page's main thread while --stream tokens come in.
---parts takes only some of these.
+--parts takes only some of these; --model fake --parts lane tells
+the processor time of server and browser while a lane is written.
 """
 
 import argparse
@@ -33,6 +34,9 @@ OPENED = "#stage-race .stage:is([data-state=done], [data-state=empty])"
 TIMEOUT_MS = 600_000
 SIZE = {"width": 1300, "height": 900}
 PARTS = ("cost", "opening", "idle", "drawing", "stream")
+LANE = "lane"  # a part too, of the scripted engine only
+LANE_SECONDS = 2.5
+START_MS = 6500
 TICK = os.sysconf("SC_CLK_TCK")
 LANES = {"plain": "autoregressive", "method": "spectra"}
 
@@ -137,29 +141,52 @@ def idle(chromium: Any, url: str, seconds: float) -> dict[str, float]:
     appear(page, OPENED)
     page.wait_for_function("window.Plotly")
     page.wait_for_timeout(5000)
+    used = used_in(seconds)
+    page.context.close()
+    return used
+
+
+def used_in(seconds: float) -> dict[str, float]:
+    """Percent of a core that server and browser take from now on."""
     server, browser, begun = time.process_time(), browser_seconds(), time.monotonic()
     time.sleep(seconds)
     passed = time.monotonic() - begun
     used = {"server": time.process_time() - server, "browser": browser_seconds() - browser}
-    page.context.close()
     return {side: 100 * each / passed for side, each in used.items()}
 
 
-def drawn(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]:
-    """Seconds of each lane's steps while a page draws them, and processor time of the browser meanwhile."""
-    context = chromium.new_context(viewport=SIZE)
-    page = context.new_page()
+def lane_share(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]:
+    """Percent of a core that server and browser take for `LANE_SECONDS` while the scripted engine, which takes none,
+    writes the plain lane of a race.
+    """
+    page = opened(chromium, url)
+    start(page, prompt=prompt, max_new_tokens=tokens)
+    used = used_in(LANE_SECONDS)
+    assert page.evaluate(f"{STAGE}.state === 'running' && {STAGE}.phase === 'plain'"), "more --tokens are needed"
+    page.context.close()
+    return used
+
+
+def opened(chromium: Any, url: str) -> Any:
+    """A page as a visitor finds it who has read what is on it: gradio's start moves things for some seconds."""
+    page = chromium.new_context(viewport=SIZE).new_page()
     page.set_default_timeout(TIMEOUT_MS)
     page.goto(url)
     page.wait_for_function("window.Plotly")
     fill(page, seed=7)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(START_MS)
+    return page
+
+
+def drawn(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str, float]:
+    """Seconds of each lane's steps while a page draws them, and processor time of the browser meanwhile."""
+    page = opened(chromium, url)
     browser = browser_seconds()
     start(page, prompt=prompt, max_new_tokens=tokens)
     page.wait_for_function(f"{STAGE}.state !== 'running'", polling=500)
     spent = browser_seconds() - browser
     traces = download(page)
-    context.close()
+    page.context.close()
     taken = {lane: sum(step.seconds + step.prefill_seconds for step in traces[lane].steps) for lane in LANES}
     return taken | {"browser": spent}
 
@@ -212,6 +239,8 @@ def main() -> None:
         print(json.dumps(consume(chosen.consume, chosen.prompt, chosen.tokens)))
         return
     parts = chosen.parts.split(",")
+    if LANE in parts and chosen.model != "fake":
+        parser.error("the part lane is one of --model fake: another one's decoding is the server's time too")
     engine: Any = FakeEngine(step_seconds=0.02) if chosen.model == "fake" else load(chosen.model)
     served, url = serve(engine)
     result: dict[str, Any] = {"model": engine.model, "tokens": chosen.tokens, "rounds": chosen.rounds}
@@ -223,6 +252,8 @@ def main() -> None:
             result["opening_seconds"] = opening(chromium, url, chosen.rounds)
         if "idle" in parts:
             result["idle_percent_of_a_core"] = idle(chromium, url, chosen.idle)
+        if LANE in parts:
+            result["lane_percent_of_a_core"] = lane_share(chromium, url, chosen.prompt, chosen.tokens)
         if "drawing" in parts:
             result["drawing"] = drawing(engine, chromium, url, chosen.prompt, chosen.tokens, chosen.rounds)
         if "stream" in parts:
@@ -249,6 +280,9 @@ def tell(result: dict[str, Any]) -> None:
         print(
             "idle: server {server:.2f} %, browser {browser:.2f} % of a core".format(**result["idle_percent_of_a_core"])
         )
+    if "lane_percent_of_a_core" in result:
+        used = result["lane_percent_of_a_core"]
+        print("while a lane is written: server {server:.1f} %, browser {browser:.1f} % of a core".format(**used))
     if "drawing" in result:
         for lane, kept in result["drawing"]["kept"].items():
             rates = result["drawing"]["rates"]

@@ -26,6 +26,8 @@ class Page(HTMLParser):
 def broken(site: Path) -> list[str]:
     """A line for each link that leads nowhere. Links to other hosts are not followed."""
     pages = {file: Page(file) for file in site.rglob("*.html")}
+    if not pages:
+        return [f"{site.name}: no pages; build the site first"]
     found = []
     for file, page in pages.items():
         if file.name == "404.html":  # its links start at the address that it is shown under

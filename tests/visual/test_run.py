@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from spectra.errors import SpectraError
 from spectra.metrics import summarize
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.run import Run, explain, stream
+from visual.run.run import DRAW_SECONDS, Run, explain, stream
 from visual.wire.events import encode
 from visual.wire.figures import level_of
 
@@ -93,10 +94,22 @@ def test_a_snapshot_equals_the_deltas() -> None:
     assert snapshot["end"] == messages[-1]
 
 
-def test_at_most_twelve_messages_a_second() -> None:
+@pytest.mark.parametrize(("drawn", "a_second"), [(False, 4), (True, 2)])
+def test_a_browser_gets_few_messages_and_fewer_of_lanes_that_it_draws_while_they_are_compared(
+    drawn: bool, a_second: int
+) -> None:
+    race = replace(asked(tokens=300), drawn=drawn)
     begun = time.monotonic()
-    _, messages = run(FakeEngine(step_seconds=0.004))
-    assert len(messages) <= 12 * (time.monotonic() - begun) + 3
+    messages = [m for m in stream(FakeEngine(step_seconds=0.004), race, AdmissionQueue()) if m]
+    seconds = time.monotonic() - begun
+    assert 3 < len(messages) <= a_second * seconds + 3, "beside the first, the last and the end"
+
+
+def test_nothing_is_decoded_for_a_moment_before_each_lane_that_is_drawn() -> None:
+    begun = time.monotonic()
+    race = replace(asked(tokens=1), drawn=True)
+    list(stream(FakeEngine(step_seconds=0), race, AdmissionQueue()))
+    assert race.state == "done" and time.monotonic() - begun >= 2 * DRAW_SECONDS
 
 
 def ended(race: Run) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from browsing import serve
 from fakes_engine import FakeEngine, recorded_race
 
-from visual.uploads import name_of
+from visual.uploads import UPLOADED, name_of, placed
 from visual.wire.events import encode
 
 API = "/gradio_api"
@@ -44,11 +44,15 @@ class Server:
         finally:
             connection.close()
 
-    def upload(self, content: bytes, name: bytes = b"race.json") -> Path:
+    def upload(self, content: bytes, name: bytes = b"race.json") -> str:
+        """What the browser is told."""
         status, text = self.ask("POST", f"{API}/upload", PART % (b"files", name, content) + b"--b--\r\n", FORM)
         assert status == 200, text
-        (place,) = json.loads(text)
-        return Path(place)
+        (uploaded,) = json.loads(text)
+        return str(uploaded)
+
+    def place(self, uploaded: str) -> Path:
+        return self.uploads / uploaded
 
     def open_race(self, file: object) -> str:
         """What the page's Replay tab is told of a file that a browser names."""
@@ -57,7 +61,7 @@ class Server:
         return self.ask("POST", f"{API}/run/predict", json.dumps(body).encode())[1].decode()
 
     def kept(self) -> list[Path]:
-        return [path for path in self.uploads.rglob("*") if path.is_file() and path.stat().st_size]
+        return [path for path in self.uploads.rglob("*") if path.is_file()]
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +76,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def test_two_visitors_with_one_file_have_a_copy_each(server: Server) -> None:
     mine, yours = server.upload(RACE), server.upload(RACE)
-    assert mine != yours and mine.read_bytes() == yours.read_bytes() == RACE
+    assert mine != yours and server.place(mine).read_bytes() == server.place(yours).read_bytes() == RACE
     assert "snapshot" in server.open_race(mine)
-    assert not mine.parent.exists() and yours.read_bytes() == RACE
+    assert not server.place(mine).parent.exists() and server.place(yours).read_bytes() == RACE
     assert "snapshot" in server.open_race(yours)
     assert server.kept() == []
 
@@ -91,11 +95,51 @@ def test_a_class_that_opens_one_file_at_once(server: Server) -> None:
 
 
 def test_its_folder_cannot_be_guessed(server: Server) -> None:
-    place = server.upload(RACE)
+    place = server.place(server.upload(RACE))
     assert place.is_relative_to(server.uploads) and len(place.parent.name) == 32
     listed = server.ask("GET", f"{API}/file={quote(str(place.parent))}")[0]
     assert listed == server.ask("GET", f"{API}/file={quote(str(server.uploads))}")[0] == 403
     place.unlink()
+
+
+def test_no_answer_names_the_place_of_an_upload(server: Server) -> None:
+    for content in (RACE, b"", b"no race"):
+        uploaded = server.upload(content)
+        assert UPLOADED.fullmatch(uploaded)
+        answers = [server.open_race(uploaded), server.open_race(uploaded), server.ask("GET", "/config")[1].decode()]
+        assert not any(str(server.uploads) in answer for answer in answers)
+    assert server.kept() == []
+
+
+def test_the_browsers_name_becomes_the_place() -> None:
+    folder = "0123456789abcdef" * 2
+    meta = {"_type": "gradio.FileData"}
+
+    def request(path: str) -> bytes:
+        return json.dumps({"data": [{"path": path, "meta": meta}, {"path": "not a file"}]}).encode()
+
+    (file, other) = json.loads(placed(request(f"{folder}/a b.json"), Path("up")))["data"]
+    assert file == {"path": str(Path("up") / folder / "a b.json"), "meta": meta} and other == {"path": "not a file"}
+    for path in (
+        "",
+        folder,
+        f"{folder}/",
+        f"{folder}/..",
+        f"{folder}/a/b",
+        f"/{folder}/a",
+        f"{folder}/a\0",
+        f"{folder}/a\n",
+    ):
+        with pytest.raises(LookupError):
+            placed(request(path), Path("up"))
+    for body in (
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"data": [NaN]}',
+        b'{"path": 1, "meta": {"_type": "gradio.FileData"}}',
+    ):
+        assert placed(body, Path("up")) == body
 
 
 def test_nothing_is_left_of_a_broken_upload(server: Server) -> None:
@@ -132,8 +176,19 @@ def test_a_file_that_nobody_uploaded(server: Server, file: Any) -> None:
 
 
 def test_the_folder_of_all_uploads_is_no_file(server: Server) -> None:
-    yours = server.upload(RACE)
-    for place in (server.uploads, yours.parent, yours / "x"):
+    uploaded = server.upload(RACE)
+    yours = server.place(uploaded)
+    folder = yours.parent.name
+    for place in (
+        server.uploads,
+        yours.parent,
+        yours,
+        yours / "x",
+        folder,
+        f"{folder}/",
+        f"{folder}/..",
+        f"{folder}/x",
+    ):
         assert "snapshot" not in server.open_race(place)
     assert yours.read_bytes() == RACE
     yours.unlink()

@@ -99,6 +99,18 @@ class AdmissionQueue:
             self._changed.wait_for(lambda: self._ahead(ticket) != before, timeout=seconds if before else 0)
             return self._ahead(ticket)
 
+    def waiting(self, ticket: Ticket, stop: threading.Event, seconds: float) -> Iterator[int]:
+        """`ahead`, whenever it changes and after so many seconds, until it is this ticket's turn or `stop` is set.
+
+        Sets `stop` where nobody listens any more.
+        """
+        ahead = self.ahead(ticket)
+        while ahead and not stop.is_set():
+            yield ahead
+            ahead = self.wait(ticket, seconds)
+            if self.left(ticket):
+                stop.set()
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for one's turn, however long, and be served alone inside. Raises SpectraError when the queue is full."""

@@ -1,6 +1,6 @@
 """One run of one or more lanes: each a method answering the same request, measured one after the other.
 
-A producer thread decodes; the page's generator reads what is done four times a second. Drawing is never inside a
+A producer thread decodes; the page's generator reads what is done a few times a second. Drawing is never inside a
 measurement, and the thread ends after the step in hand once `stop` is set.
 """
 
@@ -27,6 +27,10 @@ from visual.wire.figures import Level, figures, level_of, shared_by
 
 UPDATE_SECONDS = 0.25
 """Between two looks for decoded steps, and between two messages to one who is served alone."""
+DRAWN_SECONDS = 0.5
+"""Between two messages of lanes that are compared: a browser may draw them on the cores that decode."""
+DRAW_SECONDS = 0.2
+"""Before each of them, in which nothing is decoded: a browser draws what came before."""
 CROWD = 4
 """So many more who are served make it twice as long between two messages: they take cores from the model."""
 IDLE_SECONDS = 0.5
@@ -62,15 +66,17 @@ class Run:
     """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
 
     request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
-    and sources only, neither text nor tree. facts: more that the browser is told when it begins. id: what its messages
+    and sources only, neither text nor tree. facts: more that the browser gets when it begins. id: what its messages
     are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
-    datastore that is built before its lane. alone: nobody else decodes meanwhile.
+    datastore that is built before its lane. alone: nobody else decodes meanwhile. drawn: a browser draws lanes that are
+    compared, so it gets fewer messages and a moment before each lane.
     """
 
     request: AnswerRequest
     lanes: Mapping[str, AnswerRequest]
     brief: bool = False
     alone: bool = False
+    drawn: bool = False
     facts: Event = field(default_factory=dict)
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
@@ -87,9 +93,9 @@ class Run:
         self.events = {lane: [] for lane in self.lanes}
 
     @classmethod
-    def against_plain(cls, request: AnswerRequest, *, alone: bool = False) -> "Run":
+    def against_plain(cls, request: AnswerRequest, *, alone: bool = False, drawn: bool = False) -> "Run":
         """Plain decoding first, then the request's method."""
-        return cls(request, {"plain": plainly(request), "method": request}, alone=alone)
+        return cls(request, {"plain": plainly(request), "method": request}, alone=alone, drawn=drawn)
 
     def begin(self) -> Event:
         """What the browser must know before the first step."""
@@ -222,7 +228,7 @@ def decode_lanes(backend: Backend, run: Run) -> None:
         run.progress = None
         with closing(backend.in_turn(list(run.lanes.values()))) as answers:
             for lane in run.lanes:
-                if not run.stop.is_set():
+                if not run.stop.wait(DRAW_SECONDS if run.drawn else 0.0):
                     _decode(run, lane, next(answers))
         run.inbox.put(None)
     except StoppedError:
@@ -268,12 +274,8 @@ def stream(
             admission.leave(ticket)
 
     try:
-        ahead = admission.ahead(ticket)
-        while ahead and not run.stop.is_set():
+        for ahead in admission.waiting(ticket, run.stop, IDLE_SECONDS):
             yield {"kind": "waiting", "ahead": ahead}
-            ahead = admission.wait(ticket, IDLE_SECONDS)
-            if admission.left(ticket):
-                run.stop.set()
         if run.stop.is_set():
             run.state = "stopped"
             yield {"kind": "left"}
@@ -291,7 +293,8 @@ def stream(
                 stopped = True
                 run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}
             over = stopped or not run.thread.is_alive()
-            pause = UPDATE_SECONDS * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0
+            each = DRAWN_SECONDS if run.drawn else UPDATE_SECONDS
+            pause = each * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0
             if not over and time.monotonic() - last < pause:
                 continue
             news = run.halt() if stopped else run.drain()

@@ -63,12 +63,8 @@ def stream(engine: Engine, build: StoreBuild, admission: AdmissionQueue) -> Iter
 
     thread = threading.Thread(target=work, daemon=True)
     try:
-        ahead = admission.ahead(ticket)
-        while ahead and not build.stop.is_set():
+        for ahead in admission.waiting(ticket, build.stop, IDLE_SECONDS):
             yield {"kind": "queued", "ahead": ahead}
-            ahead = admission.wait(ticket, IDLE_SECONDS)
-            if admission.left(ticket):
-                build.stop.set()
         if not build.stop.is_set():
             thread.start()
         while thread.is_alive():

@@ -179,4 +179,4 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
 def raced(turn: Run) -> Run:
     """The turn once more by both methods and alone, each from a copy of the cache that it began with, and cold."""
     kept = turn.traces["method"].kept if "method" in turn.traces else 0
-    return Run.against_plain(replace(turn.request, copied_tokens=kept, warm=False), alone=True)
+    return Run.against_plain(replace(turn.request, copied_tokens=kept, warm=False), alone=True, drawn=True)

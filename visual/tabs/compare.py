@@ -63,7 +63,7 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
             request = request_of(prompt, own, *rest[: len(numbers)], visitor=visitor_of(visit))
             request = replace(request, settings=panel.read(own, settings))
             check_sweep(vary, own)
-            run = Run(request, lanes_of(request, chosen, request, vary), brief=True)
+            run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True)
             if vary is not None:
                 run.facts["sweep"] = vary.facts(request)
             state.latest = run

@@ -1,7 +1,6 @@
 """The Datastore tab: what the stores hold, what follows a few words, and a store of the visitor's own."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -12,6 +11,7 @@ from visual.engine import Engine
 from visual.request import number
 from visual.run.admission import AdmissionQueue
 from visual.run.store_build import StoreBuild, discard, stream
+from visual.uploads import place
 from visual.widgets import PRIVATE, RUN, SKIP, refusal, stop_button, visitor_of, wire
 from visual.wire.events import send
 
@@ -56,7 +56,7 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
 
     def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[StoreUpdate]:
         """An upload, or Python's library, becomes a store; the uploaded file itself is deleted in any case."""
-        path = None if file is None else Path(str(file))
+        path = place(file)
         on = gr.update(interactive=True)
         off = gr.update(interactive=False)
         try:
@@ -119,7 +119,7 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
         )
     stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
     gr.on([go.click, text.submit], ask, [store, text], stage, **PRIVATE)
-    upload.upload(build, [upload, keep], [stage, memory, store, upload, halt], **RUN)
+    upload.upload(build, [upload, keep], [stage, memory, store, upload, halt], preprocess=False, **RUN)
     library.click(build_library, keep, [stage, memory, store, upload, halt], **RUN)
     halt.click(stop, memory, None, queue=False, **PRIVATE)
     stage.remove(remove, None, [stage, store], queue=False, **PRIVATE)

@@ -44,7 +44,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     """Lay the tab out inside the current one and connect it."""
 
     def race(state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
-        run = Run.against_plain(request, alone=alone)
+        run = Run.against_plain(request, alone=alone, drawn=True)
         state.latest = run
         yield RunUpdate.begun(state)
         for message in relay(engine, run, admission):

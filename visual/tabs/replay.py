@@ -10,6 +10,7 @@ from visual import palette
 from visual.engine import Engine
 from visual.run.race_file import RaceFile, shipped
 from visual.run.store_build import discard
+from visual.uploads import place
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
 
@@ -39,14 +40,14 @@ def build_replay(engine: Engine, races: Path) -> None:
     }
     stage = wire("replay", facts, ("pick",))
     stage.pick(pick, None, stage, queue=False, **PRIVATE)
-    upload.upload(bring, upload, stage, queue=False, **PRIVATE)
+    upload.upload(bring, upload, stage, queue=False, preprocess=False, **PRIVATE)
 
 
-def bring(path: Any) -> str:
+def bring(uploaded: Any) -> str:
     """The uploaded file is deleted in any case."""
-    if path is None:
+    file = place(uploaded)
+    if file is None:
         return refusal(SpectraError("file", "there is none; choose a race file"))
-    file = Path(str(path))
     try:
         return load(file)
     finally:

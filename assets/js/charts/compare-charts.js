@@ -11,7 +11,11 @@ import { sweepFigure } from "./sweep-figure.js";
 
 const PLAIN = "autoregressive";
 const DASHES = ["solid", "8px,3px", "2px,3px", "10px,3px,2px,3px", "14px,4px"];
-const NARROW = 420; // px; below, the names stand under the lines, not on them
+const NARROW = 420; // px; below, everything is a little smaller
+const LETTER = 6.6; // px of a name, a letter of it
+const MARK = 44; // px before a name, its line included
+const ROW = 19; // px of a row of names
+const SIDES = { l: 38, r: 14, t: 18, b: 26 };
 
 /** @typedef {Record<string, Lane<BriefStep>>} Lanes */
 
@@ -42,12 +46,14 @@ export class CompareCharts {
     const height = Math.max(236, 60 + 26 * rows.length);
     const shown = rows.filter((row) => row.passes);
     this.drawn += 1;
-    this.bars.style.height = `${height}px`;
-    this.lines.style.height = `${height + (narrow ? 20 * rows.length : 0)}px`;
+    const names = key(shown, this.lines.clientWidth);
+    const tall = height + key(rows, this.lines.clientWidth).height;
+    this.bars.style.height = `${narrow ? height : tall}px`;
+    this.lines.style.height = `${tall}px`;
     const bars = barsFigure(shown, narrow, this.canvas(this.bars, ink));
     await plotly.react(this.bars, bars.traces, bars.layout, CONFIG);
     await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
-    const lines = linesFigure(shown, lanes, this.axis, narrow, this.canvas(this.lines, ink));
+    const lines = linesFigure(shown, lanes, this.axis, names, this.canvas(this.lines, ink));
     await plotly.react(this.lines, lines.traces, lines.layout, CONFIG);
     if (!sweep || !this.sweep.clientWidth) return;
     await new Promise((resolve) => setTimeout(resolve));
@@ -149,16 +155,32 @@ function barsFigure(rows, narrow, canvas) {
 }
 
 /**
+ * Room for the names under the lines, in px: no line ends there.
+ * @typedef {{ entry: number, height: number }} Key
+ */
+
+/**
+ * @param {ComparedRow[]} rows
+ * @param {number} width of the chart
+ * @returns {Key}
+ */
+function key(rows, width) {
+  const entry = Math.max(0, ...rows.map(({ name }) => LETTER * name.length));
+  const columns = Math.max(1, Math.floor((width - SIDES.l - SIDES.r) / (entry + MARK)));
+  return { entry, height: 8 + ROW * Math.ceil(rows.length / columns) };
+}
+
+/**
  * @param {ComparedRow[]} rows
  * @param {Lanes} lanes
  * @param {AxisName} axis
- * @param {boolean} narrow
+ * @param {Key} names
  * @param {Canvas} canvas
  * @returns {Figure}
  */
-function linesFigure(rows, lanes, axis, narrow, canvas) {
+function linesFigure(rows, lanes, axis, names, canvas) {
   const passes = axis === "passes";
-  const { ink, series, veil } = canvas.ink;
+  const { ink, series } = canvas.ink;
   const traces = rows.map((row, i) => ({
     x: passes ? lanes[row.lane].totals.map((_, step) => step) : lanes[row.lane].ends,
     y: lanes[row.lane].totals,
@@ -167,14 +189,13 @@ function linesFigure(rows, lanes, axis, narrow, canvas) {
     name: row.name,
     line: { color: series[i % series.length], dash: DASHES[i % DASHES.length], width: 2 },
   }));
-  const place = narrow
-    ? { x: 0, xanchor: "left", y: -0.12, yanchor: "top" }
-    : { x: 1, xanchor: "right", y: 0.02, yanchor: "bottom" };
+  const place = { orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom" };
   const layout = layoutOf(canvas, {
     xaxis: { ticksuffix: passes ? "" : " s", nticks: 6, rangemode: "tozero", showgrid: false },
     yaxis: { nticks: 6, rangemode: "tozero" },
     showlegend: true,
-    legend: { ...place, bgcolor: veil, font: { size: 11.5, color: ink } },
+    legend: { ...place, entrywidth: names.entry, bgcolor: "transparent", font: { size: 11.5, color: ink } },
+    margin: { ...SIDES, b: SIDES.b + names.height },
   });
   return { traces, layout };
 }

@@ -42,7 +42,6 @@
  * @property {string} grid
  * @property {string} good
  * @property {string} paper
- * @property {string} veil
  * @property {string[]} series
  */
 
@@ -92,7 +91,6 @@ export function inkOf(node) {
     grid: read("line"),
     good: read("good"),
     paper: read("paper"),
-    veil: read("veil"),
     series: SERIES.map(read),
   };
 }

@@ -84,5 +84,28 @@ export function fill(stage, template) {
   };
 }
 
+/**
+ * Change a node's text where it is another one: a text that is set again is laid out and painted again.
+ * @param {Node} node
+ * @param {string} text
+ */
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/**
+ * Put these children into a node; those that are there already, equal to the last attribute, stay as they are.
+ * @param {HTMLElement} node
+ * @param {Element[]} children
+ */
+export function replace(node, children) {
+  for (const [i, child] of children.entries()) {
+    const old = node.children[i];
+    if (!old) node.append(child);
+    else if (!old.isEqualNode(child)) old.replaceWith(child);
+  }
+  while (node.children.length > children.length) node.lastElementChild?.remove();
+}
+
 /** Whether the visitor asked for little motion. */
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -12,6 +12,7 @@ import { bars } from "./bars.js";
 /** @import { Chapter } from "./chapters.js" */
 
 const HUB = "spechub";
+const LONGEST = 3; // accepted guesses that a chapter has room for
 
 /** @param {Turn} turn */
 const whose = ({ begin }) => (begin.recorded ? "the recorded race" : "your last race");
@@ -51,14 +52,20 @@ function widths(step) {
 }
 
 /**
- * The step with two guesses at one place that got furthest; -1 where there is none.
+ * The step with two guesses at one place that got furthest, of those that fit where there are any; -1 where there is
+ * none.
  * @param {readonly Step[]} steps
  */
 export function branched(steps) {
+  /** @param {number} length of the accepted path */
+  const worth = (length) => (length > LONGEST ? 1 / length : length);
   let best = -1;
+  let most = 0;
   for (const [i, step] of steps.entries()) {
     const length = step.path?.length ?? 0;
-    if (length && Math.max(0, ...widths(step)) > 1 && length > (steps[best]?.path?.length ?? 0)) best = i;
+    if (!length || worth(length) <= most || Math.max(0, ...widths(step)) < 2) continue;
+    best = i;
+    most = worth(length);
   }
   return best;
 }

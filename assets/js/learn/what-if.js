@@ -2,7 +2,7 @@
 
 import { CONFIG, inkOf, layoutOf, loadPlotly } from "../charts/plotly.js";
 import { make } from "../common/dom.js";
-import { percent, prose, ratio } from "../common/format.js";
+import { percent, plural, prose, ratio } from "../common/format.js";
 
 /** @import { Canvas, Figure } from "../charts/plotly.js" */
 /** @import { Turn } from "../stream/reducer.js" */
@@ -127,9 +127,10 @@ function costWord(slope) {
  * @param {number} guesses
  */
 function verdict({ curve, best, ends }, guesses) {
-  const now = `${guesses} guesses a pass: ${ratio(curve[guesses])} times plain decoding.`;
+  const now = `${plural(guesses, "guess", "guesses")} a pass: ${ratio(curve[guesses])} times plain decoding.`;
   if (best === 0) return `${now} It does not pay: with these no chain of guesses is faster than none.`;
-  const stop = ends === null ? `It pays up to ${LONGEST} and beyond.` : `It stops paying at ${ends} guesses.`;
+  const stop =
+    ends === null ? `It pays up to ${LONGEST} and beyond.` : `It stops paying at ${plural(ends, "guess", "guesses")}.`;
   return `${now} Best at ${best}: ${ratio(curve[best])} times. ${stop}`;
 }
 

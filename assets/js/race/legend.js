@@ -4,7 +4,7 @@
  */
 
 import { Choice } from "../common/choice.js";
-import { button, make } from "../common/dom.js";
+import { button, make, write } from "../common/dom.js";
 import { count, percent } from "../common/format.js";
 import { Tally } from "../stream/lane.js";
 
@@ -89,9 +89,9 @@ export class Legend {
     const rate = (of === "guessed" ? figures?.of_guessed : figures?.acceptance)?.[source];
     const guesses = (of === "guessed" ? figures?.guessed : figures?.offered)?.[source] ?? 0;
     const counted = this.credit.value === "first" ? first : every;
-    total.textContent = this.last ? count(counted) : "";
-    more.textContent = every > counted ? `+${count(every - counted)} shared` : "";
-    share.textContent = rate === undefined ? "" : `${percent(rate)} accepted`;
+    write(total, this.last ? count(counted) : "");
+    write(more, every > counted ? `+${count(every - counted)} shared` : "");
+    write(share, rate === undefined ? "" : `${percent(rate)} accepted`);
     const what = of === "guessed" ? "guesses" : "guesses that the model got to judge";
     const acceptance = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${count(guesses)} ${what}.`;
     const both = every ? ` Of the answer's tokens it offered ${count(every)}, ${count(first)} of them first.` : "";

@@ -52,6 +52,7 @@ export class RaceView {
     this.stream = EMPTY;
     this.name = "";
     this.spoken = 0; // when the status was told last
+    this.seen = false; // whether the charts are on the screen
     this.at = fill(stage, TEMPLATE);
     this.hints = { plain: this.at("text-plain").firstElementChild, method: this.at("text-method").firstElementChild };
     this.lanes = this.emptyLanes();
@@ -83,6 +84,10 @@ export class RaceView {
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     new MutationObserver(() => this.drawCharts()).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-growth"));
+    new IntersectionObserver((entries) => {
+      this.seen = entries[entries.length - 1].isIntersecting;
+      if (this.seen && this.state === "running") this.drawCharts();
+    }).observe(this.at("figures"));
     const load = () => this.charts.load().catch(() => {});
     if ("requestIdleCallback" in window) requestIdleCallback(load, { timeout: 2000 });
     else setTimeout(load);
@@ -179,7 +184,8 @@ export class RaceView {
     if (shared) this.scoreboard.share(shared);
     else this.scoreboard.live(racing ? level : null);
     this.showLegend(null);
-    this.stage.dataset.phase = racing ? "method" : "plain";
+    const phase = racing ? "method" : "plain";
+    if (this.stage.dataset.phase !== phase) this.stage.dataset.phase = phase;
     this.scoreboard.clock(this.lanes, view.lane.seconds, racing ? this.span : guess);
     view.follow();
     this.drawCharts();
@@ -265,11 +271,14 @@ export class RaceView {
     this.drawCharts();
   }
 
-  /** Not more often than every `CHARTS_EVERY` ms while a race runs; the last call always gets drawn. */
+  /**
+   * While a race runs not more often than every `CHARTS_EVERY` ms, and only charts that are on the screen; the last
+   * call always gets drawn.
+   */
   drawCharts() {
     if (!this.chartsShown) return;
-    if (this.state === "running") this.drawing.ask();
-    else this.drawing.hurry();
+    if (this.state !== "running") this.drawing.hurry();
+    else if (this.seen) this.drawing.ask();
   }
 
   get chartsShown() {
@@ -278,7 +287,7 @@ export class RaceView {
 
   async redraw() {
     const { turn } = this;
-    if (!turn || !this.chartsShown) return;
+    if (!turn || !this.chartsShown || (turn.state === "running" && !this.seen)) return;
     const race = {
       plain: turn.lanes.plain,
       method: turn.lanes.method,

@@ -1,6 +1,6 @@
 /** The scoreboard: the big number, both bars on one clock, rates, badge and the line of fine print. */
 
-import { make } from "../common/dom.js";
+import { make, write } from "../common/dom.js";
 import { count, gained, percent, plural, ratio, seconds, speed } from "../common/format.js";
 
 /** @import { Parts } from "../common/dom.js" */
@@ -34,7 +34,7 @@ export class Scoreboard {
    * @param {string} text
    */
   score(text) {
-    this.at("speedup").textContent = text;
+    write(this.at("speedup"), text);
     this.at("speedup").parentElement?.classList.toggle("words", /[a-z]/i.test(text));
   }
 
@@ -53,13 +53,13 @@ export class Scoreboard {
    * @param {Level | null} level null before the method's first step
    */
   live(level) {
-    this.at("note-method").textContent = level ? "" : "its turn comes when plain is done";
     if (!level) {
-      this.at("verdict").textContent = "plain decoding goes first";
+      write(this.at("note-method"), "its turn comes when plain is done");
+      write(this.at("verdict"), "plain decoding goes first");
       return;
     }
     this.score(`${ratio(level.plain / level.method)}×`);
-    this.at("verdict").textContent = `so far, after ${plural(level.tokens, "token")}`;
+    write(this.at("verdict"), `so far, after ${plural(level.tokens, "token")}`);
   }
 
   /**
@@ -87,8 +87,11 @@ export class Scoreboard {
       if (!view.lane.steps.length) continue;
       const tokens = view.lane.totals[view.reached];
       const rate = `${speed(done ? tokens / done : 0)} tokens/s, ${plural(view.reached, "pass", "passes")}`;
-      this.at(`rate-${name}`).replaceChildren(make("b", "", seconds(done)), ` ${rate}`);
-      this.at(`note-${name}`).textContent = plural(tokens, "token");
+      const box = this.at(`rate-${name}`);
+      if (!box.firstChild) box.append(make("b"), " ");
+      write(/** @type {Node} */ (box.firstChild), seconds(done));
+      write(/** @type {Node} */ (box.lastChild), ` ${rate}`);
+      write(this.at(`note-${name}`), plural(tokens, "token"));
     }
     for (const view of moved) view.follow(); // reads the layout, once for all that was written
   }

@@ -1,7 +1,7 @@
 /** The Compare tab: a row for every method, filled as its turn comes, two charts, and files to take away. */
 
 import { CompareCharts } from "../charts/compare-charts.js";
-import { byId, fill, find } from "../common/dom.js";
+import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
 import { Paced } from "../common/paced.js";
@@ -15,7 +15,7 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 /** @import { Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
-const CHARTS_EVERY = 1500;
+const CHARTS_EVERY = 4000; // ms between two drawings while a method is measured; when it is over they are drawn too
 const FILES = ["csv", "json", "png"];
 /** @type {Record<string, string>} */
 const CUT_SHORT = { stopped: "Stopped. ", failed: "Ended early. " };
@@ -65,6 +65,7 @@ class CompareTab {
     this.ask = ask;
     /** @type {Stream<BriefStep>} */
     this.stream = EMPTY;
+    this.ended = 0; // methods that were over when the charts were drawn last
     this.at = fill(stage, TEMPLATE);
     this.fields = new Fields(byId("compare-ask"), "compare-");
     this.charts = new CompareCharts(this.at("bars"), this.at("lines"), this.at("sweep"));
@@ -194,13 +195,15 @@ class CompareTab {
     const best = turn.rows.length > 1 ? (fastest(turn.rows)?.speedup ?? 0) : null;
     const lines = this.rows(turn).map((row) => tableRow(row, turn.rows.includes(row), row.speedup === best));
     for (const line of lines) line.title = this.facts.methods[line.dataset.method ?? ""] ?? "";
-    this.at("body").replaceChildren(...lines);
+    replace(this.at("body"), lines);
     const shared = Math.max(turn.shared, ...turn.rows.map((row) => row.shared ?? 0));
     this.at("shared").hidden = !shared;
-    this.at("shared").textContent = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of
-      one who decodes alone, no speedup is claimed, and trees may be smaller.`;
+    const told = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of one who decodes
+      alone, no speedup is claimed, and trees may be smaller.`;
+    write(this.at("shared"), told);
     this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));
-    this.draw();
+    this.draw(turn.rows.length !== this.ended);
+    this.ended = turn.rows.length;
   }
 
   /** @param {Turn<BriefStep>} turn */
@@ -227,9 +230,10 @@ class CompareTab {
     return !this.at("figures").hidden && this.at("bars").clientWidth > 0;
   }
 
-  draw() {
+  /** @param {boolean} [now] at once though methods still run: between two of them nothing is measured */
+  draw(now = false) {
     if (!this.chartsShown) return;
-    if (this.turn?.state === "running") this.drawing.ask();
+    if (this.turn?.state === "running" && !now) this.drawing.ask();
     else this.drawing.hurry();
   }
 

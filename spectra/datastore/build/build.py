@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from spectra.datastore.build.corpus import Corpus
-from spectra.datastore.build.distributed import Distributed, distributed
 from spectra.datastore.build.finish import put_in_place, restore, write_store
 from spectra.datastore.build.gather import Gathering
 from spectra.datastore.build.index import token_type
@@ -27,6 +26,7 @@ from spectra.datastore.language import Language
 from spectra.datastore.sources import list_sha256, read_sources
 from spectra.errors import SpectraError
 from spectra.io.progress import Progress, bar
+from spectra.target.distributed import Distributed, distributed
 from spectra.target.load import PlainNetwork, check_loading, load_network, load_tokenizer
 
 DROPPED = ("duplicate", "similar", "short", "repetitive", "bad", "filtered", "excluded", "unscored")

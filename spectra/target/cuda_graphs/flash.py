@@ -16,6 +16,8 @@ Parts = tuple[torch.Tensor, torch.Tensor]
 """(out [parts, n, kv_heads, d], log-sum-exp of the scores [parts, n, kv_heads])"""
 Context = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], Parts]
 """The context of one pass: query [n, kv_heads, d], key and value [slots, kv_heads, d], scaling -> `Parts`."""
+Kernels = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Context | None]
+"""See `context_kernel`."""
 Own = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Key and value [kv_heads, q, d] of a step's rows; bias [n, q]: 0 where a query reads one, else -inf."""
 

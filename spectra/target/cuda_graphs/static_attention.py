@@ -7,9 +7,8 @@ sliding window or where no kernel takes the shape, `masked` does. Refuses settin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 from transformers import AttentionInterface
@@ -17,15 +16,11 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
 from spectra.target.attention import aligned, unknown
-from spectra.target.cuda_graphs.flash import Context, flash_attention
-
-if TYPE_CHECKING:
-    from spectra.target.cuda_graphs.static_pass import StaticPass
-    from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.cuda_graphs.flash import flash_attention
+from spectra.target.cuda_graphs.static_pass import StaticPass
+from spectra.target.forward_target import ForwardTarget
 
 NAME = "spectra_static"
-Kernels = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Context | None]
-"""See `context_kernel`."""
 
 
 def static_attention(
@@ -87,7 +82,7 @@ def _masked(
 
 
 @contextmanager
-def attending(target: HuggingFaceTarget) -> Iterator[None]:
+def attending(target: ForwardTarget) -> Iterator[None]:
     """The model's attention is ours inside."""
     before = target.config._attn_implementation
     target.model.set_attn_implementation(NAME)

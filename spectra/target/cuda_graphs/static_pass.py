@@ -7,20 +7,12 @@ the host. Runs on a CPU too, which is how it is tested.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from spectra.errors import SpectraError
 from spectra.target.attention_metadata import BLOCK, GatheredSlots
-from spectra.target.cache import SlabCache
-from spectra.target.cuda_graphs import static_attention
-from spectra.target.cuda_graphs.flash import Context, Own
-from spectra.target.cuda_graphs.static_cache import StaticCache
-
-if TYPE_CHECKING:
-    from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.cuda_graphs.flash import Context, Kernels, Own
 
 WORD = 64  # bits of the numbers that carry the tree
 
@@ -79,9 +71,7 @@ class StaticPass:
     depth: ancestors that a row has in the step, itself included, at most.
     """
 
-    def __init__(
-        self, buffers: Buffers, span: int, attend: str, kernels: static_attention.Kernels, *, depth: int
-    ) -> None:
+    def __init__(self, buffers: Buffers, span: int, attend: str, kernels: Kernels, *, depth: int) -> None:
         self.length, self.positions, self.span, self.depth = buffers.length, buffers.positions, span, depth
         self.attend, self.kernels = attend, kernels
         self.calls = self.flashed = 0
@@ -161,29 +151,3 @@ class StaticPass:
             zero = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
             self._biases[key] = zero.masked_fill(~mask, float("-inf"))
         return self._biases[key]
-
-
-class StaticStep:
-    """A pass over the first `span` slots of one cache. Fill its buffers, then `run`, or replay what was recorded of it.
-
-    attend, kernels: see `static_attention`. depth: see `StaticPass`. flashed: layers of the last run whose context a
-    flash kernel read.
-    """
-
-    def __init__(
-        self, slab: SlabCache, span: int, attend: str, kernels: static_attention.Kernels, *, depth: int = BLOCK
-    ) -> None:
-        self.slab, self.span, self.depth = slab, span, depth
-        self.attend, self.kernels = attend, kernels
-        self.flashed = 0
-
-    def run(self, target: HuggingFaceTarget, buffers: Buffers) -> torch.Tensor:
-        """Logits [queries, vocabulary], those of `buffers.rows` first. Raises SpectraError for a model that cannot."""
-        step = StaticPass(buffers, self.span, self.attend, self.kernels, depth=self.depth)
-        cache = StaticCache(self.slab, step.slots, self.span)
-        with static_attention.attending(target):
-            logits = target.call(buffers.tokens[None], buffers.positions[None], buffers.rows, cache, step)
-        if step.calls == 0:
-            raise SpectraError("step", f"{target.name} does not call our attention; use eager")
-        self.flashed = step.flashed
-        return logits

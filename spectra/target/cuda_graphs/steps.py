@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,13 +20,11 @@ from spectra.io.recent import Recent
 from spectra.target.attention_metadata import BLOCK
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.cuda_graphs.capture import Capture, Replay
-from spectra.target.cuda_graphs.flash import context_kernel
-from spectra.target.cuda_graphs.static_attention import Kernels
-from spectra.target.cuda_graphs.static_pass import Buffers, StaticStep
+from spectra.target.cuda_graphs.flash import Kernels, context_kernel
+from spectra.target.cuda_graphs.static_pass import Buffers
+from spectra.target.cuda_graphs.static_step import StaticStep
+from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
-
-if TYPE_CHECKING:
-    from spectra.target.huggingface import HuggingFaceTarget
 
 SPANS = tuple(sorted(size << k for k in range(15) for size in (512, 768)))
 """Slots a cache has: what a session needs, filled up to one of these, so that the next one finds room in it too."""
@@ -62,7 +60,7 @@ class StaticSteps:
         self._lent = False
         self._state: tuple[int, ...] = ()
 
-    def lend(self, target: HuggingFaceTarget, capacity: int, layout: Layout) -> SlabCache | None:
+    def lend(self, target: ForwardTarget, capacity: int, layout: Layout) -> SlabCache | None:
         """The cache, empty, with room for `capacity` slots; None where steps go the ordinary way.
 
         The first session has it; another one over the same model decodes without.
@@ -86,7 +84,7 @@ class StaticSteps:
         self._lent = False
 
     @torch.inference_mode()
-    def prepare(self, target: HuggingFaceTarget, max_rows: int) -> None:
+    def prepare(self, target: ForwardTarget, max_rows: int) -> None:
         """Record every step of up to `max_rows` rows at the present length, so that no answer waits for it."""
         for queries in target.plan.counts:
             if queries <= target.plan.fit(max_rows) and self._fits(target, queries):
@@ -95,7 +93,7 @@ class StaticSteps:
     @torch.inference_mode()
     def forward(
         self,
-        target: HuggingFaceTarget,
+        target: ForwardTarget,
         tokens: Sequence[int],
         chains: Sequence[Sequence[int]],
         rows: Sequence[int],
@@ -111,14 +109,14 @@ class StaticSteps:
         step.buffers.fill(cache.length, tokens, chains, rows, written=cache.written)
         return step.replay()[: len(rows)].clone()
 
-    def _fits(self, target: HuggingFaceTarget, queries: int) -> bool:
+    def _fits(self, target: ForwardTarget, queries: int) -> bool:
         """Whether a pass can be recorded. A flash kernel gives nothing for an empty context."""
         if self.cache is None or self.broken or queries not in target.plan.counts:
             return False
         filled = self.attend != "flash" or self.cache.length > 0
         return filled and self.cache.length + self.cache.written + queries <= self.cache.capacity
 
-    def _step(self, target: HuggingFaceTarget, queries: int, written: int, depth: int) -> Recorded | None:
+    def _step(self, target: ForwardTarget, queries: int, written: int, depth: int) -> Recorded | None:
         """The recording for so many rows at the present length, made now if it has to be; None where it cannot be."""
         assert self.cache is not None
         reach = self.cache.length + written + queries
@@ -136,7 +134,7 @@ class StaticSteps:
             log.warning(f"step: eager, because {self.broken}")
             return None
 
-    def _record(self, target: HuggingFaceTarget, queries: int, span: int, depth: int) -> Recorded:
+    def _record(self, target: ForwardTarget, queries: int, span: int, depth: int) -> Recorded:
         assert self.cache is not None
         buffers = Buffers(queries, target.device, nodes=NODES if target.plan.chunk else 0)
         buffers.fill(self.cache.length, [0] * queries, [[0]] * queries, [])

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
 
 from spectra.target.attention_metadata import AttentionMetadata
 from spectra.target.cache import Layout
+from spectra.target.forward_target import ForwardTarget
 from spectra.target.joint import Part, joint_forward
 from spectra.target.native.attention import attend
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
 from spectra.target.native.matrix import Matrix
-
-if TYPE_CHECKING:
-    from spectra.target.huggingface import HuggingFaceTarget
 
 READ = (torch.bfloat16, torch.float32)
 """Types of numbers that the library reads."""
@@ -66,13 +64,13 @@ class ModuleSteps:
 
         return restore
 
-    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
+    def forward(self, target: ForwardTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
         return target.forward_pass(
             part.cache, part.tokens, part.chains, part.rows, prefill=prefill, attend=self._attend
         )
 
-    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         """See `HuggingFaceTarget.forward_together`."""
         return joint_forward(target, parts, attend=self._attend)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain as joined
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from spectra.errors import SpectraError
 from spectra.target.cache import Layout, SlabCache
+from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
 from spectra.target.joint import Part
 from spectra.target.native.attention import Chains
@@ -22,9 +23,6 @@ from spectra.target.native.modules import READ, ModuleSteps, matrices
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
 from spectra.target.weights import fill
-
-if TYPE_CHECKING:
-    from spectra.target.huggingface import HuggingFaceTarget
 
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
 WHOLE = "it takes a model that is whole on the CPU"
@@ -45,11 +43,11 @@ class Steps(Protocol):
         """Make the model ready; what is returned makes it as it was."""
         ...
 
-    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
+    def forward(self, target: ForwardTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
         ...
 
-    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         """See `HuggingFaceTarget.forward_together`."""
         ...
 
@@ -130,7 +128,7 @@ class WholeSteps:
     def attach(self, model: Any) -> Callable[[], None]:
         return lambda: None
 
-    def forward(self, target: HuggingFaceTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
+    def forward(self, target: ForwardTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         if not prefill:
             return self.forward_together(target, [part])[0]
         count = len(part.tokens)
@@ -140,7 +138,7 @@ class WholeSteps:
             [sequence], torch.tensor(part.tokens), positions, Chains.run(count), torch.tensor(part.rows)
         )
 
-    def forward_together(self, target: HuggingFaceTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         tokens: list[int] = []
         positions: list[int] = []
         rows: list[int] = []
@@ -164,7 +162,7 @@ class WholeSteps:
 
 
 def native_steps(
-    target: HuggingFaceTarget, step: str, codes: Mapping[str, Codes], known: NativeSteps | None
+    target: ForwardTarget, step: str, codes: Mapping[str, Codes], known: NativeSteps | None
 ) -> NativeSteps | None:
     """What computes the target's steps where step is "native" or "auto"; None: torch does. known: from an earlier call.
 
@@ -182,7 +180,7 @@ def native_steps(
     return NativeSteps(library, target.model, codes)
 
 
-def obstacle(target: HuggingFaceTarget) -> str:
+def obstacle(target: ForwardTarget) -> str:
     """Why the library cannot compute this target's steps, or ""."""
     model = target.model
     if target.spread:

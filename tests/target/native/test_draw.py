@@ -46,3 +46,27 @@ def test_a_row_with_no_number_is_told(path, at):
 def test_rows_that_do_not_lie_in_one_piece(path):
     scores = scores_of(2 * 600, 1)[::2]
     assert library(path).draw(scores, 1, 2) == library(path).draw(scores.clone(), 1, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_scores_of_another_type_are_read_as_the_numbers_they_are(dtype):
+    scores = scores_of(1000, 3).to(dtype)
+    assert library().draw(scores, 1, 2) == library().draw(scores.float(), 1, 2)
+
+
+@every_path
+@pytest.mark.parametrize("seed", [-1, -(2**63), 2**63 - 1, 2**64 + 5])
+def test_any_seed_and_far_positions_and_small_vocabularies(path, seed):
+    for size in (*range(1, 41), 262144):
+        scores = scores_of(size, size)
+        want = int((scores - keyed_noise(seed, 10**6, size, CPU).log()).argmax())
+        assert library(path).draw(scores, seed, 10**6) == want
+
+
+@every_path
+def test_rows_of_infinities_are_drawn_as_torch_does(path):
+    inf = float("inf")
+    for row in ([-inf] * 37, [1.0, inf, 2.0, inf], [1e-42] * 40, [3e38] * 40, [-3.4e38] * 40):
+        scores = torch.tensor(row)
+        want = int((scores - keyed_noise(3, 9, len(row), CPU).log()).argmax())
+        assert library(path).draw(scores, 3, 9) == want

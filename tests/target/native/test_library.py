@@ -170,14 +170,32 @@ sys.exit(os.waitpid(child, 0)[1] or not torch.equal(matrix.product(rows), want))
 """
 
 
-def test_a_forked_child_computes_with_threads_of_its_own():
+FEW_THREADS = """
+import os, resource, sys, torch
+from native_paths import library
+from spectra.target.native.matrix import Matrix
+torch.set_num_threads(1)
+weight, rows = torch.randn(300, 200), torch.randn(9, 200)
+want = Matrix.of(library(threads=1), weight).product(rows)
+many = Matrix.of(library(threads=64), weight)
+many.product(rows[:0])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (40 << 20), resource.RLIM_INFINITY))  # room for a few stacks
+got = many.product(rows)
+threads = len(os.listdir("/proc/self/task"))
+sys.exit(not torch.equal(got, want) or not 1 < threads < 40)
+"""
+
+
+@pytest.mark.parametrize("program", [FORKED, FEW_THREADS], ids=["forked", "few threads"])
+def test_a_forked_child_and_a_process_with_few_threads_compute_the_same(program):
     library()
     support = str(Path(__file__).parents[2] / "support")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([support, str(Path(__file__).parents[3])]),
         "XDG_CACHE_HOME": str(FOLDER.parent.parent),
     }
-    done = subprocess.run([sys.executable, "-c", FORKED], env=environment, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, timeout=60)
     assert done.returncode == 0
 
 

@@ -134,6 +134,19 @@ def test_long_texts_go_in_runs():
     assert torch.equal(torch.cat(got), want)
 
 
+@every_path
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_step_of_nan_spoils_no_later_one(path, dtype):
+    """The sizes are no multiples of a register: what fills rows up is kept between steps."""
+    model = make("llama", hidden_size=36, intermediate_size=50).to(dtype)
+    with torch.no_grad():
+        model.model.embed_tokens.weight[9] = float("inf")
+    step = LlamaStep.of(library(path), model)
+    want = Decoding(step, model.config).step([1, 2, 3, 4])
+    assert Decoding(step, model.config).step([9, 9, 9, 9]).isnan().any()
+    assert torch.equal(Decoding(step, model.config).step([1, 2, 3, 4]), want)
+
+
 def test_other_models_are_left_alone():
     dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     for model in (make("gpt2"), make("gemma3"), make("llama").double(), make("llama", rope_parameters=dynamic)):

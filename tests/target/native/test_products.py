@@ -118,3 +118,15 @@ def test_infinities_and_nan_come_out(path):
     out = matrix.product(rows)
     assert out[1].isnan().all()
     assert out[[0, 2]].isfinite().all()
+
+
+def test_what_a_thread_was_told_of_denormal_numbers_changes_no_bit():
+    small, rows = torch.randn(64, 64) * 1e-20, torch.randn(9, 64) * 1e-19
+    matrices = [Matrix.of(library(threads=threads), small) for threads in (1, 2, 3)]
+    want = matrices[0].product(rows)
+    assert want.any()
+    for flush in (True, False):
+        torch.set_flush_denormal(flush)  # of this thread alone
+        got = [matrix.product(rows) for matrix in matrices]
+        torch.set_flush_denormal(False)
+        assert all(torch.equal(one, want) for one in got)

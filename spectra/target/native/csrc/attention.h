@@ -67,8 +67,21 @@ struct AttentionDesk {
 // Columns of keys: out[d][column] for n slots, zero up to `columns`. Values [n][filled].
 template <class Cache>
 void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out) {
+    int whole = 0;  // dimensions that go in squares
+#if SPECTRA_AVX512
+    whole = dim / LANES * LANES;
+    for (int64_t j = 0; j < n; j += LANES)
+        for (int d = 0; d < whole; d += LANES) {
+            F16 square[LANES];
+            UNROLL
+            for (int i = 0; i < LANES; ++i) square[i] = j + i < n ? load(keys + (j + i) * stride + d) : zero();
+            transpose(square);
+            UNROLL
+            for (int i = 0; i < LANES; ++i) store(out + (d + i) * columns + j, square[i]);
+        }
+#endif
     for (int64_t j = 0; j < n; ++j)
-        for (int d = 0; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
+        for (int d = whole; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
     if (n < columns)
         for (int d = 0; d < dim; ++d) std::fill(out + d * columns + n, out + (d + 1) * columns, 0.0f);
 }

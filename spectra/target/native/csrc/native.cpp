@@ -26,9 +26,21 @@ Engine* engine = new Engine;
     pthread_atfork(nullptr, nullptr, [] { engine = new Engine; });
 }
 
+// Rounding to nearest and denormal numbers as they are, whatever the program has told one of its threads.
+class Arithmetic {
+  public:
+    Arithmetic() { _mm_setcsr(DEFAULT); }
+    ~Arithmetic() { _mm_setcsr(before_); }
+
+  private:
+    static constexpr unsigned DEFAULT = 0x1f80;
+    const unsigned before_ = _mm_getcsr();
+};
+
 template <class Body>
 void on_pool(int threads, const Body& body) {
     engine->pool.run(threads, [&](const Worker& worker) {
+        const Arithmetic arithmetic;
 #if SPECTRA_AMX
         tiles_on();
         body(worker);
@@ -156,6 +168,7 @@ void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* ou
 
 // The token that keyed noise draws from scores [count]; -1 where one is no number.
 int64_t spectra_draw(const float* scores, int64_t count, uint32_t first, uint32_t second) {
+    const Arithmetic arithmetic;
     return draw(scores, count, first, second);
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 #include <immintrin.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace spectra {
@@ -62,10 +64,11 @@ class Pool {
   public:
     static constexpr int MOST = 255;
 
-    // body(worker) on `count` threads, the caller's included. One call at a time.
+    // body(worker) on `count` threads, the caller's included, or on as many as the system gives. One call at a time.
     void run(int count, const std::function<void(const Worker&)>& body) {
         count = count < 1 ? 1 : count > MOST ? MOST : count;
-        for (; threads_ < count - 1; ++threads_) std::thread(&Pool::serve, this, threads_ + 1).detach();
+        while (threads_ < count - 1 && start_thread()) ++threads_;
+        count = std::min(count, threads_ + 1);
         body_ = &body;
         if (count > 1) start_.set((start_.value() & ~0xffu) + 0x100u + uint32_t(count));
         Worker caller{*this, 0, count};
@@ -75,6 +78,15 @@ class Pool {
 
   private:
     friend struct Worker;
+
+    bool start_thread() {
+        try {
+            std::thread(&Pool::serve, this, threads_ + 1).detach();
+            return true;
+        } catch (const std::system_error&) {
+            return false;
+        }
+    }
 
     void serve(int index) {
         uint32_t seen = 0;

@@ -97,6 +97,33 @@ INLINE F16 twice_high(F16 a) {
     return {_mm512_permutexvar_ps(_mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8), a.v)};
 }
 
+// Lane i of row j goes to lane j of row i.
+INLINE void transpose(F16 (&row)[LANES]) {
+    __m512 pairs[LANES], fours[LANES];
+    UNROLL
+    for (int i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm512_unpacklo_ps(row[i].v, row[i + 1].v);
+        pairs[i + 1] = _mm512_unpackhi_ps(row[i].v, row[i + 1].v);
+    }
+    UNROLL
+    for (int i = 0; i < LANES; ++i) {  // lanes 4k..4k+3: column 4k + i % 4 of rows 4 (i / 4) and the next three
+        const int from = i / 4 * 4 + i % 4 / 2;
+        const __m512d one = _mm512_castps_pd(pairs[from]), other = _mm512_castps_pd(pairs[from + 2]);
+        fours[i] = _mm512_castpd_ps(i % 2 ? _mm512_unpackhi_pd(one, other) : _mm512_unpacklo_pd(one, other));
+    }
+    UNROLL
+    for (int i = 0; i < 4; ++i) {
+        const __m512 even = _mm512_shuffle_f32x4(fours[i], fours[i + 4], 0x88);
+        const __m512 odd = _mm512_shuffle_f32x4(fours[i], fours[i + 4], 0xdd);
+        const __m512 even_below = _mm512_shuffle_f32x4(fours[i + 8], fours[i + 12], 0x88);
+        const __m512 odd_below = _mm512_shuffle_f32x4(fours[i + 8], fours[i + 12], 0xdd);
+        row[i].v = _mm512_shuffle_f32x4(even, even_below, 0x88);
+        row[i + 4].v = _mm512_shuffle_f32x4(odd, odd_below, 0x88);
+        row[i + 8].v = _mm512_shuffle_f32x4(even, even_below, 0xdd);
+        row[i + 12].v = _mm512_shuffle_f32x4(odd, odd_below, 0xdd);
+    }
+}
+
 #if SPECTRA_AVX512_BF16
 INLINE void store_bf16(bf16* p, F16 a) { _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh(a.v)); }
 INLINE void store_bf16(bf16* p, F16 a, F16 b) { _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(b.v, a.v)); }

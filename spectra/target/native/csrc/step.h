@@ -72,8 +72,10 @@ class Step {
     }
 
     void work(const Worker& worker) {
-        for (int64_t r = worker.first(count); r < worker.end(count); ++r)
+        for (int64_t r = worker.first(count); r < worker.end(count); ++r) {
             std::memcpy(stream(r), in.embedded + r * m.hidden, sizeof(float) * m.hidden);
+            std::fill(stream(r) + m.hidden, stream(r) + hidden, 0.0f);  // a NaN of an earlier step would stay there
+        }
         for (int64_t l = 0; l < m.layer_count; ++l) layer(worker, l);
         head(worker);
     }

@@ -1,0 +1,171 @@
+"""Batches that try to break the promise: whatever comes together, each text is its own and the target is free after."""
+
+import pytest
+import torch
+from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
+from compiled import needs_native
+from tiny import VOCABULARY, model_of
+
+import spectra
+from spectra import Limits, Request, Sampling, SpectraError, decode_many, make_method
+from spectra.target.prefix import Prefix
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {}
+
+
+def together(target, requests, **options):
+    texts = [[] for _ in requests]
+    for number, step in decode_many(target, requests, **options):
+        texts[number] += step.tokens
+    return texts
+
+
+def request_of(target, prompt, *, most=12, preset="spectra-core", temperature=0.0, seed=0, **others):
+    sampling = Sampling(temperature, seed=seed)
+    options = {name: others.pop(name) for name in ("criteria",) if name in others}
+    limits = Limits(most, others.pop("eos", frozenset()), **options)
+    return Request(prompt, make_method(preset, target, sampling=sampling), sampling, limits, options=others)
+
+
+def test_sixty_four_at_once_and_lengths_far_apart(known):
+    needs_native()
+    target, dice = target_by("native bf16", "llama", known), dice_of("many")
+    lengths = [1, 2, 300, 63, 64, 65] + [dice.randrange(1, 90) for _ in range(58)]
+    prompts = [[dice.randrange(VOCABULARY) for _ in range(length)] for length in lengths]
+
+    def requests():
+        return [
+            request_of(target, prompt, most=1 + number % 20, temperature=0.8 * (number % 2), seed=number)
+            for number, prompt in enumerate(prompts)
+        ]
+
+    assert together(target, requests(), at_once=64) == [alone(target, one) for one in requests()]
+
+
+@pytest.mark.parametrize("family", ["qwen2", "llama-g3", "llama-mha"])
+@pytest.mark.parametrize("way", WAYS)
+def test_other_families_with_windows_and_groups_of_heads(way, family, known):
+    if way.startswith("native"):
+        needs_native()
+    target = target_by(way, family, known)
+    dice = dice_of(f"{way} {family}")
+    prompts = random_prompts(dice)
+    made = [random_request(dice, target, prompts) for _ in range(6)]
+    for text, (fresh, label) in zip(together(target, [one() for one, _ in made]), made, strict=True):
+        assert text == alone(target, fresh()), label
+
+
+def test_one_ends_at_its_first_token_and_the_others_go_on(known):
+    target = target_by("torch exact", "llama", known)
+    first = alone(target, request_of(target, [5, 6, 7]))[0]
+
+    def requests():
+        return [
+            request_of(target, [5, 6, 7], eos=frozenset([first])),
+            request_of(target, [5, 6, 7], most=1),
+            request_of(target, [9, 9, 9], criteria=lambda tokens: True),
+            request_of(target, [9, 9, 9]),
+        ]
+
+    got = together(target, requests())
+    assert got == [alone(target, one) for one in requests()]
+    assert list(map(len, got)) == [1, 1, 1, 12]
+
+
+@pytest.mark.parametrize("way", ["torch exact", "torch fast"])
+def test_what_fails_in_one_sequence_ends_the_batch_and_frees_the_target(way, known):
+    target = target_by(way, "llama", known)
+
+    def fails(tokens):
+        if len(tokens) > 6:
+            raise RuntimeError("criteria of one")
+        return False
+
+    def processor(ids, scores):
+        raise RuntimeError("processor of one")
+
+    bad = {
+        "criteria of one": lambda: request_of(target, [1, 2, 3], criteria=fails),
+        "processor of one": lambda: request_of(target, [1, 2, 3], processors=[processor]),
+    }
+    for text, request in bad.items():
+        with pytest.raises(RuntimeError, match=text):
+            together(target, [request_of(target, [4, 5]), request(), request_of(target, [6])])
+        with target.held():
+            pass
+    assert together(target, [request_of(target, [4, 5])]) == [alone(target, request_of(target, [4, 5]))]
+
+
+def test_those_who_share_a_prefix_object(known):
+    """It serves one of them; the others read their own prompt."""
+    needs_native()
+    target, prefix = target_by("native bf16", "llama", known), Prefix()
+    prompt = [dice_of(7).randrange(VOCABULARY) for _ in range(30)]
+    assert together(target, [request_of(target, prompt, prefix=prefix)])
+    requests = [request_of(target, [*prompt, last], prefix=prefix, most=9 + last) for last in (1, 2, 3)]
+    truth = [alone(target, request_of(target, [*prompt, last], most=9 + last)) for last in (1, 2, 3)]
+    assert together(target, requests) == truth
+
+
+def test_a_bad_request_that_is_seen_late_frees_the_target(known):
+    target = target_by("torch exact", "llama", known)
+    with pytest.raises(SpectraError, match="prompt: it holds no token"):
+        list(decode_many(target, iter([request_of(target, [1]), request_of(target, [])])))
+    with target.held():
+        pass
+
+
+IDS = torch.tensor([[0, 0, 5, 6], [7, 8, 9, 9]])
+MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+
+
+def generated(**options):
+    given = {"attention_mask": MASK, "max_new_tokens": 9, "do_sample": False, "pad_token_id": 0, **options}
+    return model_of("llama").generate(given.pop("inputs", IDS), custom_generate=spectra.generate, **given)
+
+
+def test_several_samples_of_padded_rows():
+    sampled = generated(do_sample=True, num_return_sequences=3, seed=5, temperature=0.9)
+    assert sampled.shape == (6, 13)
+    for number, row in enumerate(sampled):
+        own = IDS[number // 3][MASK[number // 3].bool()][None]
+        mask = torch.ones_like(own)
+        one = generated(inputs=own, attention_mask=mask, do_sample=True, seed=5 + number, temperature=0.9)
+        assert torch.equal(one[0, own.shape[1] :], row[4:])
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("input_ids", {"inputs": IDS[:0], "attention_mask": MASK[:0]}),
+        ("attention_mask", {"attention_mask": MASK * torch.tensor([[1], [0]])}),
+        ("attention_mask", {"attention_mask": MASK[:, :3]}),
+        ("at_once", {"at_once": 2.5}),
+        ("cache_bytes", {"cache_bytes": -1}),
+        ("prompt", {"inputs": IDS + 60}),
+        ("prompt", {"max_new_tokens": 600}),
+    ],
+)
+def test_bad_input_of_generate_is_named(field, options):
+    with pytest.raises(SpectraError) as error:
+        generated(**options)
+    assert error.value.field == field
+    assert "\n" not in str(error.value)
+
+
+def test_mixed_stopping_criteria_end_each_row_at_its_own_place():
+    def ends(ids, scores, **_):
+        return torch.tensor([int(row[-1]) % 4 == 0 for row in ids])
+
+    def is_long(ids, scores, **_):
+        return torch.tensor([len(row) > 10 for row in ids])
+
+    options = {"stopping_criteria": [ends, is_long], "eos_token_id": 63}
+    ours = generated(**options)
+    theirs = model_of("llama").generate(
+        IDS, attention_mask=MASK, max_new_tokens=9, do_sample=False, pad_token_id=0, **options
+    )
+    assert torch.equal(ours, theirs)

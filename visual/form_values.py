@@ -1,0 +1,74 @@
+"""Values that the page never sends are refused in one line; gradio answers them with a bare error of the server."""
+
+import json
+from typing import Any
+
+import gradio as gr
+from gradio.block_function import BlockFunction
+
+from visual.guard import App, Message, Receive, Send, refuse
+
+TITLE = "Refused"
+REASON = "these values are none that the page sends; load the page again"
+
+
+class CheckedBlocks(gr.Blocks):
+    """A page whose handlers are only called with as many values, and such ones, as their fields can have."""
+
+    async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *args: Any, **options: Any) -> Any:
+        if block_fn.fn is None:  # it runs in the browser
+            raise refused()
+        try:
+            values = await super().preprocess_data(block_fn, inputs, *args, **options)
+        except Exception as error:
+            raise refused() from error
+        for field, value in zip(block_fn.inputs, values, strict=True):
+            if isinstance(field, gr.Dropdown) and not field.multiselect and isinstance(value, list):
+                raise refused()  # gradio lets an empty one pass
+        return values
+
+
+def refused() -> gr.Error:
+    return gr.Error(REASON, title=TITLE, print_exception=False)
+
+
+def with_refusals(app: App) -> App:
+    """The app with status 400 for such values instead of gradio's 500: what starlette calls a middleware."""
+
+    async def served(scope: Message, receive: Receive, send: Send) -> None:
+        post = scope["type"] == "http" and scope["method"] == "POST"
+        await app(scope, receive, answering(send) if post else send)
+
+    return served
+
+
+def answering(send: Send) -> Send:
+    """Holds an answer with status 500 back until it is complete."""
+    start: Message = {}
+    body = b""
+
+    async def sent(message: Message) -> None:
+        nonlocal start, body
+        if message["type"] == "http.response.start" and message["status"] == 500:
+            start = message
+        elif message["type"] == "http.response.body" and start:
+            body += bytes(message.get("body", b""))
+            if message.get("more_body"):
+                return
+            if is_refusal(body):
+                await refuse(send, 400, REASON)
+            else:
+                await send(start)
+                await send({"type": "http.response.body", "body": body})
+        else:
+            await send(message)
+
+    return sent
+
+
+def is_refusal(body: bytes) -> bool:
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and answer.get("title") == TITLE
