@@ -5,11 +5,12 @@ import importlib.util
 import pytest
 import torch
 from drafting import decode_by
-from tiny import make
+from tiny import COST, make, target_of
 
 from spectra import Limits, Sampling, load_target
 from spectra.errors import SpectraError
 from spectra.target import quantized
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import load_network, wrap_model
 from spectra.target.quantized import LIBRARIES, library, loading_arguments, obstacle_to_exact, quantize, quantized_by
 
@@ -92,3 +93,15 @@ def test_a_model_in_eight_bits_decodes_the_same_tokens_speculatively():
     for sampling in (Sampling(), Sampling(0.9, seed=2)):
         plain, ours = (written(target, method, sampling) for method in ("autoregressive", "spectra-paper-core"))
         assert plain == ours and len(plain) == 24
+
+
+@torchao
+def test_eight_bits_by_torchao_are_exact_in_passes_of_one_row_count():
+    model = make("llama").to(torch.bfloat16).requires_grad_(False)
+    quantize(model, "int8")
+    target = target_of(model, ExecutionPlan("exact", "eager", chunk=4, cost=COST))
+    for sampling in (Sampling(), Sampling(0.9, seed=2)):
+        plain, *ours = (
+            written(target, method, sampling) for method in ("autoregressive", "spectra-paper-core", "anpd")
+        )
+        assert all(tokens == plain for tokens in ours)
