@@ -21,8 +21,9 @@ FIRST_WORTH, RATE = 0.2, 0.05
 class Retrieval:
     """One tree of continuations. max_nodes: asked for a step. banned: tokens that never enter a guess.
 
-    least: share of the counts that a node's path must have. price: tokens a step that the guesses must bring, less
-    `row` tokens for each that is scored, to be asked for at every step; 0: they always are.
+    least: share of the counts that a node's path must have, as long as a step's guesses bring nothing. price: tokens a
+    step that the guesses must bring, less `row` tokens for each that is scored, to be asked for at every step; 0: they
+    always are.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Retrieval:
         self._looked = self.asked
         if not self._looked:
             return
-        for node in continuations(self.stores, tokens, self.max_nodes, self.least):
+        least = self.least / (1 + max(0.0, self.worth)) ** 2  # what was right lately goes deeper
+        for node in continuations(self.stores, tokens, self.max_nodes, least):
             parent = ROOT if node.parent < 0 else places[node.parent]
             if parent is None or node.token in self.banned:
                 places.append(None)

@@ -36,6 +36,8 @@ COPY_MATCH = 3
 """Tokens that a match must have there: shorter ones are continued rightly less than half of the time."""
 LOOKUP_SECONDS = 0.3e-3
 """What a step's guesses from the stores take to find and to weigh, roughly."""
+DEAREST = 0.1
+"""Tokens a step that the stores have to bring at most, however fast the model is."""
 RANKS = 8
 """How many successors of a token are kept."""
 TAKES = (*CORE, "successors")
@@ -111,8 +113,8 @@ def adaptive(
 def watched(setup: Setup, stores: Sequence[NGramStore]) -> Retrieval:
     """Stores that are asked rarely while they bring less than the time and half the rows that they take: they also say
     which of the other sources' guesses are right."""
-    half, price = setup.row_worth / 2, LOOKUP_SECONDS / setup.seconds_a_token
-    return Retrieval(stores, banned=setup.target.eos, least=half, price=price, row=half)
+    row, price = setup.row_worth, min(LOOKUP_SECONDS / setup.seconds_a_token, DEAREST)
+    return Retrieval(stores, banned=setup.target.eos, least=row, price=price, row=row / 2)
 
 
 def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:

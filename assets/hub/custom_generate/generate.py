@@ -6,8 +6,8 @@ from typing import Any
 import spectra
 
 OPTIONS = (
-    "method", "nodes", "numerics", "step", "seed", "drafts", "remember", "datastores", "tokenizer", "streamer",
-    "at_once", "cache_bytes",
+    "method", "nodes", "numerics", "step", "seed", "drafts", "remember", "estimates", "datastores", "tokenizer",
+    "streamer", "at_once", "cache_bytes",
 )  # fmt: skip
 """What `spectra.generate` takes beside what transformers prepares."""
 
