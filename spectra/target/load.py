@@ -32,7 +32,7 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
-from spectra.target.huggingface import Execution, HuggingFaceTarget
+from spectra.target.huggingface import Execution, HuggingFaceTarget, ropes_are_fixed
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
@@ -58,6 +58,9 @@ class Learned:
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
 
 log = logging.getLogger("spectra")
+GROWING_ROPE = (
+    "%s: its rotary embedding changes where a text outgrows a length; from there on guesses may change what is written"
+)
 
 
 class NetworkFiles(NamedTuple):
@@ -281,6 +284,8 @@ def wrap_model(
         learned.plans[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:
             log.warning(target.plan.note)
+        if not ropes_are_fixed(model):
+            log.warning(GROWING_ROPE, target.name)
     plan = learned.plans[path]
     target.use(Execution(plan, native if plan.step == "native" else None, learned.steps[path]))
     return target

@@ -198,7 +198,7 @@ class TestCommand:
         for more, said in (
             (["--temperatures", "hot"], "temperatures: 'hot'"),
             (["--top-p", "0"], "top_p: 0.0"),
-            (["--draft", str(tmp_path / "none")], "draft: cannot load"),
+            (["--draft", str(tmp_path / "none")], f"draft: {str(tmp_path / 'none')!r} is not there"),
         ):
             assert main([*arguments, *more]) == 2
             assert capsys.readouterr().err.splitlines()[-1].startswith(f"spectra.bench: {said}")

@@ -123,6 +123,14 @@ def _aloof_forward(layer, hidden_states, **kwargs):
         layer.config._attn_implementation = before
 
 
+@pytest.mark.parametrize(("kind", "lines"), [("dynamic", 1), ("linear", 0)])
+def test_a_rotary_embedding_that_changes_with_the_length_is_named(kind, lines, caplog):
+    rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0}
+    wrap_model(make("llama", rope_parameters=rope), numerics="exact")
+    said = [line for line in caplog.messages if "rotary embedding changes" in line]
+    assert len(said) == lines and all("\n" not in line for line in said)
+
+
 def test_exact_is_refused_where_the_model_does_not_call_it(caplog):
     model = Aloof(make("llama").config).eval().bfloat16()
     with pytest.raises(SpectraError) as error:
