@@ -17,12 +17,15 @@ from spectra.target.joint import Part
 from spectra.target.native.attention import Chains
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
-from spectra.target.native.llama import LlamaStep, StepSequence
+from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import READ, ModuleSteps, matrices
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
 from spectra.target.weights import fill
+
+LANES = 16
+"""Numbers of the widest vectors that torch computes with."""
 
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
 WHOLE = "it takes a model that is whole on the CPU"
@@ -193,9 +196,24 @@ def obstacle(target: ForwardTarget) -> str:
         return why
     if not matrices(model):
         return "the model has no linear layers"
+    if not is_llama_shaped(model, {}) and (odd := odd_width(model)):
+        return f"a width of {odd} is no multiple of {LANES}, and torch computes its end otherwise than the rest"
     if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MOST * _memory():
         return "there is no memory for packed copies of the weights"
     return native_reason() or ""
+
+
+def odd_width(model: Any) -> int:
+    """A width between the model's products, where torch computes row by row, that is no multiple of LANES; 0: none.
+
+    torch's vectors run on over the rows of such a width, so which numbers stand at their end depends on how many rows
+    there are, and the end is rounded otherwise. Logits are not computed with any more.
+    """
+    head = model.get_output_embeddings()
+    sizes = (
+        size for layer in matrices(model).values() if layer is not head for size in layer.get_parameter("weight").shape
+    )
+    return next((size for size in sizes if size % LANES), 0)
 
 
 def unread(model: Any) -> str:
