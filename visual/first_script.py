@@ -1,6 +1,6 @@
 """Puts assets/js/start/first.js into the page before gradio's own scripts: `head` of `launch` comes too late for it."""
 
-from visual.guard import App, Message, Receive, Send
+from visual.guard import App, Message, Receive, Send, held_back
 
 GRADIO = b'<script type="module"'
 """Where gradio's own scripts begin."""
@@ -18,26 +18,15 @@ def with_first_script(app: App) -> App:
 
 
 def adding(send: Send) -> Send:
-    """Holds an uncompressed page of HTML back until it is complete, and adds the script."""
-    start: Message = {}
-    body = b""
+    """Adds the script to an uncompressed page of HTML."""
 
-    async def sent(message: Message) -> None:
-        nonlocal start, body
-        if message["type"] == "http.response.start" and is_html(message):
-            start = message
-        elif message["type"] == "http.response.body" and start:
-            body += bytes(message.get("body", b""))
-            if message.get("more_body"):
-                return
-            whole = body.replace(GRADIO, FIRST + GRADIO, 1)
-            headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
-            await send({**start, "headers": [*headers, (b"content-length", str(len(whole)).encode())]})
-            await send({"type": "http.response.body", "body": whole})
-        else:
-            await send(message)
+    async def finish(start: Message, body: bytes) -> None:
+        whole = body.replace(GRADIO, FIRST + GRADIO, 1)
+        headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+        await send({**start, "headers": [*headers, (b"content-length", str(len(whole)).encode())]})
+        await send({"type": "http.response.body", "body": whole})
 
-    return sent
+    return held_back(send, is_html, finish)
 
 
 def is_html(message: Message) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 from gradio.block_function import BlockFunction
 
-from visual.guard import App, Message, Receive, Send, refuse
+from visual.guard import App, Message, Receive, Send, held_back, refuse
 
 TITLE = "Refused"
 REASON = "these values are none that the page sends; load the page again"
@@ -43,27 +43,16 @@ def with_refusals(app: App) -> App:
 
 
 def answering(send: Send) -> Send:
-    """Holds an answer with status 500 back until it is complete."""
-    start: Message = {}
-    body = b""
+    """Refuses instead of an answer with status 500 that is one of ours."""
 
-    async def sent(message: Message) -> None:
-        nonlocal start, body
-        if message["type"] == "http.response.start" and message["status"] == 500:
-            start = message
-        elif message["type"] == "http.response.body" and start:
-            body += bytes(message.get("body", b""))
-            if message.get("more_body"):
-                return
-            if is_refusal(body):
-                await refuse(send, 400, REASON)
-            else:
-                await send(start)
-                await send({"type": "http.response.body", "body": body})
+    async def finish(start: Message, body: bytes) -> None:
+        if is_refusal(body):
+            await refuse(send, 400, REASON)
         else:
-            await send(message)
+            await send(start)
+            await send({"type": "http.response.body", "body": body})
 
-    return sent
+    return held_back(send, lambda start: bool(start["status"] == 500), finish)
 
 
 def is_refusal(body: bytes) -> bool:

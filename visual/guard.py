@@ -296,3 +296,24 @@ def listener_of(path: str, query: str) -> str:
     if path.rstrip("/").endswith("/queue/data"):
         return parse_qs(query).get("session_hash", [""])[0][:200]
     return path.rstrip("/").rpartition("/")[2] if "/call/" in path else ""
+
+
+def held_back(
+    send: Send, wanted: Callable[[Message], bool], finish: Callable[[Message, bytes], Awaitable[None]]
+) -> Send:
+    """Holds an answer back until it is complete, and gives it to `finish`. wanted: whether, by its start."""
+    start: Message = {}
+    body = b""
+
+    async def sent(message: Message) -> None:
+        nonlocal start, body
+        if message["type"] == "http.response.start" and wanted(message):
+            start = message
+        elif message["type"] == "http.response.body" and start:
+            body += bytes(message.get("body", b""))
+            if not message.get("more_body"):
+                await finish(start, body)
+        else:
+            await send(message)
+
+    return sent
