@@ -129,7 +129,7 @@ class TestRun:
         assert not any(cells(out, "Table 1", "paper: anpd").values())
         assert "no figure of tiny is in the file of figures; `--figures FILE` takes another." in out
         assert "## Table 2" not in out and "Left out" not in out
-        assert "cnndm 1 of at most 4 tokens" in out
+        assert "new tokens a turn at most: cnndm 1 (4)." in out
 
     def test_a_killed_run_goes_on_without_a_lost_or_doubled_row(self, paper, tmp_path):
         more = ("--max-new-tokens", "5", "--methods", "anpd", "--tasks", "mt-bench,mbpp")

@@ -121,5 +121,5 @@ def _asked(options: PaperOptions, prompts: Sequence[Prompt]) -> str:
     counts = dict.fromkeys((prompt.task for prompt in prompts), 0)
     for prompt in prompts:
         counts[prompt.task] += 1
-    parts = [f"{task} {count} of at most {options.length(task)} tokens" for task, count in counts.items()]
-    return f"Prompts, and new tokens an answer: {', '.join(parts)}."
+    parts = [f"{task} {count} ({options.length(task)})" for task, count in counts.items()]
+    return f"Prompts, and new tokens a turn at most: {', '.join(parts)}."
