@@ -243,7 +243,7 @@ class Engine:
         return {
             "source": question.source,
             "user": question.user,
-            "assistant": answer.trace.text,
+            "assistant": self.target.tokenizer.decode(list(answer.trace.tokens), skip_special_tokens=True),
             "temperature": question.temperature,
             "finished": answer.trace.finish == "eos",
         }

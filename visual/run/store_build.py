@@ -88,7 +88,9 @@ class StoreBuild(Job):
 
 @dataclass(slots=True)
 class TextWriting(Job):
-    """The model writes text. already: texts that were there. texts, tokens: there now; begun: since then."""
+    """The model writes text. already: texts that were there. texts, tokens: there now. begun, latest: when the writing
+    began and when the latest text was finished, in seconds of `time.monotonic`.
+    """
 
     engine: Engine
     order: TextOrder
@@ -98,9 +100,12 @@ class TextWriting(Job):
     texts: int = 0
     tokens: int = 0
     begun: float = 0.0
+    latest: float = 0.0
 
     def on_written(self, texts: int, tokens: int) -> None:
         """Called by the engine; raises where the writing was stopped."""
+        if texts > self.texts:
+            self.latest = time.monotonic()
         self.texts, self.tokens = texts, tokens
         if self.stop.is_set():
             raise StoppedError
@@ -111,15 +116,18 @@ class TextWriting(Job):
         self.engine.write_texts(self.visitor, self.order, self.on_written)
 
     def state(self) -> Event:
-        return {**self._counts("writing"), "left": self.left(time.monotonic() - self.begun)}
+        return {**self._counts("writing"), "left": self.left(time.monotonic())}
 
     def outcome(self) -> Event:
         return self._counts("written") if self.texts else {"kind": "halted"}
 
-    def left(self, seconds: float) -> float | None:
-        """Seconds that the rest takes at the speed of the first `seconds`; None before the first text is finished."""
+    def left(self, now: float) -> float | None:
+        """Seconds that the rest takes at the speed of the finished texts; None before the first of them."""
         own = self.texts - self.already
-        return seconds / own * max(0, self.order.texts - self.texts) if own > 0 else None
+        if own <= 0:
+            return None
+        rest = (self.latest - self.begun) / own * max(0, self.order.texts - self.texts)
+        return max(0.0, rest - (now - self.latest))
 
     def _counts(self, kind: str) -> Event:
         return {"kind": kind, "texts": self.texts, "of": max(self.order.texts, self.texts), "tokens": self.tokens}

@@ -1,7 +1,6 @@
 """The Datastore tab: what the stores hold, what follows a few words, and a store of the visitor's own."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -105,7 +104,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
         except SpectraError as error:
             yield StoreUpdate(refusal(error), memory=None, upload=on, stop_button=off)
 
-    def opened(visit: gr.Request, chosen: str | None, *fields: Any) -> list[Any]:
+    def opened(visit: gr.Request, chosen: str | None, openers: Any, texts: Any, tokens: Any) -> list[Any]:
         """The tab as the model in use has it."""
         shared = [brief(card) for card in engine.stores()]
         names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
@@ -115,8 +114,11 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
             gr.update(choices=names, value=first),
             gr.update(visible=wanted(engine)),
             offer_text(engine),
-            price(engine, visit, *fields),
+            price(engine, visit, openers, texts, tokens),
         ]
+
+    def tell(visit: gr.Request, openers: Any, texts: Any, tokens: Any) -> str:
+        return price(engine, visit, openers, texts, tokens)
 
     def choices(visit: gr.Request, chosen: str | None = None) -> Any:
         names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
@@ -162,7 +164,6 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     changed: list[Any] = [stage, memory, store, upload, halt]
     upload.upload(build, [upload, keep], changed, preprocess=False, **RUN)
     library.click(build_library, keep, changed, **RUN)
-    tell = partial(price, engine)
     written = gr.on([writing.start.click, offered.start.click], write, [*writing.inputs, keep], changed, **RUN)
     written.then(tell, writing.inputs, writing.cost, queue=False, **PRIVATE)
     edits = [field.input for field in writing.inputs]

@@ -117,7 +117,7 @@ class DatastoreTab {
         this.progress(`Waiting for the model: ${plural(message.ahead, "visitor")} before you`);
         break;
       case "writing":
-        this.progress(writing(message), message.texts, message.of);
+        this.progress(writing(message), message.texts, message.of, "The model writes");
         break;
       case "written":
         this.progress(`${plural(message.texts, "text")} written, ${plural(message.tokens, "token")}`);
@@ -142,14 +142,15 @@ class DatastoreTab {
    * @param {string} text
    * @param {number} [done]
    * @param {number} [total] 0 where it is not known
+   * @param {string} [said] read aloud instead of a text that changes all the time
    */
-  progress(text, done = 0, total = 0) {
+  progress(text, done = 0, total = 0, said = text) {
     if (!this.own.querySelector(".progress")) this.own.prepend(progressBar());
     const label = find(this.own, ".progress span");
     const bar = /** @type {HTMLProgressElement} */ (find(this.own, "progress"));
     if (label.textContent !== text) {
       label.textContent = text;
-      this.status.textContent = text;
+      if (this.status.textContent !== said) this.status.textContent = said;
     }
     if (total) {
       bar.max = total;
