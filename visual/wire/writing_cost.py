@@ -3,7 +3,7 @@
 from spectra.settings import TextOrder
 
 TOKEN_BYTES = 16
-"""Of a store, for a token of its text. Measured: 11 to 14 in the stores that come along, see docs/datastores.md."""
+"""Of a store, for a token of its text: more than the cards of the stores that come along say."""
 STORE_BYTES = 6_000
 """Of the smallest store."""
 
