@@ -123,7 +123,7 @@ def cost_table(costs: Mapping[int, StepCost], queries: Sequence[int]) -> str:
 
 def bandwidth_table(target: Any, costs: Mapping[int, StepCost]) -> str:
     """Markdown: what a plain step reads at each context, how fast, and beside that how fast a copy is here."""
-    from spectra.target.bandwidth import copy_bandwidth, read_seconds, token_bytes, weight_bytes
+    from spectra.target.bandwidth import copy_bandwidth, step_and_read_seconds, token_bytes, weight_bytes
 
     weights = weight_bytes(target)
     token = token_bytes(target)
@@ -135,11 +135,11 @@ def bandwidth_table(target: Any, costs: Mapping[int, StepCost]) -> str:
         lines.append(f"| {context} | {size / 1e9:.3f} | {speed / 1e9:.1f} | {speed / copy:.0%} |")
     meaning = "Read: every weight once, keys and values of the context. A copy's bytes count twice, read and written"
     lines += ["", f"{meaning}: {copy / 1e9:.1f} GB/s here."]
-    if (alone := read_seconds(target)) is not None:
-        least = min(cost.seconds(1) for cost in costs.values())
+    if pair := step_and_read_seconds(target, min(costs)):
+        step, read = pair
         lines.append(
-            f"The step's threads read the weights alone in {alone * 1000:.2f} ms; a plain step takes "
-            f"{least / alone:.2f} times as long."
+            f"In turns, medians: the step's threads read the weights alone in {read * 1000:.2f} ms; a plain step at "
+            f"{min(costs)} tokens takes {step * 1000:.2f} ms, {step / read:.2f} times as long."
         )
     return "\n".join(lines)
 

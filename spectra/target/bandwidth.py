@@ -1,5 +1,6 @@
 """What a plain step has to read, and how fast this device moves memory: a one-token step is as fast as it reads."""
 
+import statistics
 import time
 
 import torch
@@ -8,7 +9,7 @@ from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.preflight import Probe, probe_tokens
 from spectra.target.session import synchronize
 
-READS = 20
+TURNS = 101
 COPIED = 1 << 28  # bytes, more than any cache holds
 TRIES, COPIES = 3, 4
 
@@ -33,11 +34,22 @@ def token_bytes(target: HuggingFaceTarget) -> int:
         return sum(slab.nbytes // session.cache.capacity for slab in session.cache.slabs)
 
 
-def read_seconds(target: HuggingFaceTarget) -> float | None:
-    """Seconds in which the threads of a native step read its weights once and compute nothing; the best of `READS`."""
-    if target.native is None:
+def step_and_read_seconds(target: HuggingFaceTarget, context: int) -> tuple[float, float] | None:
+    """Medians of a one-token step at a context of `context` tokens and of its threads reading its weights once, nothing
+    computed. The two take turns, so that a disturbance of the machine hits both alike. None: the step is not native.
+    """
+    native = target.native
+    if native is None:
         return None
-    return min(target.native.read_seconds() for _ in range(READS))
+    prefix = probe_tokens(target, max(2, min(context, target.context - 2)))
+    steps, reads = [], []
+    with Probe(target, prefix, 1) as session, torch.inference_mode(), target.one_torch_thread():
+        for _ in range(TURNS):
+            began = time.perf_counter()
+            target.forward(session.cache, prefix[-1:], [[0]], [0]).argmax(-1).tolist()
+            steps.append(time.perf_counter() - began)
+            reads.append(native.read_seconds())
+    return statistics.median(steps), statistics.median(reads)
 
 
 def copy_bandwidth(device: torch.device, size: int = COPIED) -> float:

@@ -51,8 +51,7 @@ def test_a_finished_recording_greets_a_visitor(
     engine, url = fake
     before = len(engine.answers)
     page = visit(url, motion="no-preference")
-    opened = page.evaluate("performance.now()")
-    assert page.evaluate(f"{STAGE}.state") == "done" and opened < 6000
+    assert page.evaluate(f"{STAGE}.state") == "done"
     recorded = RaceFile.read(races / "first.json")
     assert_page_shows(page, {"plain": recorded.plain, "method": recorded.method})
     note = page.locator("[data-id=recorded]").inner_text()

@@ -4,6 +4,7 @@ import json
 import time
 
 import torch
+from compiled import needs_native
 from tiny import make, target_of
 
 from spectra.bench.report.merge import NEEDED, merge
@@ -11,7 +12,9 @@ from spectra.bench.run.rows import ROWS
 from spectra.bench.steps import bandwidth_table, cost_table, measure
 from spectra.budget.step_cost import StepCost
 from spectra.target import bandwidth
-from spectra.target.bandwidth import copy_bandwidth, token_bytes, weight_bytes
+from spectra.target.bandwidth import copy_bandwidth, step_and_read_seconds, token_bytes, weight_bytes
+from spectra.target.load import wrap_model
+from spectra.target.preflight import time_sizes
 
 
 def test_every_weight_counts_once_and_a_table_does_not():
@@ -43,9 +46,32 @@ def test_the_tables(monkeypatch):
     lines = bandwidth_table(target_of(make("llama")), costs).splitlines()
     assert lines[2:4] == ["| 256 | 0.007 | 3.6 | 45% |", "| 1024 | 0.008 | 2.0 | 25% |"]
     assert "8.0 GB/s" in lines[-1]
-    monkeypatch.setattr(bandwidth, "read_seconds", lambda _: 0.001)
+    monkeypatch.setattr(bandwidth, "step_and_read_seconds", lambda _, context: (0.002, 0.001))
     line = bandwidth_table(target_of(make("llama")), costs).splitlines()[-1]
-    assert "1.00 ms; a plain step takes 2.00 times" in line
+    assert "in 1.00 ms; a plain step at 256 tokens takes 2.00 ms, 2.00 times as long" in line
+
+
+def test_a_step_and_its_reading_take_turns():
+    assert step_and_read_seconds(target_of(make("llama")), 8) is None  # torch's step
+    needs_native()
+    target = wrap_model(make("llama"), numerics="exact", step="native")
+    reads = []
+    read = target.native.read_seconds
+    target.native.read_seconds = lambda: reads.append(read()) or reads[-1]
+    step, alone = step_and_read_seconds(target, 8)
+    assert len(reads) == bandwidth.TURNS and sorted(reads)[len(reads) // 2] == alone and 0 < alone < step
+
+
+def test_measuring_ends_in_time():
+    """What was not reached costs as much a row as what was."""
+    seconds = time_sizes(target_of(make("llama")), (1, 2, 4, 8), limit=0.0)
+    assert seconds == {size: size * seconds[1] for size in (1, 2, 4, 8)} and seconds[1] > 0
+    target = target_of(make("llama"))
+    calls = []
+    forward = target.forward
+    target.forward = lambda *args, **options: calls.append(len(args[1])) or forward(*args, **options)
+    time_sizes(target, (1, 2), 3, limit=60.0)
+    assert calls[1:] == [1, 2] * 3  # after the reading of the context
 
 
 def test_one_token_is_measured_even_where_it_is_not_asked_for():

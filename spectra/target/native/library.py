@@ -7,6 +7,7 @@ before. Its name is made of the source, the compiler, the flags and the CPU, so 
 import ctypes
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -130,12 +131,13 @@ def paths_here(isa: str | None = None) -> list[str]:
 def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library:
     """The first of these paths that can be built and used, with `extra` flags. Raises LibraryError: the first error.
 
-    The program that the environment names as `CXX` is tried before the others.
+    The command that the environment names as `CXX` is tried before the others.
     """
     first: LibraryError | None = None
-    compilers = (os.environ.get("CXX", ""), *COMPILERS)
+    compilers = (_words(os.environ.get("CXX", "")), *([name] for name in COMPILERS))
+    there = dict.fromkeys((path, *words[1:]) for words in compilers if words and (path := shutil.which(words[0])))
     for isa in paths:
-        for compiler in dict.fromkeys(filter(None, map(shutil.which, compilers))):
+        for compiler in there:
             try:
                 return _load(isa, folder, compiler, extra)
             except LibraryError as error:
@@ -143,12 +145,22 @@ def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library
     raise first or LibraryError(f"no C++ compiler: none of {', '.join(COMPILERS)} is on the PATH")
 
 
-def _load(isa: str, folder: Path, compiler: str, extra: tuple[str, ...]) -> Library:
+def _words(command: str) -> list[str]:
+    """A command as a shell reads it; none where a quotation is not closed."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, ...]) -> Library:
     flags = (*COMMON, *FLAGS[isa], *extra)
-    digest = hashlib.sha256(repr((_source_hash(), _version(compiler), flags, _cpu())).encode()).hexdigest()
+    digest = hashlib.sha256(
+        repr((_source_hash(), compiler[1:], _version(compiler), flags, _cpu())).encode()
+    ).hexdigest()
     file = folder / f"{isa}-{digest[:24]}.so"
     if not _is_whole(file):
-        _build([compiler, *flags, str(MAIN)], file)
+        _build([*compiler, *flags, str(MAIN)], file)
     try:
         library = Library(file, isa)
     except OSError as error:
@@ -194,8 +206,8 @@ def _source_hash() -> str:
 
 
 @cache
-def _version(compiler: str) -> str:
-    return _run([compiler, "--version"]).stdout
+def _version(compiler: tuple[str, ...]) -> str:
+    return _run([*compiler, "--version"]).stdout
 
 
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":

@@ -272,11 +272,15 @@ def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
     linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     dtype = model.model.norm.weight.dtype
     own = [p for name, p in model.named_parameters() if name not in weights]
-    head_dim = model.model.layers[0].self_attn.head_dim
+    attentions = [layer.self_attn for layer in model.model.layers]
+    head_dim = attentions[0].head_dim
+    eps = {m.variance_epsilon for m in model.modules() if type(m).__name__.endswith("RMSNorm")}
     return (
         config.hidden_act == "silu"
         and rotary.rope_type in FIXED_ROPES
         and 2 * rotary.inv_freq.numel() == head_dim
+        and eps == {config.rms_norm_eps}
+        and {(one.scaling, one.head_dim) for one in attentions} == {(attentions[0].scaling, head_dim)}
         and len(linear) == 7 * len(model.model.layers) + 1
         and dtype in (torch.bfloat16, torch.float32)
         and not (weights and dtype == torch.float32)

@@ -40,6 +40,7 @@ def compiler(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(path.parent))
 
     monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
     monkeypatch.setenv("SPECTRA_TEST_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("SPECTRA_TEST_LIBRARY", str(library().file))
     built._version.cache_clear()
@@ -94,13 +95,23 @@ def test_the_compiler_of_the_environment_comes_first(compiler, tmp_path, monkeyp
     own = tmp_path / "mine"
     own.write_text(WORKS.replace("cp ", f"{shutil.which('cp', path=os.defpath)} "))
     own.chmod(0o755)
-    monkeypatch.setenv("CXX", str(own))
-    assert load(paths_here()[:1], tmp_path / "cache").file.exists()
-    assert builds(tmp_path) == 1
+    seen = tmp_path / "seen"
+    script = own.read_text().replace("\n", f'\necho "$@" >> {seen}\n[ "$1" = -fsome-option ] && shift\n', 1)
+    own.write_text(script)
+    for number, command in enumerate((str(own), f"{own} -fsome-option", f"'{own}")):
+        monkeypatch.setenv("CXX", command)
+        if number < 2:
+            assert load(paths_here()[:1], tmp_path / "cache").file.exists()
+            assert builds(tmp_path) == number + 1
+            assert ("-fsome-option" in seen.read_text()) is bool(number)
+        else:  # a quotation that is not closed is no command
+            with pytest.raises(LibraryError, match=r"c\+\+ failed"):
+                load(paths_here()[:1], tmp_path / "cache")
 
 
 def test_without_a_compiler_there_is_none(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert native_library() is None

@@ -157,6 +157,18 @@ def test_other_models_are_left_alone():
     assert LlamaStep.of(library(), make("llama", hidden_act="gelu")) is None
 
 
+@pytest.mark.parametrize("change", ["norm_in", "norm", "scaling"])
+def test_a_layer_of_its_own_kind_is_left_to_the_model(change):
+    model = make("llama")
+    layer = model.model.layers[1]
+    if change == "scaling":
+        layer.self_attn.scaling *= 2
+    else:
+        norm = model.model.norm if change == "norm" else layer.input_layernorm
+        norm.variance_epsilon = 1e-3
+    assert LlamaStep.of(library(), model) is None
+
+
 def test_what_does_not_fit_is_refused():
     model = model_of_kind("llama")
     step = LlamaStep.of(library(), model)
