@@ -8,6 +8,7 @@ from words import save_model
 
 from spectra.cli.datastore import main
 from spectra.datastore.build import selftext
+from spectra.datastore.build.openers import OPENERS
 from spectra.target.load import load_network
 
 
@@ -30,6 +31,13 @@ def write(model, prompts, out, *more):
         return main(["selftext", *map(str, ("--prompts", prompts, "--out", out, *fixed, *more))])
     except SystemExit as stop:
         return stop.code
+
+
+def test_without_prompts_it_answers_the_projects_own(model, tmp_path):
+    out = tmp_path / "own.jsonl"
+    fixed = ("--model", model, "--dtype", "fp32", "--device", "cpu", "--max-new-tokens", "2", "--temperatures", "0")
+    assert main(["selftext", "--out", str(out), *map(str, fixed)]) == 0
+    assert {row["user"] for row in read(out)} == set(OPENERS)
 
 
 def read(file):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectra.cli.bench import main
+from spectra.datastore.build.openers import OPENERS
 from spectra.datastore.card import read_card
 from spectra.datastore.sources import NONE, digest, read_sources, write_sources
 
@@ -25,6 +26,11 @@ def test_the_list_is_there():
     assert all(len(line) == 64 for line in lines)
     known = "Write a python function to remove first and last occurrence of a given character from the string."
     assert digest(known).hex() in lines
+
+
+def test_no_opener_is_a_benchmark_prompt():
+    assert len(set(OPENERS)) == len(OPENERS) > 20
+    assert not {digest(opener).hex() for opener in OPENERS} & bench_hashes()
 
 
 @pytest.mark.parametrize("store", SHIPPED, ids=lambda path: path.name)
