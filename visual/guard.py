@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
+from h11 import LocalProtocolError
 from starlette.exceptions import HTTPException
 
 from spectra.io.recent import Recent
@@ -194,7 +195,10 @@ class Answer:
         if message["type"] == "http.response.start":
             more = [(name.encode(), value.encode()) for name, value in headers().items()]
             message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await self._send(message)
+        try:
+            await self._send(message)
+        except LocalProtocolError:  # the server refused the rest of a broken request itself and closed the connection
+            log.warning("an answer to a connection that is closed was dropped")
 
 
 def headers() -> dict[str, str]:

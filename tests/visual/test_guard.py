@@ -273,6 +273,18 @@ def test_odd_addresses_are_refusals(server: Server) -> None:
         assert server.ask("GET", f"{API}{path}")[0] in (200, 404)
 
 
+def test_a_broken_chunk_leaves_a_line_in_the_log_not_a_traceback(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal that is sent after uvicorn's own 400 raised LocalProtocolError in h11."""
+    for path in (f"{API}/queue/join", f"{API}/proxy=x"):
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert b" 400 " in raw(server, f"{head}ZZ\r\n".encode())
+    assert server.ask("GET", "/")[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "connection that is closed" in caplog.text
+
+
 def own_threads() -> set[threading.Thread]:
     """All threads but those of the web server's and of Python's pools, which stay for the next request."""
     pools = ("AnyIO worker thread", "asyncio_", "ThreadPoolExecutor")
