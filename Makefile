@@ -51,7 +51,7 @@ PROMISES := tests/root/test_exactness.py tests/root/test_real.py tests/target/na
 test-isa: setup
 	set -e; for kernels in SPECTRA_NATIVE_ISA=avx2 SPECTRA_NATIVE_ISA=avx512 "SPECTRA_NATIVE=0 ONEDNN_MAX_CPU_ISA=AVX2" \
 		"SPECTRA_NATIVE=0 ONEDNN_MAX_CPU_ISA=AVX512_CORE" "SPECTRA_NATIVE=0 ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"; do \
-		echo "$$kernels"; env $$kernels $(BIN)/python -m pytest $(PROMISES); done
+		echo "$$kernels"; env $$kernels $(BIN)/python -m pytest --timeout 1800 $(PROMISES); done
 
 browser: setup
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/get_chromium.py

@@ -5,6 +5,7 @@ rows a pass of exact steps has; what does a step of q query tokens cost.
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
+COST_SECONDS = 20.0
+"""Of measuring T(q) before a model is used."""
 CHUNKS = (4, 8, 16, 32, 64)
 FREE = 1.1
 WIDE = 37
@@ -62,7 +65,7 @@ def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
 def add_cost(target: HuggingFaceTarget) -> None:
     """Measure T(q) and put it into the target's plan."""
     execution = target.execution
-    plan = dataclasses.replace(execution.plan, cost=measure_cost(target))
+    plan = dataclasses.replace(execution.plan, cost=measure_cost(target, limit=COST_SECONDS))
     target.use(dataclasses.replace(execution, plan=plan))
 
 
@@ -156,43 +159,64 @@ def time_step(target: HuggingFaceTarget, plan: ExecutionPlan, size: int) -> floa
 
 
 def measure_cost(
-    target: HuggingFaceTarget, sizes: Sequence[int] = COST_SIZES, most: int = 12, *, context: int = COST_CONTEXT
+    target: HuggingFaceTarget,
+    sizes: Sequence[int] = COST_SIZES,
+    most: int = 12,
+    *,
+    context: int = COST_CONTEXT,
+    limit: float = math.inf,
 ) -> StepCost:
-    """T(q) in seconds at a context of `context` tokens (less where the model's own is short)."""
+    """T(q) in seconds at a context of `context` tokens (less where the model's own is short). See `time_sizes`."""
     if chunk := target.plan.chunk:  # the cost rises behind every whole chunk
         edges = [chunk * n for n in (1, 2, 3, 4, 6, 8)]
         sizes = sorted({q for q in (*sizes, *edges, *(edge + 1 for edge in edges)) if q <= max(*sizes, chunk)})
-    seconds = time_sizes(target, sizes, most, context=context)
+    seconds = time_sizes(target, sizes, most, context=context, limit=limit)
     times = [seconds[size] for size in sizes]
     return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
 
 
 def time_sizes(
-    target: HuggingFaceTarget, sizes: Sequence[int], most: int = 12, *, context: int = COST_CONTEXT
+    target: HuggingFaceTarget,
+    sizes: Sequence[int],
+    most: int = 12,
+    *,
+    context: int = COST_CONTEXT,
+    limit: float = math.inf,
 ) -> dict[int, float]:
-    """Seconds of a step of each size.
+    """Seconds of a step of each size. sizes: ascending.
 
     Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
-    round improves none of them by 3 %, at most `most` rounds.
+    round improves none of them by 3 %, at most `most` rounds, and no step more once `limit` seconds are over: sizes
+    that were not reached then cost as much a row as the widest that was.
     """
     prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
     fit = target.plan.fit
-    best = dict.fromkeys(map(fit, sizes), float("inf"))
+    best = dict.fromkeys(map(fit, sizes), math.inf)
+    first: dict[int, float] = {}
     star = probe_tokens(target, max(best))
     with Probe(target, prefix, max(best)) as session, torch.inference_mode(), target.one_torch_thread():
+        end = time.perf_counter() + limit
         for turn in range(most):
             improved = False
             for size in best:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]
                 began = time.perf_counter()
+                if first and began > end:
+                    break
                 target.forward(session.cache, [prefix[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
                 seconds = time.perf_counter() - began
-                if turn:  # the first round warms up
-                    improved |= seconds < 0.97 * best[size]
-                    best[size] = min(best[size], seconds)
-            if turn >= 3 and not improved:
+                if not turn:  # the first round warms up
+                    first[size] = seconds
+                    continue
+                improved |= seconds < 0.97 * best[size]
+                best[size] = min(best[size], seconds)
+            if (turn >= 3 and not improved) or time.perf_counter() > end:
                 break
-    return {size: best[fit(size)] for size in sizes}
+    known = {size: first.get(size, math.inf) if seconds == math.inf else seconds for size, seconds in best.items()}
+    widest = max(first)
+    for size in known.keys() - first.keys():
+        known[size] = known[widest] * size / widest
+    return {size: known[fit(size)] for size in sizes}
 
 
 def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:

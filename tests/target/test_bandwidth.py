@@ -14,6 +14,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.target import bandwidth
 from spectra.target.bandwidth import copy_bandwidth, step_and_read_seconds, token_bytes, weight_bytes
 from spectra.target.load import wrap_model
+from spectra.target.preflight import time_sizes
 
 
 def test_every_weight_counts_once_and_a_table_does_not():
@@ -59,6 +60,18 @@ def test_a_step_and_its_reading_take_turns():
     target.native.read_seconds = lambda: reads.append(read()) or reads[-1]
     step, alone = step_and_read_seconds(target, 8)
     assert len(reads) == bandwidth.TURNS and sorted(reads)[len(reads) // 2] == alone and 0 < alone < step
+
+
+def test_measuring_ends_in_time():
+    """What was not reached costs as much a row as what was."""
+    seconds = time_sizes(target_of(make("llama")), (1, 2, 4, 8), limit=0.0)
+    assert seconds == {size: size * seconds[1] for size in (1, 2, 4, 8)} and seconds[1] > 0
+    target = target_of(make("llama"))
+    calls = []
+    forward = target.forward
+    target.forward = lambda *args, **options: calls.append(len(args[1])) or forward(*args, **options)
+    time_sizes(target, (1, 2), 3, limit=60.0)
+    assert calls[1:] == [1, 2] * 3  # after the reading of the context
 
 
 def test_one_token_is_measured_even_where_it_is_not_asked_for():

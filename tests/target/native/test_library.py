@@ -40,6 +40,7 @@ def compiler(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(path.parent))
 
     monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
     monkeypatch.setenv("SPECTRA_TEST_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("SPECTRA_TEST_LIBRARY", str(library().file))
     built._version.cache_clear()
@@ -110,6 +111,7 @@ def test_the_compiler_of_the_environment_comes_first(compiler, tmp_path, monkeyp
 
 def test_without_a_compiler_there_is_none(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert native_library() is None

@@ -42,7 +42,7 @@ constexpr int64_t DEEP_UNPACKED = 256;
 constexpr int WIDTH = 2;  // panels a block
 #if SPECTRA_AVX512_BF16 && !SPECTRA_AMX
 #define SPECTRA_FEW_ROWS 1
-constexpr int FEW = 4;  // so many rows take quantised weights as they are unpacked
+constexpr int FEW = 12;  // so many rows take quantised weights as they are unpacked
 #else
 constexpr int FEW = 0;
 #endif
