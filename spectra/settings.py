@@ -167,3 +167,20 @@ class AnswerRequest:
     def prompt(self) -> str:
         """The user's last message."""
         return self.messages[-1]["content"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextOrder:
+    """Text that a model is to write itself, for a datastore. openers: the prompts; none: those of the project.
+
+    texts: how many, each opener first greedily and then by drawing. max_new_tokens: where a text is cut.
+    """
+
+    openers: tuple[str, ...] = ()
+    texts: int = 24
+    max_new_tokens: int = 256
+
+    @property
+    def tokens(self) -> int:
+        """At most so many are written."""
+        return self.texts * self.max_new_tokens

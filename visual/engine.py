@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from spectra.metrics import PlainRate
-from spectra.settings import AnswerRequest, Value
+from spectra.settings import AnswerRequest, TextOrder, Value
 from spectra.trace import StepTrace, Trace
 
 PLAIN = "autoregressive"
@@ -75,8 +75,10 @@ class Engine(Backend, Protocol):
     """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
     numerics. cost: T(q), rows of (query tokens, measured seconds of one forward pass). together: how many answers at
     once leave each a third of plain decoding's passes a second or more; the settings of a trace say with how many
-    others it was ("shared").
+    others it was ("shared"). BUILDS_STORES: whether visitors can build datastores here.
     """
+
+    BUILDS_STORES: ClassVar[bool]
 
     @property
     def models(self) -> Sequence[str]: ...
@@ -116,6 +118,22 @@ class Engine(Backend, Protocol):
         file: None is a text that comes along. keep: texts, at most. What `on_progress` raises ends the build. Raises
         `SpectraError` for the field "file".
         """
+        ...
+
+    def write_texts(self, visitor: str, order: TextOrder, on_written: Callable[[int, int], None]) -> None:
+        """Have the model write text for the visitor's datastore; what was written by such an order before stays.
+
+        on_written: called with the texts that are finished and the tokens that are written; what it raises ends the
+        writing, and finished texts stay. Raises `SpectraError` for the field "texts".
+        """
+        ...
+
+    def written(self, visitor: str, order: TextOrder) -> int:
+        """How many texts of such an order are written already."""
+        ...
+
+    def build_written(self, visitor: str, keep: int, on_progress: ProgressCallback) -> Mapping[str, Any]:
+        """`build_store` of what the model wrote. Raises `SpectraError` for the field "texts"."""
         ...
 
     def drop_store(self, visitor: str) -> None:

@@ -55,8 +55,8 @@ def build_page(
                     build_chat(endpoint, AdmissionQueue(max_visitors, guard), endpoint.note)
             with gr.Tab("Compare", id="compare"):
                 build_compare(engine, admission)
-            with gr.Tab("Datastore", id="datastore"):
-                build_datastore(engine, admission)
+            with gr.Tab("Datastore", id="datastore") as datastore:
+                build_datastore(datastore, engine, admission)
             with gr.Tab("Replay", id="replay"):
                 build_replay(engine, races)
             with gr.Tab("Learn", id="learn"):

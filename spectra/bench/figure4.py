@@ -13,7 +13,7 @@ from spectra.bench.report.merge import merge, report
 from spectra.bench.run.answers import AnswerOptions, check_names
 from spectra.bench.run.rows import Row, make_folder
 from spectra.bench.tasks import PromptOptions
-from spectra.bench.timing import run_methods
+from spectra.bench.timing import run_methods, split_methods
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.methods.presets import METHODS, PLAIN
@@ -61,13 +61,8 @@ def run_figure4(options: Figure4Options) -> int:
                 raise
             runs.notes.append(f"{step}: {str(error).removeprefix('step: ')}")
             continue
-        methods = []
-        for method in options.methods:
-            try:
-                model.check_methods([method], nodes=options.answers.nodes)
-                methods.append(method)
-            except SpectraError as error:
-                runs.notes.append(f"{step}, {method}: {error}")
+        methods, left_out = split_methods(model, options.methods, options.answers.nodes)
+        runs.notes += [f"{step}, {note}" for note in left_out]
         runs.rows[step] = run_methods(model, prompts, methods, options.out / step, options.answers)
         del model
         gc.collect()  # the next one needs its memory

@@ -58,13 +58,17 @@ class PromptOptions:
     tasks: tuple[str, ...] | None = None
     limit: int | None = None
 
-    def load(self) -> list[Prompt]:
+    def load(self, among: Sequence[str] = tuple(TASKS)) -> list[Prompt]:
         """See `load_prompts`."""
-        return load_prompts(self.tasks, self.data, self.limit)
+        return load_prompts(self.tasks, self.data, self.limit, among)
 
 
-def load_prompts(tasks: Sequence[str] | None, folder: Path, limit: int | None = None) -> list[Prompt]:
-    """Prompts of `tasks` (None: all whose files are there), at most `limit` each, spread evenly over categories.
+def load_prompts(
+    tasks: Sequence[str] | None, folder: Path, limit: int | None = None, among: Sequence[str] = tuple(TASKS)
+) -> list[Prompt]:
+    """Prompts of `tasks`, at most `limit` each, spread evenly over categories.
+
+    tasks: None is all of `among` whose files are there.
 
     folder: "hub", where no folder has that name, is the Hugging Face hub. All matching files in name order, equal
     prompts once. Raises SpectraError naming the task that holds no prompt, or the file and line that is malformed.
@@ -75,11 +79,11 @@ def load_prompts(tasks: Sequence[str] | None, folder: Path, limit: int | None = 
         raise SpectraError("tasks", f"there is none; choose from {', '.join(TASKS)}")
     hub = folder == Path(HUB) and not folder.is_dir()
     if tasks is None and hub:
-        tasks = [task for task, layout in TASKS.items() if layout.hub]
+        tasks = [task for task in among if TASKS[task].hub]
     if tasks is None:
-        tasks = [task for task, layout in TASKS.items() if any(folder.glob(layout.files))]
+        tasks = [task for task in among if any(folder.glob(TASKS[task].files))]
         if not tasks:
-            names = ", ".join(layout.files for layout in TASKS.values())
+            names = ", ".join(TASKS[task].files for task in among)
             raise SpectraError("data", f"no task's file in {folder}; put some of {names} there")
     return [prompt for task in dict.fromkeys(tasks) for prompt in _spread(_load(task, None if hub else folder), limit)]
 

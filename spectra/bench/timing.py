@@ -30,6 +30,7 @@ from spectra.bench.run.runner import Cell, Progress, resume, rows_of
 from spectra.bench.steps import read_cost
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.decode import decode
+from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.io.version import VERSION
 from spectra.method import Method
@@ -89,6 +90,18 @@ def run_timing(options: TimingOptions) -> int:
     write_figures(options.out, run_figures(rows))
     print(text)
     return 0
+
+
+def split_methods(model: LoadedModel, methods: Sequence[str], nodes: int | None = None) -> tuple[list[str], list[str]]:
+    """(presets that the model can run, "METHOD: why not" of the others, which lack a datastore or a draft model)."""
+    fit, notes = [], []
+    for method in methods:
+        try:
+            model.check_methods([method], nodes=nodes)
+            fit.append(method)
+        except SpectraError as error:
+            notes.append(f"{method}: {error}")
+    return fit, notes
 
 
 def describe(model: LoadedModel, answers: AnswerOptions) -> str:

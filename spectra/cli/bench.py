@@ -15,6 +15,7 @@ from spectra.bench.gpu.capture import CaptureOptions, run_capture
 from spectra.bench.gpu.page import PageOptions, run_page
 from spectra.bench.gpu.run import GpuOptions, run_gpu
 from spectra.bench.half_precision import HalfPrecisionOptions, run_half_precision
+from spectra.bench.paper.run import MODELS, PaperOptions, run_paper
 from spectra.bench.parting import PartingOptions, run_parting
 from spectra.bench.replay import RecordOptions, ReplayOptions, run_record, run_replay
 from spectra.bench.report.merge import ReportOptions, run_report
@@ -172,6 +173,15 @@ COMMANDS = {
     "figure4": Command(
         run_figure4, Figure4Options, "methods with and without flash attention (the paper's Figure 4)", resumes=True,
         texts={"steps": f"ways to take a step, {NAMES}"},
+    ),
+    "paper": Command(
+        run_paper, PaperOptions, "the paper's Tables 1, 2 and 4 of a model, beside its own figures", resumes=True,
+        texts={
+            "model": f"a hub id, a folder, a GGUF file or one of {', '.join(MODELS)} (default: the embedded model)",
+            "tasks": f"{NAMES} (default: mt-bench, gsm8k, humaneval, mbpp and classeval, those that are there)",
+            "max_new_tokens": "tokens at which every answer is cut (default: 512 for code, 1024 for others)",
+            "figures": "the paper's figures, a JSON file (default: those that are known)",
+        },
     ),
     "gpu": Command(
         run_gpu, GpuOptions, "everything that only a GPU can answer, in order of worth", resumes=True,

@@ -102,7 +102,9 @@ def _add_speed(parser: argparse.ArgumentParser) -> None:
 
 def _add_selftext(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(options=SelfText)
-    parser.add_argument("--prompts", type=Path, required=True, metavar="FILE", help="jsonl rows with a user field")
+    parser.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="jsonl rows with a user field (default: the project's own)"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="jsonl to write or to go on with")
     parser.add_argument("--max-new-tokens", type=number(int), default=256, help="where an answer is cut (default: 256)")
     parser.add_argument(

@@ -216,7 +216,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class SelfText:
-    prompts: Path
+    prompts: Path | None
     out: Path
     max_new_tokens: int
     temperatures: tuple[float, ...]
@@ -225,17 +225,19 @@ class SelfText:
     network: Network
 
     def run(self) -> int:
-        from spectra.datastore.build.selftext import Writing, read_questions, write_answers
+        from spectra.datastore.build.selftext import Writing, by_generate, own_questions, read_questions, write_answers
 
         quiet_transformers()
         writing = Writing(self.max_new_tokens, self.temperatures, self.batch, self.seed)
-        questions = read_questions(self.prompts, writing.temperatures)
+        temperatures = writing.temperatures
+        questions = read_questions(self.prompts, temperatures) if self.prompts else own_questions(temperatures)
         check_writable(self.out, "out")
         model, tokenizer, name = self.network.load()
         if not tokenizer.chat_template:
             raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")
         with bar("answering", len(questions), " prompts") as shown:
-            write_answers(model.eval(), tokenizer, questions, self.out, writing, shown.update)
+            answering = by_generate(model.eval(), tokenizer, writing.max_new_tokens)
+            write_answers(answering, questions, self.out, writing, shown.update)
         return 0
 
 

@@ -178,6 +178,12 @@ class LentEngine(Engine):
     def build_store(self, *_: Any) -> dict[str, Any]:
         raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
 
+    def write_texts(self, *_: Any) -> None:
+        raise SpectraError("texts", "the GPU here is lent by the call; build the store on a machine of your own")
+
+    def build_written(self, *_: Any) -> dict[str, Any]:
+        raise SpectraError("texts", "the GPU here is lent by the call; build the store on a machine of your own")
+
     def _learn(self, known: Known) -> None:
         self._known[known.model] = known
         if known.model == self.chosen:

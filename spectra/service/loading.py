@@ -37,15 +37,20 @@ log = logging.getLogger("spectra")
 HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 
 
+def is_there(name: str) -> bool:
+    """Whether a file or folder has this name."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def may_be_a_model(name: str) -> bool:
     """Whether something is there, or the hub may have it: known before torch is imported."""
     name = name.strip()
-    try:
-        if Path(name).exists():
-            return True
-    except (OSError, ValueError):
-        return False
-    return HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf") and not name.startswith(".")
+    return is_there(name) or (
+        HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf") and not name.startswith(".")
+    )
 
 
 def check_model(model: str | None, placement: Placement | None = None) -> None:

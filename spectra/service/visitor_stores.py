@@ -28,6 +28,8 @@ MAX_VISITORS = 8
 WINDOW = 512
 LIBRARY_TEXTS = 120
 """Of Python's library, scored for one visitor."""
+WRITTEN = "written-by-the-model"
+"""The name of a store whose text the model wrote."""
 KINDS = (".txt", ".jsonl")
 
 ProgressCallback = Callable[[str, int, int], None]
@@ -61,23 +63,51 @@ class VisitorStores:
         at most. keep: texts of lowest perplexity. target: its model scores them. Raises SpectraError for the field
         "file" or "keep"; then the last one stays.
         """
-        window = min(WINDOW, target.context // 2)
         most = keep if file is not None else min(keep, LIBRARY_TEXTS // 2)
-        settings = BuildSettings(keep=most, window=window, batch_tokens=1024, skip_bad=True)
+
+        def write_corpus(folder: Path, settings: BuildSettings) -> Path:
+            corpus = write_library(folder / "library.jsonl", LIBRARY_TEXTS) if file is None else _copy(file, folder)
+            _check_texts(Corpus([str(corpus)], skip_bad=True), Language(target.tokenizer, target.name), settings)
+            return corpus
+
+        name = "python-library" if file is None else f"my-{_plain(file.stem)}"
+        licence = LICENCE if file is None else "the visitor's own"
+        return self._build(visitor, name, write_corpus, most, target, on_progress, licence, "file")
+
+    def build_written(
+        self, visitor: str, file: Path, keep: int, target: HuggingFaceTarget, on_progress: ProgressCallback
+    ) -> Store:
+        """The same of text that the model wrote, JSON lines. Raises SpectraError for the field "texts" or "keep"."""
+
+        def write_corpus(folder: Path, settings: BuildSettings) -> Path:
+            return Path(shutil.copyfile(file, folder / "selftext.jsonl"))
+
+        licence = f"written by {target.name}"
+        return self._build(visitor, WRITTEN, write_corpus, keep, target, on_progress, licence, "texts")
+
+    def _build(
+        self,
+        visitor: str,
+        name: str,
+        write_corpus: Callable[[Path, BuildSettings], Path],
+        keep: int,
+        target: HuggingFaceTarget,
+        on_progress: ProgressCallback,
+        licence: str,
+        field: str,
+    ) -> Store:
+        """write_corpus: puts the corpus into a folder. field: what an error is about."""
+        window = min(WINDOW, target.context // 2)
+        settings = BuildSettings(keep=keep, window=window, batch_tokens=1024, skip_bad=True)
         folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
         place = Path(folder.name)
         try:
-            if file is None:
-                corpus, licence = write_library(place / "library.jsonl", LIBRARY_TEXTS), LICENCE
-            else:
-                corpus, licence = _copy(file, place), "the visitor's own"
-            _check_texts(Corpus([str(corpus)], skip_bad=True), Language(target.tokenizer, target.name), settings)
-            name = "python-library" if file is None else f"my-{_plain(file.stem)}"
+            corpus = write_corpus(place, settings)
             store = build_in(place, name, corpus, settings, target, on_progress, licence)
         except SpectraError as error:
             folder.cleanup()
             text = str(error).removeprefix(f"{error.field}: ").replace(f"{folder.name}/", "")
-            raise SpectraError("keep" if error.field == "keep" else "file", text) from error
+            raise SpectraError("keep" if error.field == "keep" else field, text) from error
         except BaseException:
             folder.cleanup()
             raise

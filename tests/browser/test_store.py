@@ -110,3 +110,38 @@ def test_a_bad_upload_is_said_at_its_field(
     page.wait_for_selector(f"#field-own-{field} .field-error:has-text('{words}')")
     assert page.locator(".toast-body").count() == 0 and page.evaluate("window.hacked") is None
     appear(page, "#field-own-file button:enabled")
+
+
+@pytest.fixture(scope="module")
+def storeless(races: Path) -> Iterator[Served]:
+    engine = FakeEngine(step_seconds=0.05, shared=(), model="Bare-7B")
+    page, url = serve(engine, races=races)
+    yield engine, url
+    page.close()
+
+
+def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visit) -> None:
+    engine, url = storeless
+    page = visit(url)
+    stage = opened(page)
+    sentence = "No datastore fits Bare-7B yet, so let it write one. It writes 4,608 tokens at most; about 2 minutes"
+    assert sentence in page.inner_text("#store-offer")
+    page.click("#own-writing > button")
+    page.fill("#field-own-texts input", "0")
+    page.click("#own-write")
+    page.wait_for_selector("#field-own-texts .field-error:has-text('0 is out of range')")
+    page.fill("#field-own-texts input", "200")
+    page.wait_for_selector("#own-cost:has-text('It writes 38,400 tokens at most')")
+    page.fill("#field-own-openers textarea", "Name three rivers.\nWhat is rain?")
+    page.click("#own-write")
+    stage.locator(".progress span:has-text('The model writes: 1 of 200 texts')").wait_for()
+    assert "left" in stage.locator(".progress span").inner_text()
+    page.click("#own-stop")
+    card = stage.locator(".own-store .store")
+    card.wait_for()
+    assert "written-by-the-model" in card.inner_text()
+    ((visitor, openers),) = engine.texts
+    assert openers == ("Name three rivers.", "What is rain?") and 1 <= engine.texts[visitor, openers] < 40
+    page.wait_for_selector("#own-cost:has-text('written already and stay')")
+    page.wait_for_function("document.querySelector('#field-store-store input').value === 'written-by-the-model'")
+    assert page.problems == []

@@ -46,7 +46,7 @@ class TestCommands:
         options = re.split(r"\n  --", capsys.readouterr().out.partition("options:")[2])[1:]
         texts = {option.split()[0]: " ".join(option.split()) for option in options}
         assert all(len(text.split()) > 3 for text in texts.values())
-        length = {"serve": "128", "soak": "192"}.get(command, "256")
+        length = {"serve": "128", "soak": "192", "paper": "512"}.get(command, "256")
         defaults = {"max-new-tokens": length, "queries": "1,2,4,8,16,32,64,128", "method": "spectra", "pairs": "100"}
         for name in defaults.keys() & texts:
             assert f"(default: {defaults[name]}" in texts[name]

@@ -79,6 +79,8 @@ def test_what_is_refused_at_once_does_not_load_torch(tmp_path):
     for arguments in (("--dtype", "fp8"), ("--device", "toaster"), ("--datastore", "/no/such/store")):
         ended = run("spectra", "generate", "hello", *arguments, fake=tmp_path)
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"spectra: {arguments[0][2:]}: ")
+    ended = run("spectra.bench", "paper", "--data", "hub", "--out", "new", "--model", "llama-9", fake=tmp_path)
+    assert ended.returncode == 2 and ended.stderr.startswith("spectra.bench: model: 'llama-9' is unknown; choose from ")
 
 
 ON = {

@@ -6,12 +6,14 @@ import tempfile
 import pytest
 from asking import asked
 from stores import rows, write_rows
-from words import save_model
+from tiny import make
+from words import letters, save_model
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.service.engine import Engine
 from spectra.service.visitor_stores import VisitorStores
+from spectra.settings import TextOrder
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
 
@@ -135,3 +137,75 @@ def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine
     assert [len(engine.stores(visitor)) for visitor in "abc"] == [1, 0, 1] and len(left(temporary)) == 2
     engine._visitor_stores.clear()
     assert left(temporary) == []
+
+
+ORDER = TextOrder(("abcab", "bcd"), 3, 40)
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    """A model whose text is read back as the tokens it was."""
+    folder = tmp_path_factory.mktemp("models") / "letters"
+    make("llama", 0, max_position_embeddings=400).save_pretrained(folder)
+    letters().save_pretrained(folder)
+    return Engine.load(str(folder))
+
+
+def stop_at(texts):
+    def on_written(count, tokens):
+        if count >= texts:
+            raise KeyboardInterrupt
+
+    return on_written
+
+
+def test_the_model_writes_text_and_a_store_of_it_answers(writer, temporary):
+    heard = []
+    writer.write_texts("a", ORDER, lambda *news: heard.append(news))
+    assert heard[-1][0] == 3 and heard == sorted(heard) and writer.written("a", ORDER) == 3
+    texts = [json.loads(line) for line in writer._visitor_texts.file_of("a").read_text().splitlines()]
+    assert [(text["user"], text["temperature"]) for text in texts] == [("abcab", 0), ("bcd", 0), ("abcab", 0.7)]
+    plain = writer.answer(asked("abcab", "autoregressive", max_new_tokens=40))
+    list(plain)
+    by_plain = writer.target.tokenizer.decode(plain.trace.tokens)
+    assert texts[0]["assistant"] == by_plain  # by another method, the same text
+    card = writer.build_written("a", 9, lambda *_: None)
+    assert card["name"] == "written-by-the-model" and 1 <= card["kept"]["texts"] <= 3
+    mine = writer.answer(asked("abcab", "spectra", max_new_tokens=40, visitor="a"))
+    list(mine)
+    assert mine.trace.tokens == plain.trace.tokens and Source.RETRIEVAL in mine.trace.sources
+    writer.forget("a")
+    assert list(temporary.iterdir()) == [] and writer.written("a", ORDER) == 0
+
+
+def test_a_stopped_writing_keeps_finished_texts_and_goes_on_to_the_same(writer, temporary):
+    writer.write_texts("whole", ORDER, lambda *_: None)
+    whole = writer._visitor_texts.file_of("whole").read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        writer.write_texts("a", ORDER, stop_at(1))
+    assert writer.written("a", ORDER) == 1
+    writer.write_texts("a", ORDER, lambda *_: None)
+    assert writer._visitor_texts.file_of("a").read_bytes() == whole
+    other = TextOrder(("d",), 1, 40)
+    writer.write_texts("a", other, lambda *_: None)
+    assert writer.written("a", ORDER) == 0 and writer.written("a", other) == 1
+    for visitor in ("a", "whole"):
+        writer.forget(visitor)
+    assert list(temporary.iterdir()) == []
+
+
+def test_texts_too_short_for_a_store_and_none_at_all_are_refused(writer, temporary):
+    with pytest.raises(SpectraError, match="texts: nothing is written yet"):
+        writer.build_written("a", 9, lambda *_: None)
+    writer.write_texts("a", TextOrder(("a",), 1, 4), lambda *_: None)
+    with pytest.raises(SpectraError, match="texts: no text of it is left of 1"):
+        writer.build_written("a", 9, lambda *_: None)
+    assert writer.stores("a") == [] and left(temporary) == []
+    writer.forget("a")
+
+
+def test_an_opener_that_does_not_fit_is_refused(writer, temporary):
+    with pytest.raises(SpectraError):
+        writer.write_texts("a", TextOrder(("ab" * 250,), 1, 40), lambda *_: None)
+    writer.forget("a")
+    assert list(temporary.iterdir()) == []

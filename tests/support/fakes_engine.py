@@ -3,10 +3,10 @@
 import random
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from asking import asked
 
@@ -14,7 +14,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
 from spectra.inside import Hit, Inside, Learned
 from spectra.metrics import PlainRate
-from spectra.settings import AnswerRequest
+from spectra.settings import AnswerRequest, TextOrder
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from spectra.verify.walk import walk
@@ -228,6 +228,9 @@ class FakeEngine:
     built: int = 0
     uploads: list[Path | None] = field(default_factory=list)
     visitors: list[str] = field(default_factory=list)
+    shared: tuple[dict[str, Any], ...] = (CARD,)
+    texts: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
+    BUILDS_STORES: ClassVar[bool] = True
 
     def choose(self, model: str) -> None:
         if model == "Gone-7B":
@@ -248,7 +251,7 @@ class FakeEngine:
         self.gone.append(visitor)
 
     def stores(self, visitor: str = "") -> list[dict[str, Any]]:
-        return [*self.own.get(visitor, []), CARD]
+        return [*self.own.get(visitor, []), *self.shared]
 
     def build_store(self, visitor: str, file: Path | None, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
         """Takes a line at a time, `step_seconds` each."""
@@ -264,6 +267,29 @@ class FakeEngine:
             on_progress("scoring", number, len(lines))
             time.sleep(self.step_seconds)
         card = {**CARD, "name": f"my-{file.stem}", "kept": {"texts": min(keep, len(lines)), "tokens": 99}}
+        self.own[visitor] = [card]
+        return card
+
+    def write_texts(self, visitor: str, order: TextOrder, on_written: Callable[[int, int], None]) -> None:
+        """A text takes ten steps of a tenth of its tokens each, `step_seconds` a step."""
+        if "refuse" in order.openers:
+            raise SpectraError("texts", "one of 9000 tokens does not fit; shorten it")
+        texts = self.texts.get((visitor, order.openers), 0)
+        while texts < order.texts:
+            for step in range(1, 11):
+                time.sleep(self.step_seconds)
+                on_written(texts, order.max_new_tokens * (10 * texts + step) // 10)
+            texts += 1
+            self.texts[visitor, order.openers] = texts
+            on_written(texts, order.max_new_tokens * texts)
+
+    def written(self, visitor: str, order: TextOrder) -> int:
+        return self.texts.get((visitor, order.openers), 0)
+
+    def build_written(self, visitor: str, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
+        texts = sum(count for (whose, _), count in self.texts.items() if whose == visitor)
+        on_progress("scoring", 0, texts)
+        card = {**CARD, "name": "written-by-the-model", "kept": {"texts": min(keep, texts), "tokens": 99}}
         self.own[visitor] = [card]
         return card
 

@@ -1,6 +1,6 @@
 """The Datastore tab: what the stores hold, what follows a few words, and a store of the visitor's own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -10,10 +10,11 @@ from spectra.settings import check_number
 from visual.engine import Engine
 from visual.request import number
 from visual.run.admission import AdmissionQueue
-from visual.run.store_build import StoreBuild, discard, stream
+from visual.run.store_build import StoreBuild, WrittenStore, discard, stream, written_store
+from visual.tabs.write_store import offer, offer_text, order_of, price, wanted, writing_fields
 from visual.uploads import place
 from visual.widgets import PRIVATE, RUN, SKIP, refusal, stop_button, visitor_of, wire
-from visual.wire.events import send
+from visual.wire.events import Event, send
 
 MAX_ROWS = 12
 MAX_CHARACTERS = 2000
@@ -23,6 +24,13 @@ START = "I hope this"
 LEAD = (
     "A datastore remembers what followed what in other texts, so SPECTRA can guess words that are not in your prompt. "
     "Write a few words and look up what it would guess next."
+)
+
+OWN = (
+    "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. "
+    "Python's library is text that the model did not write: 120 of its functions are scored, and the half of "
+    "lowest perplexity is kept. Race, Chat and Compare then guess from it too, for you alone; it is deleted "
+    "when you leave.</p>"
 )
 
 
@@ -36,8 +44,8 @@ class StoreUpdate(NamedTuple):
     stop_button: Any = SKIP
 
 
-def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
-    """Lay the tab out inside the current one and connect it."""
+def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> None:
+    """Lay the tab out, inside of it, and connect it."""
     cards = list(engine.stores())
 
     def ask(visit: gr.Request, store: str | None, text: str | None) -> str:
@@ -57,14 +65,36 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
     def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[StoreUpdate]:
         """An upload, or Python's library, becomes a store; the uploaded file itself is deleted in any case."""
         path = place(file)
+        visitor = visitor_of(visit)
+
+        def make() -> tuple[StoreBuild, Iterator[Event]]:
+            most = kept(keep)
+            own = StoreBuild(visitor, lambda on_progress: engine.build_store(visitor, path, most, on_progress))
+            return own, stream(own, admission)
+
+        try:
+            yield from follow(visit, make)
+        finally:
+            if path is not None:
+                discard(path)
+
+    def write(visit: gr.Request, openers: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[StoreUpdate]:
+        """The model writes text, and that becomes a store."""
+
+        def make() -> tuple[WrittenStore, Iterator[Event]]:
+            own = written_store(engine, visitor_of(visit), order_of(openers, texts, tokens), kept(keep))
+            return own, own.stream(admission)
+
+        yield from follow(visit, make)
+
+    def follow(visit: gr.Request, make: Callable[[], tuple[Any, Iterator[Event]]]) -> Iterator[StoreUpdate]:
+        """make: what can be stopped, and its messages."""
         on = gr.update(interactive=True)
         off = gr.update(interactive=False)
         try:
-            keep = number("keep", keep)
-            check_number("keep", keep, 1, MAX_KEPT, whole=True)
-            own = StoreBuild(visitor_of(visit), path, keep)
+            own, messages = make()
             yield StoreUpdate(memory=own, upload=off, stop_button=on)
-            for message in stream(engine, own, admission):
+            for message in messages:
                 card = message.get("card")
                 if card is None:
                     yield StoreUpdate(send(message))
@@ -73,9 +103,22 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
             yield StoreUpdate(memory=None, upload=on, stop_button=off)
         except SpectraError as error:
             yield StoreUpdate(refusal(error), memory=None, upload=on, stop_button=off)
-        finally:
-            if path is not None:
-                discard(path)
+
+    def opened(visit: gr.Request, chosen: str | None, openers: Any, texts: Any, tokens: Any) -> list[Any]:
+        """The tab as the model in use has it."""
+        shared = [brief(card) for card in engine.stores()]
+        names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
+        first = chosen if chosen in names else next(iter(names), None)
+        return [
+            send({"kind": "opened", "stores": shared}),
+            gr.update(choices=names, value=first),
+            gr.update(visible=wanted(engine)),
+            offer_text(engine),
+            price(engine, visit, openers, texts, tokens),
+        ]
+
+    def tell(visit: gr.Request, openers: Any, texts: Any, tokens: Any) -> str:
+        return price(engine, visit, openers, texts, tokens)
 
     def choices(visit: gr.Request, chosen: str | None = None) -> Any:
         names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
@@ -86,6 +129,7 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
         return send({"kind": "removed"}), choices(visit)
 
     memory = gr.State()
+    offered = offer(engine)
     gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False, elem_id="store-lead")
     with gr.Column(elem_id="store-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
@@ -104,28 +148,40 @@ def build_datastore(engine: Engine, admission: AdmissionQueue) -> None:
             names = [str(card["name"]) for card in cards]
             look: dict[str, Any] = {"elem_id": "field-store-store", "elem_classes": "preset", "filterable": False}
             store = gr.Dropdown(names, value=names[0] if names else None, label="Datastore", **look)
-    with gr.Column(elem_id="own-ask", elem_classes="card ask"), gr.Row(elem_classes="ask-settings own"):
-        with gr.Column(elem_id="field-own-file", scale=0, min_width=150):
-            upload = gr.UploadButton("Build one from your own text", elem_classes="quiet", size="sm")
-        library = gr.Button("Build one from Python's library", elem_id="own-library", elem_classes="quiet", size="sm")
-        keep = gr.Number(1000, label="Keep at most (texts)", elem_id="field-own-keep")
-        halt = stop_button("own-stop")
-        gr.HTML(
-            "<p class='lead'>A .txt with blank lines between its texts, or .jsonl: up to 2 MB and 50,000 tokens. "
-            "Python's library is text that the model did not write: 120 of its functions are scored, and the half of "
-            "lowest perplexity is kept. Race, Chat and Compare then guess from it too, for you alone; it is deleted "
-            "when you leave.</p>",
-            apply_default_css=False,
-        )
+    with gr.Column(elem_id="own-ask", elem_classes="card ask"):
+        with gr.Row(elem_classes="ask-settings own"):
+            with gr.Column(elem_id="field-own-file", scale=0, min_width=150):
+                upload = gr.UploadButton("Build one from your own text", elem_classes="quiet", size="sm")
+            library = gr.Button(
+                "Build one from Python's library", elem_id="own-library", elem_classes="quiet", size="sm"
+            )
+            keep = gr.Number(1000, label="Keep at most (texts)", elem_id="field-own-keep")
+            halt = stop_button("own-stop")
+            gr.HTML(OWN, apply_default_css=False)
+        writing = writing_fields(engine)
     stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
     gr.on([go.click, text.submit], ask, [store, text], stage, **PRIVATE)
-    upload.upload(build, [upload, keep], [stage, memory, store, upload, halt], preprocess=False, **RUN)
-    library.click(build_library, keep, [stage, memory, store, upload, halt], **RUN)
+    changed: list[Any] = [stage, memory, store, upload, halt]
+    upload.upload(build, [upload, keep], changed, preprocess=False, **RUN)
+    library.click(build_library, keep, changed, **RUN)
+    written = gr.on([writing.start.click, offered.start.click], write, [*writing.inputs, keep], changed, **RUN)
+    written.then(tell, writing.inputs, writing.cost, queue=False, **PRIVATE)
+    edits = [field.input for field in writing.inputs]
+    gr.on(edits, tell, writing.inputs, writing.cost, queue=False, trigger_mode="always_last", **PRIVATE)
+    shown = [stage, store, offered.row, offered.text, writing.cost]
+    tab.select(opened, [store, *writing.inputs], shown, queue=False, **PRIVATE)
     halt.click(stop, memory, None, queue=False, **PRIVATE)
     stage.remove(remove, None, [stage, store], queue=False, **PRIVATE)
 
 
-def stop(build: StoreBuild | None) -> None:
+def kept(keep: Any) -> int:
+    """The number of the field. Raises `SpectraError`."""
+    most = number("keep", keep)
+    check_number("keep", most, 1, MAX_KEPT, whole=True)
+    return int(most)
+
+
+def stop(build: StoreBuild | WrittenStore | None) -> None:
     """What the Stop button does."""
     if build is not None:
         build.stop.set()

@@ -17,6 +17,10 @@ export const speed = (x) => (x < 9.95 ? x.toFixed(1) : count(x));
 /** @param {number} x */
 export const ratio = (x) => x.toFixed(x < 9.995 ? 2 : 1);
 
+/** @param {number} s seconds, in words */
+export const duration = (s) =>
+  s < 90 ? plural(Math.max(1, Math.round(s)), "second") : plural(Math.round(s / 60), "minute");
+
 /**
  * What follows a ratio of speeds: one that is written as 1.00 is no gain.
  *

@@ -2,16 +2,16 @@
 
 import { button, byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { percent, plural, prose, visible } from "../common/format.js";
+import { count, duration, percent, plural, prose, visible } from "../common/format.js";
 import { storeCard } from "../datastore/store-card.js";
 
 /** @import { Ask, Host } from "../common/tab.js" */
 /** @import { Card } from "../datastore/store-card.js" */
 /** @import { Problem, Refused } from "../stream/messages.js" */
 
-const NONE = prose`No datastore fits this model. Build one with “python -m spectra.datastore build”; its folder under
-  datastores/ is found at the next start.`;
-const OWN_FIELDS = ["file", "keep", "go", ""];
+const NONE = prose`No datastore fits this model. Make one above, for yourself; or build one with
+  “python -m spectra.datastore build”: its folder under datastores/ is found at the next start.`;
+const OWN_FIELDS = ["file", "keep", "openers", "texts", "text-tokens", "go", ""];
 /** @type {Record<string, string>} */
 const STEPS = {
   reading: "Reading your text and leaving out what repeats",
@@ -23,10 +23,13 @@ const STEPS = {
 /** @typedef {{ kind: "answers", store: string, rows: Continuation[] }} Answers */
 /** @typedef {{ kind: "queued", ahead: number }} Queued */
 /** @typedef {{ kind: "building", what: string, done: number, total: number }} Building */
+/** @typedef {{ kind: "writing", texts: number, of: number, tokens: number, left: number | null }} Writing seconds left */
+/** @typedef {{ kind: "written", texts: number, of: number, tokens: number }} Written */
+/** @typedef {{ kind: "opened", stores: Card[] }} Opened the stores that fit the model in use */
 /** @typedef {{ kind: "built", card: Card }} Built */
 /** @typedef {{ kind: "removed" } | { kind: "halted" }} Gone */
-/** @typedef {Queued | Building | Built | Gone} BuildMessage */
-/** @typedef {Refused | Answers | BuildMessage} Message */
+/** @typedef {Queued | Building | Writing | Written | Built | Gone} BuildMessage */
+/** @typedef {Refused | Answers | Opened | BuildMessage} Message */
 
 /** @param {Host<{ stores: Card[] }>} host */
 export function mount({ element, props, watch, facts, ask }) {
@@ -52,13 +55,28 @@ class DatastoreTab {
     this.status.setAttribute("role", "status");
     const upload = document.querySelector("#own-ask input[type=file]");
     upload?.setAttribute("aria-label", "Text file to build a datastore from");
-    stage.dataset.state = stores.length ? "done" : "empty";
-    const none = stores.length ? [] : [make("p", "hero-hint", NONE)];
-    stage.append(this.answers, this.own, ...none, ...stores.map(storeCard), this.status);
+    this.shared = make("div");
+    /** @type {string} */
+    this.shown = "";
+    stage.append(this.answers, this.own, this.shared, this.status);
+    this.show(stores);
+  }
+
+  /** @param {Card[]} stores those of the model in use */
+  show(stores) {
+    const shown = JSON.stringify(stores);
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.stage.dataset.state = stores.length ? "done" : "empty";
+    this.shared.replaceChildren(...(stores.length ? stores.map(storeCard) : [make("p", "hero-hint", NONE)]));
   }
 
   /** @param {Message} message */
   take(message) {
+    if (message.kind === "opened") {
+      this.show(message.stores);
+      return;
+    }
     if (message.kind === "refused") {
       this.refused(message);
       return;
@@ -98,6 +116,12 @@ class DatastoreTab {
       case "queued":
         this.progress(`Waiting for the model: ${plural(message.ahead, "visitor")} before you`);
         break;
+      case "writing":
+        this.progress(writing(message), message.texts, message.of, "The model writes");
+        break;
+      case "written":
+        this.progress(`${plural(message.texts, "text")} written, ${plural(message.tokens, "token")}`);
+        break;
       case "building":
         this.progress(STEPS[message.what] ?? message.what, message.done, message.total);
         break;
@@ -118,14 +142,15 @@ class DatastoreTab {
    * @param {string} text
    * @param {number} [done]
    * @param {number} [total] 0 where it is not known
+   * @param {string} [said] read aloud instead of a text that changes all the time
    */
-  progress(text, done = 0, total = 0) {
+  progress(text, done = 0, total = 0, said = text) {
     if (!this.own.querySelector(".progress")) this.own.prepend(progressBar());
     const label = find(this.own, ".progress span");
     const bar = /** @type {HTMLProgressElement} */ (find(this.own, "progress"));
     if (label.textContent !== text) {
       label.textContent = text;
-      this.status.textContent = text;
+      if (this.status.textContent !== said) this.status.textContent = said;
     }
     if (total) {
       bar.max = total;
@@ -144,6 +169,12 @@ class DatastoreTab {
     this.answers.hidden = false;
     this.status.textContent = plural(rows.length, "continuation");
   }
+}
+
+/** @param {Writing} message */
+function writing({ texts, of, tokens, left }) {
+  const time = left === null ? "the first text will tell how long it takes" : `about ${duration(left)} left`;
+  return `The model writes: ${count(texts)} of ${plural(of, "text")}, ${plural(tokens, "token")}, ${time}`;
 }
 
 function progressBar() {

@@ -14,6 +14,8 @@ DETAILS = (
     "| identical | distinct 4-grams | share of output by source |\n|---|" + "---:|" * 9 + "---|"
 )
 Table = dict[str, Figures]
+Cell = Callable[[Figures, Figures | None], str]
+"""(a method's figures, plain decoding's) -> text."""
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -42,19 +44,12 @@ def by_field(rows: Sequence[Row], field: str) -> dict[str, Table]:
 
 def speeds(tables: Mapping[str, Table]) -> str:
     """A row a method; for each task its speedup by Mac-TP and tau."""
-    return _wide(tables, {"speedup": lambda f, plain: number_cell(ratio(f, plain, macro), 2), "tau": _tau})
+    return _wide(tables, SPEEDS)
 
 
 def throughputs(tables: Mapping[str, Table]) -> str:
     """A row a method; for each task Mac-TP, Mic-TP and the speedup by Mic-TP."""
-    return _wide(
-        tables,
-        {
-            "Mac-TP": lambda f, _: number_cell(f.macro, 1),
-            "Mic-TP": lambda f, _: number_cell(f.micro, 1),
-            "speedup": lambda f, plain: number_cell(ratio(f, plain, micro), 2),
-        },
-    )
+    return _wide(tables, THROUGHPUTS)
 
 
 def details(table: Table) -> str:
@@ -79,26 +74,29 @@ def details(table: Table) -> str:
     return "\n".join(lines)
 
 
-Cell = Callable[[Figures, Figures | None], str]
-
-
 def _wide(tables: Mapping[str, Table], columns: Mapping[str, Cell]) -> str:
-    """methods x (tables x columns), all tasks together last; a method that a table does not have gets blank cells."""
+    """methods x (tables x columns), all tasks together last."""
     order = sorted(tables, key=lambda name: name == OVERALL)
-    names = [f"{task} {column}" for task in order for column in columns]
+    methods = list(dict.fromkeys(method for table in tables.values() for method in table))
+    return grid(order, methods, list(columns), lambda task, method, name: own_cell(tables, task, method, columns[name]))
+
+
+def grid(
+    groups: Sequence[str], rows: Sequence[str], columns: Sequence[str], cell: Callable[[str, str, str], str]
+) -> str:
+    """rows x (groups x columns). cell: (group, row, column) -> text."""
+    names = [f"{group} {column}" for group in groups for column in columns]
     lines = ["| method | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    for method in dict.fromkeys(method for table in tables.values() for method in table):
-        cells = [
-            cell(tables[task][method], tables[task].get(PLAIN)) if method in tables[task] else ""
-            for task in order
-            for cell in columns.values()
-        ]
-        lines.append("| " + " | ".join([method, *cells]) + " |")
+    for row in rows:
+        cells = [cell(group, row, column) for group in groups for column in columns]
+        lines.append("| " + " | ".join([row, *cells]) + " |")
     return "\n".join(lines)
 
 
-def _tau(figures: Figures, _: Figures | None) -> str:
-    return number_cell(figures.tau, 2)
+def own_cell(tables: Mapping[str, Table], task: str, method: str, cell: Cell) -> str:
+    """Blank for a method that the table does not have."""
+    table = tables[task]
+    return cell(table[method], table.get(PLAIN)) if method in table else ""
 
 
 def uneven(table: Table) -> str:
@@ -116,3 +114,14 @@ def _prompts(table: Table) -> int:
 def number_cell(value: float | None, digits: int) -> str:
     """Blank where there is none."""
     return "" if value is None else f"{value:.{digits}f}"
+
+
+SPEEDS: Mapping[str, Cell] = {
+    "speedup": lambda figures, plain: number_cell(ratio(figures, plain, macro), 2),
+    "tau": lambda figures, _: number_cell(figures.tau, 2),
+}
+THROUGHPUTS: Mapping[str, Cell] = {
+    "Mac-TP": lambda figures, _: number_cell(figures.macro, 1),
+    "Mic-TP": lambda figures, _: number_cell(figures.micro, 1),
+    "speedup": lambda figures, plain: number_cell(ratio(figures, plain, micro), 2),
+}

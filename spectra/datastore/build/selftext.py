@@ -1,18 +1,19 @@
 """The model's own answers to prompts, the best corpus for a store that is to draft for it. Batched, resumable.
 
-Stock `generate` with left padding. Batches are formed from the prompts alone, each is seeded by its number and written
-at once, so that a stopped run goes on to the same file.
+Batches are formed from the prompts alone, each is seeded by its number and written at once, so that a stopped run goes
+on to the same file. Who answers is handed in: stock `generate` with left padding for the command.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from spectra.datastore.build.openers import OPENERS
 from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
 from spectra.errors import SpectraError
 from spectra.io.workdir import append
@@ -24,6 +25,12 @@ class Question:
     source: str
     user: str
     temperature: float
+
+
+Row = dict[str, Any]
+"""What is written of an answer: source, user, assistant, temperature, finished (its end is the model's own)."""
+Answering = Callable[[Sequence[Question], int], list[Row]]
+"""Answers a batch of one temperature by a seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +68,22 @@ def read_questions(file: Path, temperatures: Sequence[float]) -> list[Question]:
         raise SpectraError("prompts", f"{file} cannot be read ({reason(error)})") from error
     if not prompts:
         raise SpectraError("prompts", f"{file} is empty; give rows with a user field")
+    return _ranked(prompts, temperatures)
+
+
+def own_questions(temperatures: Sequence[float]) -> list[Question]:
+    """The same of the prompts that come with the project."""
+    return _ranked(dict.fromkeys(OPENERS, ""), temperatures)
+
+
+def _ranked(prompts: Mapping[str, str], temperatures: Sequence[float]) -> list[Question]:
+    """prompts: each with its source."""
     ranked = sorted(prompts, key=lambda prompt: (len(prompt), prompt))
     return [Question(prompts[prompt], prompt, t) for t in temperatures for prompt in ranked]
 
 
 def write_answers(
-    model: Any,
-    tokenizer: Any,
+    answering: Answering,
     questions: Sequence[Question],
     out: Path,
     writing: Writing,
@@ -75,20 +91,30 @@ def write_answers(
 ) -> None:
     """Answer the questions that `out` does not answer yet, a batch at a time.
 
-    progress: is called with how many more are done.
+    progress: is called with how many more are done. What `answering` raises ends the work; `out` keeps the batches
+    before.
     """
     batches = list(_batches(questions, writing.batch))
     done = _resume(out, batches)
     progress(sum(map(len, batches[:done])))
     for number, batch in enumerate(batches[done:], done):
-        torch.manual_seed(writing.seed + number)
-        rows = answer(model, tokenizer, batch, writing.max_new_tokens)
+        rows = answering(batch, writing.seed + number)
         append(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
         progress(len(batch))
 
 
+def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
+    """Stock `generate` of transformers."""
+
+    def answering(batch: Sequence[Question], seed: int) -> list[Row]:
+        torch.manual_seed(seed)
+        return answer(model, tokenizer, batch, max_new_tokens)
+
+    return answering
+
+
 @torch.inference_mode()
-def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[dict[str, Any]]:
+def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
     """One row a question, all of one temperature."""
     prompts = [
         tokenizer.apply_chat_template(

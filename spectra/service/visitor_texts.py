@@ -1,0 +1,108 @@
+"""Text that the model writes for a visitor's datastore. What is written stays until the visitor asks for other text."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectra.datastore.build.openers import OPENERS
+from spectra.datastore.build.selftext import Question, Row, Writing, write_answers
+from spectra.io.recent import Recent
+from spectra.settings import TextOrder
+
+MAX_VISITORS = 8
+DRAWN = 0.7
+"""Temperature of the texts that are drawn."""
+
+
+OnWritten = Callable[[int, int], None]
+"""Called with the texts that are finished and the tokens of them and of the one in hand. What it raises ends it all."""
+Speaker = Callable[[Question, int, Callable[[int], None]], Row]
+"""Answers one question by a seed; calls the function with the tokens of each step."""
+
+
+@dataclass(slots=True)
+class Texts:
+    """folder: where `file` lies; it goes when the texts do. openers, max_new_tokens: what the texts go on with."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    openers: tuple[str, ...]
+    max_new_tokens: int
+    tokens: int = 0
+
+    @property
+    def file(self) -> Path:
+        return Path(self.folder.name) / "texts.jsonl"
+
+    @property
+    def written(self) -> int:
+        return len(self.file.read_bytes().splitlines()) if self.file.exists() else 0
+
+
+class VisitorTexts:
+    """The texts of the `max_visitors` visitors who asked last."""
+
+    def __init__(self, max_visitors: int = MAX_VISITORS) -> None:
+        self._texts: Recent[str, Texts] = Recent(max_visitors, on_drop=lambda one: one.folder.cleanup())
+
+    def file_of(self, visitor: str) -> Path | None:
+        """JSON lines of the texts, None where nothing is written."""
+        texts = self._texts.get(visitor)
+        return texts.file if texts is not None and texts.file.exists() else None
+
+    def written(self, visitor: str, order: TextOrder) -> int:
+        """How many texts of such an order are there already."""
+        texts = self._texts.peek(visitor)
+        return texts.written if texts is not None and _fits(texts, order) else 0
+
+    def write(self, visitor: str, order: TextOrder, speaker: Speaker, on_written: OnWritten) -> None:
+        """Write what is missing of the order, one text after the other. A stop keeps the finished ones."""
+        texts = self._texts.get(visitor)
+        if texts is None or not _fits(texts, order):
+            folder = tempfile.TemporaryDirectory(prefix="spectra-texts-")
+            texts = Texts(folder, order.openers, order.max_new_tokens)
+            self._texts.put(visitor, texts)
+        count = texts.written
+        kept = texts
+
+        def answering(batch: Sequence[Question], seed: int) -> list[Row]:
+            finished = kept.tokens
+
+            def on_step(tokens: int) -> None:
+                kept.tokens += tokens
+                on_written(count, kept.tokens)
+
+            try:
+                return [speaker(question, seed, on_step) for question in batch]
+            except BaseException:
+                kept.tokens = finished
+                raise
+
+        def on_texts(more: int) -> None:
+            nonlocal count
+            count += more
+            on_written(count, kept.tokens)
+
+        most = max(order.texts, count)
+        count = 0
+        writing = Writing(order.max_new_tokens, (0.0, DRAWN), batch=1)
+        write_answers(answering, questions_of(order.openers, most), texts.file, writing, on_texts)
+
+    def drop(self, visitor: str) -> None:
+        """Let them go."""
+        self._texts.drop(visitor)
+
+    def clear(self) -> None:
+        self._texts.clear()
+
+
+def questions_of(openers: Sequence[str], texts: int) -> list[Question]:
+    """So many questions: each opener greedily, then all of them by drawing, again and again."""
+    asked = openers or OPENERS
+    return [Question("", asked[n % len(asked)], 0.0 if n < len(asked) else DRAWN) for n in range(texts)]
+
+
+def _fits(texts: Texts, order: TextOrder) -> bool:
+    return (texts.openers, texts.max_new_tokens) == (order.openers, order.max_new_tokens)

@@ -1,0 +1,120 @@
+"""The part of the Datastore tab where the model writes its own text: fields, what it costs, and the offer."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from spectra.errors import SpectraError
+from spectra.settings import TextOrder
+from visual.engine import Engine
+from visual.request import MAX_CHARACTERS, Range, number
+from visual.widgets import visitor_of
+from visual.wire.writing_cost import writing_cost
+
+MAX_TOKENS = 50_000
+"""Of all texts together."""
+MAX_OPENERS = 400
+RANGES = {"texts": Range(1, 400, whole=True), "text-tokens": Range(32, 1024, whole=True)}
+TEXTS, TOKENS = 24, 192
+LEAD = (
+    "Text in a model's own words is the best to guess its answers from. The model answers each opener, first as it "
+    "would by itself and then by drawing; a store is built from the answers. Others can use the model meanwhile. Stop "
+    "ends the writing, and a store is built from what is there; the same openers go on from there later."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WritingFields:
+    """In the order in which handlers take them: openers, texts, tokens."""
+
+    openers: gr.Textbox
+    texts: gr.Number
+    tokens: gr.Number
+    cost: gr.HTML
+    start: gr.Button
+
+    @property
+    def inputs(self) -> list[Any]:
+        return [self.openers, self.texts, self.tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What stands above the tab where no store fits the model."""
+
+    row: gr.Row
+    text: gr.HTML
+    start: gr.Button
+
+
+def writing_fields(engine: Engine) -> WritingFields:
+    """Laid out inside the current container, closed."""
+    with gr.Accordion("Let the model write the text", open=False, elem_classes="more-settings", elem_id="own-writing"):
+        gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False)
+        openers = gr.Textbox(
+            "",
+            label="Openers, one a line",
+            placeholder="Empty: the ones that come with the project",
+            lines=2,
+            max_lines=8,
+            elem_id="field-own-openers",
+        )
+        with gr.Row(elem_classes="ask-settings own"):
+            texts = gr.Number(TEXTS, label="Texts", elem_id="field-own-texts")
+            tokens = gr.Number(TOKENS, label="Tokens a text, at most", elem_id="field-own-text-tokens")
+            start = gr.Button("Write and build", elem_id="own-write", elem_classes="quiet", size="sm")
+        cost = gr.HTML(cost_of(engine, TextOrder((), TEXTS, TOKENS)), apply_default_css=False, elem_id="own-cost")
+    return WritingFields(openers, texts, tokens, cost, start)
+
+
+def offer(engine: Engine) -> Offer:
+    """Laid out inside the current container; to be seen where no store fits."""
+    with gr.Row(visible=wanted(engine), elem_id="store-offer", elem_classes="card ask") as row:
+        text = gr.HTML(offer_text(engine), apply_default_css=False)
+        start = gr.Button("Let it write one", elem_id="store-offer-go", elem_classes="go", scale=0, min_width=150)
+    return Offer(row, text, start)
+
+
+def order_of(openers: object, texts: object, tokens: object) -> TextOrder:
+    """What the fields ask for. Raises `SpectraError` naming the field."""
+    lines = tuple(line.strip() for line in str(openers or "").splitlines() if line.strip())
+    if len(str(openers or "")) > MAX_CHARACTERS or len(lines) > MAX_OPENERS:
+        most = f"{MAX_OPENERS} lines and {MAX_CHARACTERS} characters"
+        raise SpectraError("openers", f"{len(lines)} lines of {len(str(openers))} characters; give at most {most}")
+    if "".join(lines) != "".join(lines).encode(errors="replace").decode():
+        raise SpectraError("openers", "they are not valid Unicode; give them as UTF-8")
+    values = {"texts": number("texts", texts), "text-tokens": number("text-tokens", tokens)}
+    for field, allowed in RANGES.items():
+        allowed.check(field, values[field])
+    order = TextOrder(lines, values["texts"], values["text-tokens"])
+    if order.tokens > MAX_TOKENS:
+        raise SpectraError(
+            "texts", f"{order.tokens:,} tokens in all; give at most {MAX_TOKENS:,}: fewer or shorter ones"
+        )
+    return order
+
+
+def price(engine: Engine, visit: gr.Request, openers: object, texts: object, tokens: object) -> str:
+    """The cost of what the fields hold; nothing while they hold nothing that could be written."""
+    try:
+        return cost_of(engine, order_of(openers, texts, tokens), visitor_of(visit))
+    except SpectraError:
+        return ""
+
+
+def cost_of(engine: Engine, order: TextOrder, visitor: str = "") -> str:
+    already = engine.written(visitor, order) if visitor else 0
+    return f"<p class='lead'>{writing_cost(order, engine.plain.tokens_per_second, already)}</p>"
+
+
+def wanted(engine: Engine) -> bool:
+    """Whether the tab opens with the offer: no store fits the model, and one can be built here."""
+    return engine.BUILDS_STORES and not engine.stores()
+
+
+def offer_text(engine: Engine) -> str:
+    order = TextOrder((), TEXTS, TOKENS)
+    cost = writing_cost(order, engine.plain.tokens_per_second)
+    return f"<p>No datastore fits {escape(engine.model)} yet, so let it write one. {cost}</p>"

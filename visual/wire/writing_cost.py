@@ -1,0 +1,37 @@
+"""What it costs to have a model write the text of a datastore, in one sentence. No measuring."""
+
+from spectra.settings import TextOrder
+
+TOKEN_BYTES = 16
+"""Of a store, for a token of its text: more than the cards of the stores that come along say."""
+STORE_BYTES = 6_000
+"""Of the smallest store."""
+
+
+def writing_cost(order: TextOrder, tokens_per_second: float, already: int = 0) -> str:
+    """tokens_per_second: of plain decoding, 0 where nothing is measured. already: texts that are written."""
+    missing = max(0, order.texts - already)
+    tokens = missing * order.max_new_tokens
+    size = kilobytes(STORE_BYTES + TOKEN_BYTES * max(order.texts, already) * order.max_new_tokens)
+    if not tokens:
+        return f"{already} texts are written already: only the store is built, {size} at most."
+    if tokens_per_second > 0:
+        speed = f"{tokens_per_second:.3g} tokens/s"
+        time = f"about {duration(tokens / tokens_per_second)} at the {speed} that plain decoding has here"
+    else:
+        time = "how long it takes is not measured yet: the first text will tell"
+    stays = f" {already} texts are written already and stay." if already else ""
+    return f"It writes {tokens:,} tokens at most; {time}. The store takes {size} at most.{stays}"
+
+
+def duration(seconds: float) -> str:
+    """Rounded, in words."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} seconds"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} minutes"
+    return f"{seconds / 3600:.1f} hours"
+
+
+def kilobytes(size: float) -> str:
+    return f"{size / 1000:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
