@@ -15,8 +15,10 @@ from visual.run.run import Run, explain, stream
 from visual.run.tab_state import TabState
 from visual.wire.events import Event, harmless, send
 
-PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-"""For every handler: none of them is an endpoint."""
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "show_progress_on": []}
+"""For every handler: none of them is an endpoint. With every message gradio tells each component that shows progress,
+hidden or not, of every handler that ever ran; none is named, so none is told.
+"""
 
 RUN: dict[str, Any] = {**PRIVATE, "trigger_mode": "once", "concurrency_id": "gpu", "concurrency_limit": None}
 """For handlers that decode. They start at once and take turns in the `AdmissionQueue`, which can be left."""

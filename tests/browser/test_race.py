@@ -237,8 +237,11 @@ def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     page.evaluate(f"window.before = {drawn}")
     page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 8")
     assert page.evaluate(f"window.before === {drawn}"), "drawn, though it is below the screen"
-    page.locator("[data-id=plot-acceptance]").scroll_into_view_if_needed()
+    plot = page.locator("[data-id=plot-acceptance]")
+    assert plot.is_hidden(), "a chart of the race before"
+    plot.evaluate("(box) => box.scrollIntoView()")
     page.wait_for_function(f"{STAGE}.state === 'running' && window.before !== {drawn} && {drawn}.length >= 3")
+    plot.wait_for()
     page.click("#stop")
     finish(page)
 

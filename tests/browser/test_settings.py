@@ -1,11 +1,12 @@
 """Settings of a method in a real browser: presets of the panel, refusals at the field, links, traces, the sweep."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from browsing import appear, download, fill, race, value_of
-from fakes_engine import SETTINGS, FakeEngine
+from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]
@@ -175,12 +176,26 @@ def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, 
     assert engine.answers[-1].trace.method == "rest" and page.problems == []
 
 
-@pytest.mark.all_cases
-def test_a_store_of_text_the_model_did_not_write_is_one_click(fake: Fake, visit: Visit) -> None:
+def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
     page.get_by_role("tab", name="Datastore").click()
     appear(page, "#stage-datastore .stage[data-state]")
     page.click("#own-library")
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'python-library'")
-    assert engine.uploads[-1] is None and page.problems == []
+    assert engine.uploads[-1] is None
+    card = page.locator("#stage-datastore .own-store .store")
+    seen = LIBRARY["perplexity"]
+    pairs = list(zip(seen["kept"], seen["scored"], strict=True))
+    ends = [f"perplexity {low:.1f} to {high:.1f}" for low, high in pairwise(seen["edges"])]
+    bins = card.locator(".bins > span")
+    titles = bins.evaluate_all("(all) => all.map((bin) => bin.title)")
+    assert titles == [f"{end}: {kept} of {scored} kept" for end, (kept, scored) in zip(ends, pairs, strict=True)]
+    tall = bins.evaluate_all("(all) => all.map((bin) => ['b', 'i'].map((n) => bin.querySelector(n).offsetHeight))")
+    scale = max(seen["scored"]) / max(height for _, height in tall)
+    for heights, counts in zip(tall, pairs, strict=True):
+        assert [height * scale for height in heights] == pytest.approx(counts, abs=scale)
+    cut = "(bin) => [bin.className, bin.style.getPropertyValue('--at')]"
+    assert [bins.nth(i).evaluate(cut) for i in (1, 2, 3)] == [["", ""], ["cut", "50%"], ["", ""]]
+    assert "60 of 120 kept" in card.inner_text() and "up to a perplexity of 5.00" in card.inner_text()
+    assert page.problems == []

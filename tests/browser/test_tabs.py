@@ -105,7 +105,10 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
         assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[4] == f"{figures.tau:.2f}"
         macro = f"{figures.macro:.0f} ({figures.macro / plain.macro:.2f}×)"
         assert cells[3] == macro and cells[5] == str(figures.passes) and cells[7] == "identical"
-    page.wait_for_function("document.querySelector('#stage-compare [data-id=bars]').calcdata?.[0].length === 4")
+    bars = "document.querySelector('#stage-compare [data-id=bars]').calcdata"
+    page.wait_for_function(f"{bars}?.[0].length === 4")
+    rates = [summarize(answer.trace.steps).micro for answer in ran]
+    assert page.evaluate(f"{bars}[0].map((bar) => bar.s)") == pytest.approx(rates, rel=1e-3)
     drawn = "document.querySelector('#stage-compare [data-id=lines]').calcdata"
     page.wait_for_function(f"{drawn}?.length === 4")
     ends = f"() => {drawn}.map((line) => [line.at(-1).x, line.at(-1).y])"

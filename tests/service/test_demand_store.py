@@ -96,4 +96,9 @@ def test_a_visitors_store_of_the_library_keeps_half(engine, monkeypatch):
     card = engine.build_store("visitor", None, 1000, lambda *_: None)
     assert card["name"] == "python-library" and card["refined"] and card["kept"]["texts"] <= 6 < card["seen"]["texts"]
     assert not list(Path(tempfile.gettempdir()).glob("python-library*"))
+    shown = card["perplexity"]
+    assert sum(shown["kept"]) == card["kept"]["texts"] < sum(shown["scored"])
+    above = [low > shown["cutoff"] for low in shown["edges"][:-1]]
+    assert any(n for n, far in zip(shown["scored"], above, strict=True) if far)
+    assert not any(n for n, far in zip(shown["kept"], above, strict=True) if far)
     engine.drop_store("visitor")

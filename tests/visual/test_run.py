@@ -112,6 +112,15 @@ def test_nothing_is_decoded_for_a_moment_before_each_lane_that_is_drawn() -> Non
     assert race.state == "done" and time.monotonic() - begun >= 2 * DRAW_SECONDS
 
 
+@pytest.mark.parametrize("tokens", [16, 40])
+def test_a_lane_that_is_drawn_is_sent_to_its_end_before_the_next_one_begins(tokens: int) -> None:
+    race = replace(asked(tokens=tokens), drawn=True)
+    messages = [m for m in stream(FakeEngine(step_seconds=0.004), race, AdmissionQueue()) if m]
+    news = [m["lanes"] for m in messages if m["kind"] == "delta"]
+    assert any(each["plain"] for each in news) and any(each["method"] for each in news)
+    assert not any(each["plain"] and each["method"] for each in news)
+
+
 def ended(race: Run) -> bool:
     assert race.thread is not None
     race.thread.join(2)

@@ -30,7 +30,7 @@ UPDATE_SECONDS = 0.25
 DRAWN_SECONDS = 0.5
 """Between two messages of lanes that are compared: a browser may draw them on the cores that decode."""
 DRAW_SECONDS = 0.2
-"""Before each of them, in which nothing is decoded: a browser draws what came before."""
+"""Before each of them, once what came before was sent, in which nothing is decoded: a browser draws it."""
 CROWD = 4
 """So many more who are served make it twice as long between two messages: they take cores from the model."""
 IDLE_SECONDS = 0.5
@@ -69,7 +69,8 @@ class Run:
     and sources only, neither text nor tree. facts: more that the browser gets when it begins. id: what its messages
     are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
     datastore that is built before its lane. alone: nobody else decodes meanwhile. drawn: a browser draws lanes that are
-    compared, so it gets fewer messages and a moment before each lane.
+    compared, so it gets fewer messages and a moment before each lane. sent: cleared by the decoding thread to have
+    everything sent at once that was decoded so far, set when that is done.
     """
 
     request: AnswerRequest
@@ -86,11 +87,13 @@ class Run:
     problem: dict[str, str] | None = None
     progress: "Progress | None" = None
     thread: threading.Thread | None = None
+    sent: threading.Event = field(default_factory=threading.Event)
     inbox: "queue.Queue[DecodedStep | BaseException | None]" = field(default_factory=queue.Queue)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.events = {lane: [] for lane in self.lanes}
+        self.sent.set()
 
     @classmethod
     def against_plain(cls, request: AnswerRequest, *, alone: bool = False, drawn: bool = False) -> "Run":
@@ -183,6 +186,7 @@ class Run:
         A step that takes longer than `wait` seconds is left to itself: what it brings is not part of this run any more.
         """
         self.stop.set()
+        self.sent.set()
         if self.thread is not None:
             self.thread.join(wait)
         last = self.drain()
@@ -228,7 +232,9 @@ def decode_lanes(backend: Backend, run: Run) -> None:
         run.progress = None
         with closing(backend.in_turn(list(run.lanes.values()))) as answers:
             for lane in run.lanes:
-                if not run.stop.wait(DRAW_SECONDS if run.drawn else 0.0):
+                if run.drawn:
+                    _let_draw(run)
+                if not run.stop.is_set():
                     _decode(run, lane, next(answers))
         run.inbox.put(None)
     except StoppedError:
@@ -238,6 +244,12 @@ def decode_lanes(backend: Backend, run: Run) -> None:
     except Exception as error:
         run.inbox.put(error)
         raise
+
+
+def _let_draw(run: Run) -> None:
+    run.sent.clear()
+    run.sent.wait(IDLE_SECONDS)
+    run.stop.wait(DRAW_SECONDS)
 
 
 def _decode(run: Run, lane: str, answer: Answer) -> None:
@@ -295,7 +307,8 @@ def stream(
             over = stopped or not run.thread.is_alive()
             each = DRAWN_SECONDS if run.drawn else UPDATE_SECONDS
             pause = each * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0
-            if not over and time.monotonic() - last < pause:
+            between = not run.sent.is_set()
+            if not (over or between) and time.monotonic() - last < pause:
                 continue
             news = run.halt() if stopped else run.drain()
             if run.progress is not None and not news:
@@ -303,6 +316,9 @@ def stream(
             if news or time.monotonic() - last > IDLE_SECONDS:
                 last = time.monotonic()
                 yield news
+            if between:
+                run.sent.set()
+                last = time.monotonic() + DRAW_SECONDS
         yield run.end()
     finally:
         run.stop.set()

@@ -165,6 +165,7 @@ export class RaceView {
     this.at("recorded-hint").hidden = this.steady;
     this.at("link").textContent = "Copy link";
     this.at("figures").hidden = false;
+    this.at("figures").dataset.stale = "";
     for (const id of BUTTONS) this.at(id).hidden = true;
     this.scoreboard.begin(this.name);
     this.links.close(this.lanes.method);
@@ -298,6 +299,7 @@ export class RaceView {
     };
     try {
       await this.charts.draw(race, (source) => this.legend.shown(source));
+      if (turn.run === this.turn?.run) delete this.at("figures").dataset.stale;
     } catch (error) {
       this.at("figures").dataset.problem = error instanceof Error ? error.message : String(error);
     }
