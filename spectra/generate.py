@@ -17,7 +17,7 @@ from spectra.batch.request import Request
 from spectra.errors import SpectraError
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, memory_of, weights_for
-from spectra.settings import Limits, Sampling
+from spectra.settings import Limits, Sampling, check_number
 
 if TYPE_CHECKING:
     import torch
@@ -68,6 +68,7 @@ def generate(
     from spectra.target.draft_model import drafts_of
     from spectra.target.load import wrap_model
 
+    check_number("at_once", at_once, 1, 4096, whole=True)
     _refuse(generation_config, model_kwargs)
     rows = _rows(input_ids, model_kwargs.get("attention_mask"))
     _refuse_several(len(rows), logits_processor, streamer)
@@ -86,7 +87,10 @@ def generate(
     for number, row in enumerate(rows):
         sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=(seed + number) % 2**63 if number else seed)
         made = make_method(method, target, resources, nodes=nodes, sampling=sampling, together=max(1, together))
-        stop = _criteria(row, stopping_criteria, input_ids.device)
+        criteria = stopping_criteria
+        if criteria and len(rows) > 1:  # one may keep what it saw of its sequence
+            criteria = type(criteria)(map(copy, criteria))
+        stop = _criteria(row, criteria, input_ids.device)
         processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
         options = {"processors": processors}
         requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))

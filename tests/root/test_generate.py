@@ -135,6 +135,7 @@ def test_a_streamer_is_ended_when_decoding_fails():
         ("numerics", {"numerics": "precise"}),
         ("seed", {"do_sample": True, "seed": -1}),
         ("at_once", {"at_once": 0}),
+        ("at_once", {"at_once": "4"}),
         ("cache_bytes", {"cache_bytes": 100}),
     ],
 )
@@ -180,6 +181,24 @@ def test_padded_batches_equal_stock(family):
         given = {"attention_mask": LEFT, "max_new_tokens": 24, "do_sample": False, **options}
         truth = model.generate(PADDED, **given)
         assert torch.equal(model.generate(PADDED, custom_generate=spectra.generate, **own, **given), truth), options
+
+
+class EndsAtTheFourthLook(StoppingCriteria):
+    """Keeps how often it was asked."""
+
+    looks = 0
+
+    def __call__(self, ids, scores, **options):
+        self.looks += 1
+        return torch.full((len(ids),), self.looks == 4)
+
+
+def test_a_criterion_with_a_memory_has_one_for_each_sequence():
+    model = model_of("llama", torch.float32)
+    options = {"attention_mask": LEFT, "max_new_tokens": 24, "stopping_criteria": [EndsAtTheFourthLook()]}
+    out = model.generate(PADDED, custom_generate=spectra.generate, method="autoregressive", **options)
+    truth = model.generate(PADDED, **{**options, "stopping_criteria": [EndsAtTheFourthLook()]})
+    assert torch.equal(out, truth) and out.shape[1] == 7 + 4
 
 
 def test_padding_on_the_right_stays_where_it_is():

@@ -12,7 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from spectra.verify.noise import noise_key
 SOURCE = Path(__file__).parent / "csrc"
 MAIN = SOURCE / "native.cpp"
 COMPILERS = ("c++", "g++", "clang++")
+WORK = ".build."
+"""What folders of builds in progress are called, at first."""
 COMMON = ("-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-w")
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-DSPECTRA_AVX512=1")
@@ -173,7 +177,8 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
 def _build(command: list[str], file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".build.") as work:
+        _clear(file.parent)
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=WORK) as work:
             made = Path(work) / file.name
             _announce()
             done = _run([*command, "-o", str(made)])
@@ -185,7 +190,16 @@ def _build(command: list[str], file: Path) -> None:
             made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
             made.replace(file)
     except OSError as error:
-        raise LibraryError(f"cannot build in {file.parent}: {error.strerror or error}") from error
+        cure = "XDG_CACHE_HOME names another folder for caches"
+        raise LibraryError(f"cannot build in {file.parent}: {error.strerror or error}; {cure}") from error
+
+
+def _clear(folder: Path) -> None:
+    """Delete what builds left that were killed, more than an hour ago."""
+    for left in folder.glob(f"{WORK}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > 3600:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @cache

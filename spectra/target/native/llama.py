@@ -129,7 +129,8 @@ class LlamaStep:
         self._rope = Rope(core.rotary_emb)
         self._room = ctypes.c_void_p(library.calls.spectra_room())
         self._kept.append(layers)
-        weakref.finalize(self, library.calls.spectra_free_room, self._room)
+        freed = weakref.finalize(self, library.calls.spectra_free_room, self._room)
+        freed.atexit = False  # a thread that the exit does not wait for may be in a step
 
     @classmethod
     def of(cls, library: Library, model: Any, weights: Mapping[str, Codes] | None = None) -> "LlamaStep | None":
@@ -245,12 +246,13 @@ class Rope:
         self._tables = (empty, empty)
 
     def tables(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
-        while len(self._tables[0]) < positions:
-            start = len(self._tables[0])
+        cosine, sine = self._tables
+        while (start := len(cosine)) < positions:
             angles = torch.arange(start, start + ROPE_RUN)[:, None].float() * self._frequencies
-            more = angles.cos() * self._scaling, angles.sin() * self._scaling
-            self._tables = (torch.cat([self._tables[0], more[0]]), torch.cat([self._tables[1], more[1]]))
-        return self._tables
+            cosine = torch.cat([cosine, angles.cos() * self._scaling])
+            sine = torch.cat([sine, angles.sin() * self._scaling])
+        self._tables = cosine, sine  # at once: other threads may ask, and find either pair whole
+        return cosine, sine
 
 
 def window_of(model: Any, attention: Any) -> int | None:

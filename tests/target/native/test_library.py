@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,18 @@ def test_a_library_is_built_once_and_again_when_damaged(compiler, tmp_path):
     assert [path.name for path in folder.iterdir()] == [file.name]
 
 
+def test_what_killed_builds_left_goes_and_what_runs_stays(compiler, tmp_path):
+    compiler(WORKS)
+    folder = tmp_path / "cache"
+    for name, hours in (("old", 2), ("new", 0)):
+        work = folder / f".build.{name}"
+        work.mkdir(parents=True)
+        (work / "half.so").write_bytes(b"x")
+        os.utime(work, (time.time() - 3600 * hours,) * 2)
+    file = load(paths_here()[:1], folder).file
+    assert sorted(path.name for path in folder.iterdir()) == [".build.new", file.name]
+
+
 def test_another_cpu_or_source_has_another_file(compiler, tmp_path, monkeypatch):
     compiler(WORKS)
     isa = paths_here()[:1]
@@ -122,7 +135,7 @@ def test_without_a_compiler_there_is_none(tmp_path, monkeypatch, capsys):
 def test_a_cache_folder_that_cannot_be_written_is_said(compiler, tmp_path):
     compiler(WORKS)
     (tmp_path / "file").write_text("")
-    with pytest.raises(LibraryError, match="cannot build in"):
+    with pytest.raises(LibraryError, match=r"cannot build in.*XDG_CACHE_HOME"):
         load(paths_here()[:1], tmp_path / "file" / "native")
 
 

@@ -9,7 +9,7 @@ from native_steps import KINDS, Decoding, model_of_kind, random_tree_around, sid
 from tiny import make
 
 from spectra.target.native.codes import four_bits, int8
-from spectra.target.native.llama import LlamaStep, StepSequence
+from spectra.target.native.llama import LlamaStep, Rope, StepSequence
 
 PROMPT = [3, 7, 1, 12, 5, 9, 22, 4, 17, 30, 2, 6]
 
@@ -145,6 +145,23 @@ def test_a_step_of_nan_spoils_no_later_one(path, dtype):
     want = Decoding(step, model.config).step([1, 2, 3, 4])
     assert Decoding(step, model.config).step([9, 9, 9, 9]).isnan().any()
     assert torch.equal(Decoding(step, model.config).step([1, 2, 3, 4]), want)
+
+
+def test_threads_that_grow_the_cosines_at_once_find_them_whole(monkeypatch):
+    rope, alone = (Rope(make("llama").model.rotary_emb) for _ in range(2))
+    whole, join = alone.tables(2000), torch.cat
+
+    def joined(parts):
+        monkeypatch.setattr(torch, "cat", join)
+        rope.tables(10)  # what another thread does meanwhile
+        return join(parts)
+
+    monkeypatch.setattr(torch, "cat", joined)
+    for positions in (10, 2000):
+        assert all(
+            torch.equal(part, all_of[: len(part)]) for part, all_of in zip(rope.tables(positions), whole, strict=True)
+        )
+        assert len({len(part) for part in rope.tables(positions)}) == 1
 
 
 def test_other_models_are_left_alone():
