@@ -5,6 +5,7 @@ Sequences join when there is a place and room for their cache, and leave when th
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -83,10 +84,13 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
         _lap(sequences, "forward")
         forward = time.perf_counter() - drafted
-        parts = dict(zip(grown, zip(trees, scored, strict=True), strict=True))
-        steps = _each(queue, {number: (running[number], *part) for number, part in parts.items()}, _take)
+        passed = {
+            number: Passed(running[number], tree, found)
+            for number, tree, found in zip(grown, trees, scored, strict=True)
+        }
+        steps = _each(queue, passed, _take)
         for number, step in steps.items():
-            trust.learn(parts[number][0], len(step.path))
+            trust.learn(passed[number].tree, len(step.path))
         if shares and asks:
             accepted = sum(len(step.path) for step in steps.values())
             worth.learn(drafted - began, forward, _part_of_plain(sequences, trees), accepted / len(sequences))
@@ -108,10 +112,18 @@ def _grow(one: Decoding, *, asks: bool) -> TokenTree:
     return one.grow(asks=asks or not _adapts(one))
 
 
-def _take(part: tuple[Decoding, TokenTree, Scored]) -> StepTrace:
-    one, tree, scored = part
-    one.lap("wait")
-    return one.take(tree, scored)
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A sequence, the tree that it was asked about, and what the pass found."""
+
+    one: Decoding
+    tree: TokenTree
+    scored: Scored
+
+
+def _take(passed: Passed) -> StepTrace:
+    passed.one.lap("wait")
+    return passed.one.take(passed.tree, passed.scored)
 
 
 def _adapts(one: Decoding) -> bool:

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from spectra.target.native.codes import Codes
 
-Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""Of blocks: codes [blocks, weights], scales [blocks, groups], minimums like scales or None."""
+
+class Parts(NamedTuple):
+    """Of blocks: codes [blocks, weights], scales [blocks, groups], minimums like scales or None."""
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    minimums: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +51,21 @@ def _nibbles(quants: torch.Tensor) -> torch.Tensor:
 
 def _q4_0(blocks: torch.Tensor) -> Parts:
     scale = _half(blocks, 0)
-    return _nibbles(blocks[:, 2:]), scale, -8 * scale
+    return Parts(_nibbles(blocks[:, 2:]), scale, -8 * scale)
 
 
 def _q4_1(blocks: torch.Tensor) -> Parts:
-    return _nibbles(blocks[:, 4:]), _half(blocks, 0), _half(blocks, 2)
+    return Parts(_nibbles(blocks[:, 4:]), _half(blocks, 0), _half(blocks, 2))
 
 
 def _q5_0(blocks: torch.Tensor) -> Parts:
     fifth = (blocks[:, 2:6, None] >> torch.arange(8, dtype=torch.uint8)) & 1
     codes = _nibbles(blocks[:, 6:]) | fifth.reshape(-1, 32) << 4
-    return codes.to(torch.int8) - 16, _half(blocks, 0), None
+    return Parts(codes.to(torch.int8) - 16, _half(blocks, 0))
 
 
 def _q8_0(blocks: torch.Tensor) -> Parts:
-    return blocks[:, 2:].contiguous().view(torch.int8), _half(blocks, 0), None
+    return Parts(blocks[:, 2:].contiguous().view(torch.int8), _half(blocks, 0))
 
 
 def _q4_k(blocks: torch.Tensor) -> Parts:
@@ -68,7 +74,7 @@ def _q4_k(blocks: torch.Tensor) -> Parts:
     scales = torch.cat([first & 63, (third & 15) | (first >> 6 << 4)], dim=1).float()
     minimums = torch.cat([second & 63, (third >> 4) | (second >> 6 << 4)], dim=1).float()
     codes = _nibbles(blocks[:, 16:].reshape(-1, 4, 32))
-    return codes, _half(blocks, 0) * scales, -(_half(blocks, 2) * minimums)
+    return Parts(codes, _half(blocks, 0) * scales, -(_half(blocks, 2) * minimums))
 
 
 def _q6_k(blocks: torch.Tensor) -> Parts:
@@ -77,7 +83,7 @@ def _q6_k(blocks: torch.Tensor) -> Parts:
     pairs = torch.arange(0, 8, 2, dtype=torch.uint8)[:, None]
     high = ((blocks[:, 128:192].reshape(-1, 2, 1, 32) >> pairs) & 3).reshape(-1, 8, 32)
     codes = (low | high << 4).to(torch.int8) - 32
-    return codes, _half(blocks, 208) * blocks[:, 192:208].contiguous().view(torch.int8).float(), None
+    return Parts(codes, _half(blocks, 208) * blocks[:, 192:208].contiguous().view(torch.int8).float())
 
 
 BLOCK_TYPES = {

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectra.bench.report.tables import OVERALL
 from spectra.errors import SpectraError
@@ -20,8 +20,16 @@ KIND = FileKind("spectra-paper-figures", 1)
 SPEEDUP, TAU, MAC_TP, MIC_TP = COLUMNS = ("speedup", "tau", "Mac-TP", "Mic-TP")
 """What a cell may be: the speedup by Mac-TP, new tokens a forward pass, tokens/s."""
 
-Cells = Mapping[tuple[str, str, str], float]
-"""(task, method, column) -> figure."""
+
+class Cell(NamedTuple):
+    """Where a figure stands."""
+
+    task: str
+    method: str
+    column: str
+
+
+Cells = Mapping[Cell, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ def read_figures(file: Path | None, tasks: Collection[str]) -> PaperFigures:
         raise SpectraError("figures", f"{path}: {' '.join(str(error).split())[:160]}; see docs/measuring.md") from error
 
 
-def _cells(model: str, own: Any, tasks: Collection[str]) -> list[tuple[tuple[str, str, str], float]]:
+def _cells(model: str, own: Any, tasks: Collection[str]) -> list[tuple[Cell, float]]:
     cells = []
     for task, methods in _items(own, model):
         _known(task, [*tasks, OVERALL], "task", model)
@@ -67,7 +75,7 @@ def _cells(model: str, own: Any, tasks: Collection[str]) -> list[tuple[tuple[str
                 _known(column, COLUMNS, "column", f"{model}, {task}, {method}")
                 if not isinstance(figure, int | float) or isinstance(figure, bool) or not 0 < figure < math.inf:
                     raise ValueError(f"{model}, {task}, {method}, {column} is no number above 0")
-                cells.append(((task, method, column), float(figure)))
+                cells.append((Cell(task, method, column), float(figure)))
     return cells
 
 

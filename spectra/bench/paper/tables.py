@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from spectra.bench.paper.figures import MAC_TP, MIC_TP, SPEEDUP, TAU, Cells, PaperFigures
+from spectra.bench.paper.figures import MAC_TP, MIC_TP, SPEEDUP, TAU, Cell, Cells, PaperFigures
 from spectra.bench.report.tables import OVERALL, SPEEDS, THROUGHPUTS, Table, by_field, grid, own_cell, uneven
 from spectra.bench.run.rows import Row
 from spectra.methods.presets import PLAIN
@@ -38,7 +38,7 @@ def paper_tables(rows: Sequence[Row], methods: Sequence[str], model: str, figure
     for heading, (some, *columns) in wanted.items():
         if some:
             parts.append(f"{heading}\n\n{_table(tables, tasks, some, columns, theirs)}{uneven(tables[OVERALL])}")
-            complete &= all((task, method, c) in theirs for task in tasks for method in some for c in columns)
+            complete &= all(Cell(task, method, c) in theirs for task in tasks for method in some for c in columns)
     return "\n\n".join([*parts, _about(model, figures, theirs, complete=complete)]) + "\n"
 
 
@@ -47,7 +47,7 @@ def _table(
 ) -> str:
     def cell(task: str, row: str, column: str) -> str:
         if row.startswith(PAPER):
-            figure = theirs.get((task, row.removeprefix(PAPER), column))
+            figure = theirs.get(Cell(task, row.removeprefix(PAPER), column))
             return "" if figure is None else f"{figure:.2f}"
         return own_cell(tables, task, row, CELLS[column])
 

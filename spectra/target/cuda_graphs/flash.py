@@ -8,7 +8,7 @@ Kernels: flash-attn's where it is installed, else torch's own. Both read the len
 
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,11 +18,17 @@ Context = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], Parts]
 """The context of one pass: query [n, kv_heads, d], key and value [slots, kv_heads, d], scaling -> `Parts`."""
 Kernels = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Context | None]
 """See `context_kernel`."""
-Own = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Key and value [kv_heads, q, d] of a step's rows; bias [n, q]: 0 where a query reads one, else -inf."""
 
 LEAST_PART = 1024  # slots: shorter parts cost more to merge than they bring
 BLOCKS = 128  # thread blocks that keep a large GPU busy
+
+
+class Own(NamedTuple):
+    """Key and value [kv_heads, q, d] of a step's rows; bias [n, q]: 0 where a query reads one, else -inf."""
+
+    key: torch.Tensor
+    value: torch.Tensor
+    bias: torch.Tensor
 
 
 def flash_attention(
@@ -41,11 +47,11 @@ def flash_attention(
         if lses.shape[-1] == 1:
             return outs.reshape(query.shape)
         return (lses.softmax(-1)[..., None] * outs).sum(2).to(query.dtype).view(query.shape)
-    own_key, own_value, bias = own
-    score = torch.baddbmm(bias.expand(kv_heads, -1, -1), flat.to(bias.dtype), own_key.to(bias.dtype).mT, alpha=scaling)
+    bias = own.bias
+    score = torch.baddbmm(bias.expand(kv_heads, -1, -1), flat.to(bias.dtype), own.key.to(bias.dtype).mT, alpha=scaling)
     weight = torch.cat([lses.to(bias.dtype), score], -1).softmax(-1)
     part, rest = weight.split([lses.shape[-1], score.shape[-1]], -1)
-    out = torch.baddbmm((part[..., None] * outs).sum(2), rest, own_value.to(bias.dtype))
+    out = torch.baddbmm((part[..., None] * outs).sum(2), rest, own.value.to(bias.dtype))
     return out.to(query.dtype).view(query.shape)
 
 

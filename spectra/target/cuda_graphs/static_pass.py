@@ -101,7 +101,7 @@ class StaticPass:
         if (work, group) not in self._trees:
             tree = self.tree[:, : len(self.slots)].repeat(group, 1)
             self._trees[work, group] = torch.zeros_like(tree, dtype=work).masked_fill(~tree, float("-inf"))
-        return key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group]
+        return Own(key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group])
 
     def gathered(self, window: int | None) -> GatheredSlots:
         """Where the rows find their context by position, as `GatheredSlots.of` makes it, by operations on the device.

@@ -11,7 +11,7 @@ from drafting import random_tree
 from recording import PlainFlash
 
 from spectra.target.cuda_graphs import flash
-from spectra.target.cuda_graphs.flash import Builtin, Installed, context_kernel, flash_attention
+from spectra.target.cuda_graphs.flash import Builtin, Installed, Own, context_kernel, flash_attention
 from spectra.tree import ROOT
 
 SCALING = 0.21
@@ -61,7 +61,7 @@ def scene(seed, length, nodes, heads, kv_heads, slots, dim=16):
     seen = [{ROOT, *drawn.path(node)} for node in range(nodes)]
     tree = torch.tensor([[column in row for column in range(nodes)] for row in seen])
     bias = torch.zeros(nodes, nodes, dtype=torch.float64).masked_fill(~tree, float("-inf"))
-    own = (*(x[:, length : length + nodes] for x in (key, value)), bias.repeat(heads // kv_heads, 1))
+    own = Own(*(x[:, length : length + nodes] for x in (key, value)), bias.repeat(heads // kv_heads, 1))
     return query, key, value, tree, own
 
 
