@@ -225,7 +225,8 @@ class SelfText:
     network: Network
 
     def run(self) -> int:
-        from spectra.datastore.build.selftext import Writing, by_generate, own_questions, read_questions, write_answers
+        from spectra.datastore.build.selftext import Writing, own_questions, read_questions, write_answers
+        from spectra.datastore.build.stock_answers import by_generate
 
         quiet_transformers()
         writing = Writing(self.max_new_tokens, self.temperatures, self.batch, self.seed)

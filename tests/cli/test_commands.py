@@ -156,7 +156,12 @@ def test_the_page_refuses_before_gradio_is_loaded(tmp_path):
     for module in ("gradio", "torch"):
         (tmp_path / f"{module}.py").write_text(f"raise SystemExit('{module} was loaded')")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    for name, value, said in (("DTYPE", "fp8", "dtype: "), ("MCP", "maybe", "argument --mcp: 'maybe' is neither")):
+    cases = (
+        ("DTYPE", "fp8", "dtype: "),
+        ("MCP", "maybe", "argument --mcp: 'maybe' is neither"),
+        ("MODEL", "/no", "model: "),
+    )
+    for name, value, said in cases:
         ended = subprocess.run(
             [sys.executable, "app.py"], cwd=ROOT, env={**os.environ, "PYTHONPATH": path, f"SPECTRA_{name}": value},
             capture_output=True, text=True, check=False,

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from spectra.datastore.build.openers import OPENERS
 from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
 from spectra.errors import SpectraError
@@ -103,54 +101,6 @@ def write_answers(
         progress(len(batch))
 
 
-def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
-    """Stock `generate` of transformers."""
-
-    def answering(batch: Sequence[Question], seed: int) -> list[Row]:
-        torch.manual_seed(seed)
-        return answer(model, tokenizer, batch, max_new_tokens)
-
-    return answering
-
-
-@torch.inference_mode()
-def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
-    """One row a question, all of one temperature."""
-    prompts = [
-        tokenizer.apply_chat_template(
-            [{"role": "user", "content": one.user}], add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
-        for one in batch
-    ]
-    width = max(map(len, prompts))
-    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
-    if width + max_new_tokens > limit:
-        raise SpectraError(
-            "prompts",
-            f"one of {width} tokens and {max_new_tokens} new ones do not fit the context of {limit}; shorten it",
-        )
-    ends = _ends(model)
-    pad = min(ends, default=0)
-    ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
-    mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=model.device)
-    temperature = batch[0].temperature
-    drawn: dict[str, Any] = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature else {}
-    output = model.generate(
-        ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=temperature > 0, pad_token_id=pad, **drawn
-    )
-    rows = []
-    for one, new in zip(batch, output[:, width:].tolist(), strict=True):
-        length = next((i for i, token in enumerate(new) if token in ends), len(new))
-        rows.append({
-            "source": one.source,
-            "user": one.user,
-            "assistant": tokenizer.decode(new[:length], skip_special_tokens=True),
-            "temperature": temperature,
-            "finished": length < len(new),
-        })  # fmt: skip
-    return rows
-
-
 def _batches(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
     """Neighbours of one temperature."""
     start = 0
@@ -182,8 +132,3 @@ def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
         raise other
     os.truncate(out, sum(map(len, answered)))
     return done
-
-
-def _ends(model: Any) -> frozenset[int]:
-    ids = model.generation_config.eos_token_id
-    return frozenset() if ids is None else frozenset(ids if isinstance(ids, list) else [ids])

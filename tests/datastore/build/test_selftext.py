@@ -7,8 +7,9 @@ import pytest
 from words import save_model
 
 from spectra.cli.datastore import main
-from spectra.datastore.build import selftext
 from spectra.datastore.build.openers import OPENERS
+from spectra.datastore.build.selftext import Question
+from spectra.datastore.build.stock_answers import answer
 from spectra.target.load import load_network
 
 
@@ -58,18 +59,18 @@ def test_greedy_answers_are_those_of_one_prompt_alone(model, prompts, tmp_path):
     write(model, prompts, tmp_path / "out.jsonl", "--temperatures", "0")
     network, tokenizer, _ = load_network(model, device="cpu", dtype="fp32")
     for row in read(tmp_path / "out.jsonl"):
-        question = selftext.Question("", row["user"], 0.0)
-        assert selftext.answer(network.eval(), tokenizer, [question], 12)[0]["assistant"] == row["assistant"]
+        question = Question("", row["user"], 0.0)
+        assert answer(network.eval(), tokenizer, [question], 12)[0]["assistant"] == row["assistant"]
 
 
 def test_an_answer_ends_where_the_model_ends_it(model, prompts):
     network, tokenizer, _ = load_network(model, device="cpu", dtype="fp32")
-    question = selftext.Question("", "w9 w8", 0.0)
-    (whole,) = selftext.answer(network, tokenizer, [question], 12)
+    question = Question("", "w9 w8", 0.0)
+    (whole,) = answer(network, tokenizer, [question], 12)
     tokens = re.findall(r"w\d+", whole["assistant"])
     end = next(i for i, token in enumerate(tokens) if i and token not in tokens[:i])
     network.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(tokens[end])
-    (cut,) = selftext.answer(network, tokenizer, [question], 12)
+    (cut,) = answer(network, tokenizer, [question], 12)
     assert re.findall(r"w\d+", cut["assistant"]) == tokens[:end]
     assert (whole["finished"], cut["finished"]) == (False, True)
 
