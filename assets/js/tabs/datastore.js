@@ -23,7 +23,10 @@ const STEPS = {
 /** @typedef {{ kind: "answers", store: string, rows: Continuation[] }} Answers */
 /** @typedef {{ kind: "queued", ahead: number }} Queued */
 /** @typedef {{ kind: "building", what: string, done: number, total: number }} Building */
-/** @typedef {{ kind: "writing", texts: number, of: number, tokens: number, left: number | null }} Writing seconds left */
+/**
+ * left: seconds.
+ * @typedef {{ kind: "writing", texts: number, of: number, tokens: number, left: number | null }} Writing
+ */
 /** @typedef {{ kind: "written", texts: number, of: number, tokens: number }} Written */
 /** @typedef {{ kind: "opened", stores: Card[] }} Opened the stores that fit the model in use */
 /** @typedef {{ kind: "built", card: Card }} Built */

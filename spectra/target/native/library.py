@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
@@ -177,8 +176,8 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
 def _build(command: list[str], file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        _clear(file.parent)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=WORK) as work:
+            _clear(file.parent, Path(work).stat().st_mtime - 3600)
             made = Path(work) / file.name
             _announce()
             done = _run([*command, "-o", str(made)])
@@ -194,11 +193,11 @@ def _build(command: list[str], file: Path) -> None:
         raise LibraryError(f"cannot build in {file.parent}: {error.strerror or error}; {cure}") from error
 
 
-def _clear(folder: Path) -> None:
-    """Delete what builds left that were killed, more than an hour ago."""
+def _clear(folder: Path, before: float) -> None:
+    """Delete what killed builds left, by the time of the file system."""
     for left in folder.glob(f"{WORK}*"):
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > 3600:
+            if left.stat().st_mtime < before:
                 shutil.rmtree(left, ignore_errors=True)
 
 
