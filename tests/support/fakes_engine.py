@@ -93,7 +93,9 @@ def split(text: str) -> list[bytes]:
 
 @dataclass
 class FakeAnswer:
-    """Writes the script over and over. `closed` tells a test that the page let go of it."""
+    """Writes the script over and over. before_step: called with the tokens so far. `closed` tells a test that the page
+    let go of it.
+    """
 
     trace: Trace
     words: dict[bytes, int]
@@ -102,6 +104,7 @@ class FakeAnswer:
     guesses: bool
     explain: bool = False
     guessing_seconds: float = 0.031
+    before_step: Callable[[int], object] | None = None
     closed: bool = False
     threads: set[threading.Thread] = field(default_factory=set)
 
@@ -114,6 +117,8 @@ class FakeAnswer:
         while done < self.limit:
             if self.closed:
                 return
+            if self.before_step:
+                self.before_step(done)
             time.sleep(self.step_seconds)
             self.threads.add(threading.current_thread())
             step = self._step(total, done, dice)
@@ -187,7 +192,8 @@ class FakeAnswer:
 @dataclass
 class FakeEngine:
     """`answers` keeps every answer that was started. step_seconds: what a step really takes. guessing_seconds: what the
-    trace says a step with guesses took. others: with how many its answers say that they were shared.
+    trace says a step with guesses took. others: with how many its answers say that they were shared. before_step: called
+    with the tokens of the answer so far.
     """
 
     step_seconds: float = 0.002
@@ -220,6 +226,7 @@ class FakeEngine:
     chosen: str = "Fake-135M"
     together: int = 1
     others: int = 0
+    before_step: Callable[[int], object] | None = None
     measured: list[int] = field(default_factory=list)
     conversations: list[list[dict[str, str]]] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
@@ -352,6 +359,7 @@ class FakeEngine:
                 guesses,
                 request.explain,
                 self.guessing_seconds,
+                self.before_step,
             )
         )
         return self.answers[-1]

@@ -59,19 +59,32 @@ def test_no_table_of_past_requests_is_made(page: gr.Blocks) -> None:
     assert page._queue.cached_event_analytics_summary == {"functions": {}}
 
 
-def ask(url: str, prompt: str, tokens: int, **more: Any) -> list[dict[str, Any]]:
+def ask(url: str, prompt: str, tokens: int) -> list[dict[str, Any]]:
     """Every dict that one call streams."""
-    client = Client(url, verbose=False)
-    job = client.submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare", **more)
+    job = Client(url, verbose=False).submit(prompt, "spectra", tokens, 0.0, 7, api_name="/compare")
     job.result(timeout=60)
     return list(job.outputs())
 
 
 def test_both_lanes_are_streamed_to_their_end(served: tuple[FakeEngine, str]) -> None:
+    """The first lane waits at 40 tokens, and at 80, until the caller has one dict more."""
     engine, url = served
-    rows = ask(url, "hello", 150)
+    received = threading.Semaphore(0)
+    halts = [40, 80]
+
+    def wait_for_the_caller(tokens: int) -> None:
+        if halts and tokens >= halts[0]:
+            halts.pop(0)
+            assert received.acquire(timeout=60)
+
+    engine.before_step = wait_for_the_caller
+    rows = []
+    for row in Client(url, verbose=False).submit("hello", "spectra", 150, 0.0, 7, api_name="/compare"):
+        rows.append(row)
+        received.release()
+    engine.before_step = None
     assert all(set(row) == KEYS for row in rows)
-    assert len([row for row in rows if not row["done"]]) >= 2
+    assert len([row for row in rows if row["lane"] == "plain" and not row["done"]]) >= 2
     last = {row["lane"]: row for row in rows}
     plain, method = engine.answers[-2:]
     assert last["plain"]["text"] == plain.trace.text == last["method"]["text"] == method.trace.text
