@@ -192,8 +192,8 @@ class FakeAnswer:
 @dataclass
 class FakeEngine:
     """`answers` keeps every answer that was started. step_seconds: what a step really takes. guessing_seconds: what the
-    trace says a step with guesses took. others: with how many its answers say that they were shared. before_step: called
-    with the tokens of the answer so far.
+    trace says a step with guesses took. others: with how many its answers say that they were shared. before_step: gets
+    the tokens of the answer so far.
     """
 
     step_seconds: float = 0.002
