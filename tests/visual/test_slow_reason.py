@@ -68,7 +68,8 @@ def closed(steps: list[StepTrace]) -> list[StepTrace]:
         (guessed(NEW, temperature=1.0), "At temperature 1 a draw is hard to foresee: 0% of 160 guesses were accepted."),
         (guessed(NEW), "The answer hardly repeats itself (100% of its runs of four tokens are distinct), so"),
         (guessed(REPEATING), "Only 0% of 160 guesses were accepted: the answer was not what the sources knew."),
-        (guessed(NEW[:9]), "The answer has only 9 tokens"),
+        (guessed(NEW[:9]), "The answer has only 9 tokens: too few"),
+        (guessed(NEW[:1]), "The answer has only one token: too few"),
         (guessed(NEW, offered=0), "No source had a guess"),
     ],
 )

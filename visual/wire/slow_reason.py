@@ -34,7 +34,8 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             return f"{gained}: {_draft_share(method):.0%} of its time went into making the guesses."
         return f"{gained}: wide passes are dear on this device."
     if ours.tokens < FEW_TOKENS:
-        return f"The answer has only {ours.tokens} tokens: too few to learn from and to guess again."
+        tokens = "one token" if ours.tokens == 1 else f"{ours.tokens} tokens"
+        return f"The answer has only {tokens}: too few to learn from and to guess again."
     guessed = _guesses(method)
     offered = sum(step.offered or 0 for step in method.steps)
     if guessed < SELDOM * ours.passes and offered > guessed:
