@@ -76,8 +76,15 @@ describe("tokens over time", () => {
   });
 
   test("save nothing where the method was slower", () => {
-    const slower = { ...OVER, level: { tokens: 12, plain: 1, method: 3 } };
-    assert.equal(growthFigure(slower, "time", CANVAS).traces.length, 2);
+    const slower = { ...OVER, plain: METHOD, method: PLAIN, level: { tokens: 12, plain: 1, method: 3 } };
+    const { traces, layout } = growthFigure(slower, "time", CANVAS);
+    assert.equal(traces.length, 2);
+    const notes = /** @type {{ text: string, yanchor: string }[]} */ (layout.annotations);
+    const places = notes.map(({ text, yanchor }) => [text, yanchor]);
+    assert.deepEqual(places, [
+      ["<b>SPECTRA</b>", "top"], // below the faster line's name
+      ["Plain", "bottom"],
+    ]);
   });
 });
 

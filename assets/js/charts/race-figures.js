@@ -45,9 +45,10 @@ export function growthFigure(race, axis, canvas) {
   const slow = { lane: plain, x: xs(plain), name: "Plain", colour: ink.muted };
   const fast = { lane: method, x: xs(method), name: `<b>${race.name}</b>`, colour: ink.ink };
   const traces = [lineOf(slow, 2, "5px,4px"), lineOf(fast, 2.4, "solid")];
+  const [above, below] = pace(fast) > pace(slow) ? [slow, fast] : [fast, slow];
   const notes = [
-    ...nameOf(slow, { xanchor: "left", yanchor: "top", xshift: 8 }),
-    ...nameOf(fast, { xanchor: "right", yanchor: "bottom", xshift: -8 }),
+    ...nameOf(below, { xanchor: "left", yanchor: "top", xshift: 8 }),
+    ...nameOf(above, { xanchor: "right", yanchor: "bottom", xshift: -8 }),
   ];
   const saved = savedBetween(race, passes, ink);
   if (saved) {
@@ -75,6 +76,14 @@ export function growthFigure(race, axis, canvas) {
  */
 function lineOf({ lane, x, colour }, width, dash) {
   return { x, y: lane.totals, mode: "lines", line: { color: colour, width, dash }, hoverinfo: "skip" };
+}
+
+/**
+ * Seconds or passes a token: the line of less is the upper one.
+ * @param {Line} line
+ */
+function pace({ lane, x }) {
+  return (x[x.length - 1] ?? 0) / Math.max(lane.tokens, 1);
 }
 
 /**
