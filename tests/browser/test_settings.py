@@ -81,7 +81,10 @@ def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) ->
     assert value_of(page, "rows") == "2" and page.locator("#field-pool input").is_checked()
     said = note.inner_text()
     assert "rows: 999 is out of range" in said and "pool: '<b>' is neither on nor off" in said
-    assert "'max_tokens': there is no such setting" in said and "seed: -1 is out of range" in said
+    assert (
+        "'max_tokens': there is no such setting" in said
+        and "seed: -1 is out of range; give a whole number from 0 to 9007199254740991" in said
+    )
     assert "method: '${alert(1)}' is not offered here" in said and page.problems == []
 
 
