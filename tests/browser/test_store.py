@@ -130,12 +130,19 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     page.fill("#field-own-texts input", "0")
     page.click("#own-write")
     page.wait_for_selector("#field-own-texts .field-error:has-text('0 is out of range')")
+    page.set_viewport_size({"width": 390, "height": 900})
+    note = page.locator("#field-own-texts .field-error")
+    whole = "(note) => note.getBoundingClientRect().right <= note.closest('.card').getBoundingClientRect().right - 12"
+    assert note.evaluate(whole), "the sentence is cut off on a phone"
+    page.set_viewport_size({"width": 1300, "height": 900})
     page.fill("#field-own-texts input", "200")
     page.wait_for_selector("#own-cost:has-text('It writes 38,400 tokens at most')")
     page.fill("#field-own-openers textarea", "Name three rivers.\nWhat is rain?")
     page.click("#own-write")
     stage.locator(".progress span:has-text('The model writes: 1 of 200 texts')").wait_for()
     assert "left" in stage.locator(".progress span").inner_text()
+    for start in ("#field-own-file button", "#own-library", "#own-write", "#store-offer-go"):
+        assert page.locator(start).is_disabled(), "one build at a time"
     page.click("#own-stop")
     card = stage.locator(".own-store .store")
     card.wait_for()
@@ -144,4 +151,9 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     assert openers == ("Name three rivers.", "What is rain?") and 1 <= engine.texts[visitor, openers] < 40
     page.wait_for_selector("#own-cost:has-text('written already and stay')")
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'written-by-the-model'")
-    assert page.problems == []
+    page.wait_for_selector("#store-offer", state="hidden")
+    assert stage.locator(".hero-hint").is_hidden(), "a store fits now"
+    appear(page, "#own-write:enabled")
+    card.get_by_role("button", name="Delete it").click()
+    page.wait_for_selector("#store-offer", state="visible")
+    assert stage.locator(".hero-hint").is_visible() and page.problems == []

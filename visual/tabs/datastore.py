@@ -1,6 +1,6 @@
 """The Datastore tab: what the stores hold, what follows a few words, and a store of the visitor's own."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -21,6 +21,8 @@ MAX_CHARACTERS = 2000
 MAX_KEPT = 10_000
 FACTS = ("name", "model", "refined", "licence", "bytes", "kept", "seen", "dropped", "index", "perplexity", "corpus")
 START = "I hope this"
+STARTS = 4
+"""Buttons that start a build: an upload, the library, writing, and the offer's."""
 LEAD = (
     "A datastore remembers what followed what in other texts, so SPECTRA can guess words that are not in your prompt. "
     "Write a few words and look up what it would guess next."
@@ -35,13 +37,19 @@ OWN = (
 
 
 class StoreUpdate(NamedTuple):
-    """What building a store changes, in the order of its outputs."""
+    """What building a store changes. starts: the buttons that start a build."""
 
     stage: Any = SKIP
     memory: Any = SKIP
     store: Any = SKIP
-    upload: Any = SKIP
+    starts: Sequence[Any] = (SKIP,) * STARTS
     stop_button: Any = SKIP
+    offered: Any = SKIP
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        stage, memory, store, starts, stop_button, offered = self
+        return stage, memory, store, *starts, stop_button, offered
 
 
 def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> None:
@@ -59,10 +67,10 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
             return refusal(error)
         return send({"kind": "answers", "store": store, "text": text, "rows": rows})
 
-    def build_library(visit: gr.Request, keep: Any) -> Iterator[StoreUpdate]:
+    def build_library(visit: gr.Request, keep: Any) -> Iterator[tuple[Any, ...]]:
         yield from build(visit, None, keep)
 
-    def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[StoreUpdate]:
+    def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
         """An upload, or Python's library, becomes a store; the uploaded file itself is deleted in any case."""
         path = place(file)
         visitor = visitor_of(visit)
@@ -78,7 +86,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
             if path is not None:
                 discard(path)
 
-    def write(visit: gr.Request, openers: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[StoreUpdate]:
+    def write(visit: gr.Request, openers: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
         """The model writes text, and that becomes a store."""
 
         def make() -> tuple[WrittenStore, Iterator[Event]]:
@@ -87,22 +95,24 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
 
         yield from follow(visit, make)
 
-    def follow(visit: gr.Request, make: Callable[[], tuple[Any, Iterator[Event]]]) -> Iterator[StoreUpdate]:
+    def follow(visit: gr.Request, make: Callable[[], tuple[Any, Iterator[Event]]]) -> Iterator[tuple[Any, ...]]:
         """make: what can be stopped, and its messages."""
         on = gr.update(interactive=True)
         off = gr.update(interactive=False)
+        ended = StoreUpdate(memory=None, starts=(on,) * STARTS, stop_button=off)
         try:
             own, messages = make()
-            yield StoreUpdate(memory=own, upload=off, stop_button=on)
+            yield StoreUpdate(memory=own, starts=(off,) * STARTS, stop_button=on).outputs
             for message in messages:
                 card = message.get("card")
                 if card is None:
-                    yield StoreUpdate(send(message))
+                    yield StoreUpdate(send(message)).outputs
                 else:
-                    yield StoreUpdate(send({**message, "card": brief(card)}), store=choices(visit, card["name"]))
-            yield StoreUpdate(memory=None, upload=on, stop_button=off)
+                    told = send({**message, "card": brief(card)})
+                    yield StoreUpdate(told, store=choices(visit, card["name"]), offered=offer_shown(visit)).outputs
+            yield ended.outputs
         except SpectraError as error:
-            yield StoreUpdate(refusal(error), memory=None, upload=on, stop_button=off)
+            yield ended._replace(stage=refusal(error)).outputs
 
     def opened(visit: gr.Request, chosen: str | None, openers: Any, texts: Any, tokens: Any) -> list[Any]:
         """The tab as the model in use has it."""
@@ -112,7 +122,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
         return [
             send({"kind": "opened", "stores": shared}),
             gr.update(choices=names, value=first),
-            gr.update(visible=wanted(engine)),
+            offer_shown(visit),
             offer_text(engine),
             price(engine, visit, openers, texts, tokens),
         ]
@@ -124,9 +134,12 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
         names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
         return gr.update(choices=names, value=chosen or (names[0] if names else None))
 
-    def remove(visit: gr.Request) -> tuple[str, Any]:
+    def offer_shown(visit: gr.Request) -> Any:
+        return gr.update(visible=wanted(engine, visitor_of(visit)))
+
+    def remove(visit: gr.Request) -> tuple[str, Any, Any]:
         engine.drop_store(visitor_of(visit))
-        return send({"kind": "removed"}), choices(visit)
+        return send({"kind": "removed"}), choices(visit), offer_shown(visit)
 
     memory = gr.State()
     offered = offer(engine)
@@ -156,12 +169,13 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
                 "Build one from Python's library", elem_id="own-library", elem_classes="quiet", size="sm"
             )
             keep = gr.Number(1000, label="Keep at most (texts)", elem_id="field-own-keep")
-            halt = stop_button("own-stop")
             gr.HTML(OWN, apply_default_css=False)
         writing = writing_fields(engine)
+        halt = stop_button("own-stop")
     stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
     gr.on([go.click, text.submit], ask, [store, text], stage, **PRIVATE)
-    changed: list[Any] = [stage, memory, store, upload, halt]
+    starts = [upload, library, writing.start, offered.start]
+    changed: list[Any] = [stage, memory, store, *starts, halt, offered.row]
     upload.upload(build, [upload, keep], changed, preprocess=False, **RUN)
     library.click(build_library, keep, changed, **RUN)
     written = gr.on([writing.start.click, offered.start.click], write, [*writing.inputs, keep], changed, **RUN)
@@ -171,7 +185,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     shown = [stage, store, offered.row, offered.text, writing.cost]
     tab.select(opened, [store, *writing.inputs], shown, queue=False, **PRIVATE)
     halt.click(stop, memory, None, queue=False, **PRIVATE)
-    stage.remove(remove, None, [stage, store], queue=False, **PRIVATE)
+    stage.remove(remove, None, [stage, store, offered.row], queue=False, **PRIVATE)
 
 
 def kept(keep: Any) -> int:

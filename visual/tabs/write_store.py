@@ -109,9 +109,9 @@ def cost_of(engine: Engine, order: TextOrder, visitor: str = "") -> str:
     return f"<p class='lead'>{writing_cost(order, engine.plain.tokens_per_second, already)}</p>"
 
 
-def wanted(engine: Engine) -> bool:
-    """Whether the tab opens with the offer: no store fits the model, and one can be built here."""
-    return engine.BUILDS_STORES and not engine.stores()
+def wanted(engine: Engine, visitor: str = "") -> bool:
+    """Whether the tab has the offer: no store fits the model, not even the visitor's own, and one can be built here."""
+    return engine.BUILDS_STORES and not engine.stores(visitor)
 
 
 def offer_text(engine: Engine) -> str:
