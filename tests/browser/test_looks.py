@@ -57,6 +57,20 @@ def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str
 
 
 @pytest.mark.all_cases
+def test_what_differs_between_presets_is_whole_on_a_phone(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1], width=390)
+    page.click("#ask .method-settings button.label-wrap")
+    page.click("#ask .differences summary")
+    page.wait_for_selector("#ask .differences table")
+    rights = page.locator("#ask .differences td").evaluate_all(
+        "(all) => all.map((td) => td.getBoundingClientRect().right)"
+    )
+    assert max(rights) <= 390 - 24
+
+
+@pytest.mark.all_cases
 def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], dark=True)
     page.click("#field-method input")
