@@ -60,8 +60,8 @@ def generate(
 
     Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
     sequences each has a shallow copy of every processor.
-    Raises SpectraError for beams, embeddings, a filled cache, a row of padding only or with holes in its mask, and what
-    needs all sequences at once.
+    Raises SpectraError for beams and other ways of decoding, embeddings, a filled cache, a row of padding only or with
+    holes in its mask, and what needs all sequences at once.
     """
     import torch
 
@@ -245,6 +245,9 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
         raise SpectraError("return_dict_in_generate", "not supported; leave it out, token ids are returned")
     if (getattr(config, "guidance_scale", None) or 1) != 1:
         raise SpectraError("guidance_scale", "not supported: it runs the model a second time; leave it out")
+    for name in ("penalty_alpha", "dola_layers", "constraints", "force_words_ids"):
+        if getattr(config, name, None):
+            raise SpectraError(name, "not supported: it is another way of decoding; leave it out")
     for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")

@@ -125,6 +125,9 @@ def test_a_streamer_is_ended_when_decoding_fails():
     ("field", "options"),
     [
         ("num_beams", {"num_beams": 2}),
+        ("penalty_alpha", {"penalty_alpha": 0.6, "top_k": 4}),
+        ("dola_layers", {"dola_layers": "low"}),
+        ("force_words_ids", {"force_words_ids": [[9]]}),
         ("attention_mask", {"attention_mask": torch.tensor([[1, 1, 0, 1, 1, 1, 1]])}),
         ("attention_mask", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 7, 48, dtype=torch.float64)}),
