@@ -59,14 +59,14 @@ def generate(
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
 
     Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
-    sequences each has a shallow copy of every processor.
-    Raises SpectraError for beams, embeddings, a filled cache, a row of padding only or with holes in its mask, and what
-    needs all sequences at once.
+    sequences each has a shallow copy of every processor. Threads that call it with one model wait for each other.
+    Raises SpectraError for beams and other ways of decoding, embeddings, a filled cache, a row of padding only or with
+    holes in its mask, and what needs all sequences at once.
     """
     import torch
 
     from spectra.target.draft_model import drafts_of
-    from spectra.target.load import wrap_model
+    from spectra.target.load import learned_of, wrap_model
 
     check_number("at_once", at_once, 1, 4096, whole=True)
     _refuse(generation_config, model_kwargs)
@@ -78,38 +78,39 @@ def generate(
         seed = int(torch.randint(2**62, (1,))) if sampled else 0
     limits = Limits(_max_new_tokens(generation_config, input_ids.shape[1]))
 
-    target = wrap_model(model, numerics=numerics, step=step)
-    memory = None if remember is None else memory_of(target, remember)
-    stores = _stores(model, tokenizer, datastores)
-    resources = Resources(stores, lambda: drafts_of(target, drafts), memory, weights_for(stores, estimates))
-    together = min(len(rows), at_once) if target.joins else 1
-    requests = []
-    for number, row in enumerate(rows):
-        sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=(seed + number) % 2**63 if number else seed)
-        made = make_method(method, target, resources, nodes=nodes, sampling=sampling, together=max(1, together))
-        criteria = stopping_criteria
-        if criteria and len(rows) > 1:  # one may keep what it saw of its sequence
-            criteria = type(criteria)(map(copy, criteria))
-        stop = _criteria(row, criteria, input_ids.device)
-        processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
-        options = {"processors": processors}
-        requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
+    with learned_of(model).turn:
+        target = wrap_model(model, numerics=numerics, step=step)
+        memory = None if remember is None else memory_of(target, remember)
+        stores = _stores(model, tokenizer, datastores)
+        resources = Resources(stores, lambda: drafts_of(target, drafts), memory, weights_for(stores, estimates))
+        together = min(len(rows), at_once) if target.joins else 1
+        requests = []
+        for number, row in enumerate(rows):
+            sampling = Sampling(temperature=1.0 if sampled else 0.0, seed=(seed + number) % 2**63 if number else seed)
+            made = make_method(method, target, resources, nodes=nodes, sampling=sampling, together=max(1, together))
+            criteria = stopping_criteria
+            if criteria and len(rows) > 1:  # one may keep what it saw of its sequence
+                criteria = type(criteria)(map(copy, criteria))
+            stop = _criteria(row, criteria, input_ids.device)
+            processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
+            options = {"processors": processors}
+            requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
 
-    said: list[list[int]] = [[] for _ in rows]
-    if streamer is not None:
-        streamer.put(input_ids.cpu())
-    try:
-        for number, one in decode_many(target, requests, at_once=at_once, cache_bytes=cache_bytes):
-            said[number] += one.tokens
-            if streamer is not None:
-                for token in one.tokens:
-                    streamer.put(torch.tensor([token]))
-    finally:
+        said: list[list[int]] = [[] for _ in rows]
         if streamer is not None:
-            streamer.end()
-    longest = max(map(len, said))
-    out = [[*row.padded, *new, *[pad] * (longest - len(new))] for row, new in zip(rows, said, strict=True)]
-    return torch.tensor(out, device=input_ids.device)
+            streamer.put(input_ids.cpu())
+        try:
+            for number, one in decode_many(target, requests, at_once=at_once, cache_bytes=cache_bytes):
+                said[number] += one.tokens
+                if streamer is not None:
+                    for token in one.tokens:
+                        streamer.put(torch.tensor([token]))
+        finally:
+            if streamer is not None:
+                streamer.end()
+        longest = max(map(len, said))
+        out = [[*row.padded, *new, *[pad] * (longest - len(new))] for row, new in zip(rows, said, strict=True)]
+        return torch.tensor(out, device=input_ids.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,9 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
         raise SpectraError("return_dict_in_generate", "not supported; leave it out, token ids are returned")
     if (getattr(config, "guidance_scale", None) or 1) != 1:
         raise SpectraError("guidance_scale", "not supported: it runs the model a second time; leave it out")
+    for name in ("penalty_alpha", "dola_layers", "constraints", "force_words_ids"):
+        if getattr(config, name, None):
+            raise SpectraError(name, "not supported: it is another way of decoding; leave it out")
     for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")

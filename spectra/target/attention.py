@@ -144,7 +144,9 @@ def exact_attention(
     """
     if spectra_metadata is None:
         raise SpectraError(
-            "numerics", "this model does not pass the attention metadata to its attention; use numerics fast"
+            "numerics",
+            "attention was called without its metadata: the model does not pass it on (use numerics fast), or another "
+            "thread runs the model while it decodes (load a second one)",
         )
     if odd := unknown(settings):
         raise SpectraError("numerics", f"exact attention does not know this model's {odd!r}; use numerics fast")

@@ -51,16 +51,27 @@ class Execution:
 
 
 class HuggingFaceTarget:
-    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`: they choose its execution."""
+    """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`: they choose its execution.
 
-    def __init__(self, model: Any, tokenizer: Any = None, *, name: str = "", plan: ExecutionPlan | None = None) -> None:
+    lock: held by whoever decodes; targets of one model share it, since the model's attention is theirs meanwhile.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        name: str = "",
+        plan: ExecutionPlan | None = None,
+        lock: threading.Lock | None = None,
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self._execution = Execution(plan or DEFAULT_PLAN)
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
-        self._lock = threading.Lock()
+        self._lock = lock or threading.Lock()
         self._steers = _accepts(model)
 
     @property
@@ -197,7 +208,7 @@ class HuggingFaceTarget:
     def acquire(self) -> None:
         """Take the target for one owner. Raises TargetBusyError while somebody has it."""
         if not self._lock.acquire(blocking=False):
-            raise TargetBusyError("this target is decoding another sequence; close that one first or load a second")
+            raise TargetBusyError("this model is decoding another sequence; close that one first or load a second")
 
     def release(self) -> None:
         """Give it back."""

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,7 +46,10 @@ TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.flo
 
 @dataclass(slots=True)
 class Learned:
-    """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once."""
+    """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once.
+
+    decodes: see `HuggingFaceTarget`. turn: of a thread that prepares the model or answers by the drop-in.
+    """
 
     plans: dict[Path, ExecutionPlan] = field(default_factory=dict)
     steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
@@ -53,6 +57,8 @@ class Learned:
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
     stores: dict[tuple[str, ...], tuple[Any, Sequence[Any]]] = field(default_factory=dict)
+    decodes: threading.Lock = field(default_factory=threading.Lock)
+    turn: threading.RLock = field(default_factory=threading.RLock)
 
 
 _learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
@@ -247,6 +253,9 @@ def wrap_model(
 ) -> HuggingFaceTarget:
     """A target over a model in memory. What has to be measured is measured once and remembered on disk.
 
+    Threads that ask for the same model wait for each other. Raises TargetBusyError where it has to be measured and
+    decodes.
+
     numerics, step: see `load_target`. codes: quantised parameters by name; the native step
     reads them as they are, and without it the model gets their numbers.
     """
@@ -257,8 +266,18 @@ def wrap_model(
     numerics = "fast" if obstacle_to_exact(model) else numerics
     attention.register()
     static_attention.register()
-    target = HuggingFaceTarget(model, tokenizer, name=name)
     learned = learned_of(model)
+    target = HuggingFaceTarget(model, tokenizer, name=name, lock=learned.decodes)
+    with learned.turn:
+        _prepare(target, learned, numerics, step, codes)
+    return target
+
+
+def _prepare(
+    target: HuggingFaceTarget, learned: Learned, numerics: str, step: str, codes: Mapping[str, Codes] | None
+) -> None:
+    """Give the target the execution for these settings, measured where it is not known."""
+    model = target.model
     native = learned.native = native_steps(target, step, codes or {}, learned.native)
     target.use(Execution(target.plan, native))
     if codes and native is None:
@@ -288,7 +307,6 @@ def wrap_model(
             log.warning(GROWING_ROPE, target.name)
     plan = learned.plans[path]
     target.use(Execution(plan, native if plan.step == "native" else None, learned.steps[path]))
-    return target
 
 
 def learned_of(model: Any) -> Learned:

@@ -1,5 +1,6 @@
 """The drop-in for `generate`: the same tokens as stock, and what it cannot do is named."""
 
+import threading
 from functools import partial
 
 import pytest
@@ -16,8 +17,11 @@ from transformers.generation.streamers import BaseStreamer
 from words import letters
 
 import spectra
-from spectra.errors import SpectraError
+from spectra.decode import decode
+from spectra.errors import SpectraError, TargetBusyError
+from spectra.methods.presets import make_method
 from spectra.target import draft_model
+from spectra.target.load import wrap_model
 
 PROMPT = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
 MASK = torch.ones_like(PROMPT)
@@ -121,10 +125,43 @@ def test_a_streamer_is_ended_when_decoding_fails():
     assert reader.ended == 1
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_threads_take_turns_on_one_model(family, tmp_path, monkeypatch):
+    """Before the model was ever measured, and afterwards."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPECTRA_NATIVE", "0")
+    model = make(family).to(torch.bfloat16)
+    before, found = model.config._attn_implementation, []
+    for _ in range(2):
+        threads = [threading.Thread(target=lambda: found.append(ours(model))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 6 and all(torch.equal(one, found[0]) for one in found)
+    assert model.config._attn_implementation == before
+
+
+def test_targets_of_one_model_decode_one_at_a_time():
+    model = model_of("llama")
+    first, second = (wrap_model(model, numerics="exact") for _ in range(2))
+    before = model.config._attn_implementation
+    steps = decode(first, [5, 6, 7], make_method("spectra-core", first))
+    next(steps)
+    with pytest.raises(TargetBusyError, match="this model"):
+        next(decode(second, [5, 6, 7], make_method("spectra-core", second)))
+    steps.close()
+    assert model.config._attn_implementation == before
+    next(decode(second, [5, 6, 7], make_method("spectra-core", second)))
+
+
 @pytest.mark.parametrize(
     ("field", "options"),
     [
         ("num_beams", {"num_beams": 2}),
+        ("penalty_alpha", {"penalty_alpha": 0.6, "top_k": 4}),
+        ("dola_layers", {"dola_layers": "low"}),
+        ("force_words_ids", {"force_words_ids": [[9]]}),
         ("attention_mask", {"attention_mask": torch.tensor([[1, 1, 0, 1, 1, 1, 1]])}),
         ("attention_mask", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 7, 48, dtype=torch.float64)}),
