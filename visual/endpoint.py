@@ -4,7 +4,6 @@ A server tells neither token ids nor where a token came from, so every token cou
 coloured.
 """
 
-import json
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import httpx
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
+from spectra.io.json_text import parse_json
 from spectra.metrics import PlainRate
 from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
@@ -143,7 +143,7 @@ class ServedAnswer:
                     if data == "[DONE]":
                         return
                     if line.startswith("data:"):
-                        yield json.loads(data)
+                        yield parse_json(data)
         except (httpx.HTTPError, ValueError) as error:
             if isinstance(error, SpectraError):
                 raise

@@ -1,11 +1,11 @@
 """Values that the page never sends are refused in one line; gradio answers them with a bare error of the server."""
 
-import json
 from typing import Any
 
 import gradio as gr
 from gradio.block_function import BlockFunction
 
+from spectra.io.json_text import parse_json
 from visual.guard import App, Message, Receive, Send, held_back, refuse
 
 TITLE = "Refused"
@@ -57,7 +57,7 @@ def answering(send: Send) -> Send:
 
 def is_refusal(body: bytes) -> bool:
     try:
-        answer = json.loads(body)
+        answer = parse_json(body)
     except ValueError:
         return False
     return isinstance(answer, dict) and answer.get("title") == TITLE

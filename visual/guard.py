@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 from h11 import LocalProtocolError
 from starlette.exceptions import HTTPException
 
+from spectra.io.json_text import parse_json
 from spectra.io.recent import Recent
 
 log = logging.getLogger("spectra")
@@ -272,8 +273,8 @@ def bounded(receive: Receive, most: int, patience: float) -> Receive:
 def fetches(body: bytes) -> bool:
     """Whether a request names a file of another machine, which gradio would fetch."""
     try:
-        waiting = [json.loads(body)]
-    except (ValueError, RecursionError):
+        waiting = [parse_json(body)]
+    except ValueError:
         return False
     while waiting:
         value = waiting.pop()
@@ -289,8 +290,8 @@ def fetches(body: bytes) -> bool:
 def session_of(body: bytes) -> str:
     """The visitor that a request names, "" for none."""
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = parse_json(body)
+    except ValueError:
         return ""
     return str(data.get("session_hash") or "")[:200] if isinstance(data, dict) else ""
 

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from spectra.io.json_text import parse_json
 from visual.guard import App, Message, Receive, Send, read, refuse, replay
 from visual.run.race_file import MAX_BYTES
 
@@ -75,8 +76,8 @@ def with_places(app: App) -> App:
 def placed(body: bytes, uploads: Path) -> bytes:
     """The request with the place of each file that it names. Raises LookupError for a name that no upload was given."""
     try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
+        request = parse_json(body)
+    except ValueError:
         return body
     files = list(files_in(request))
     for file in files:

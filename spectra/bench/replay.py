@@ -28,6 +28,7 @@ from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.io.hashes import tokenizer_sha256
+from spectra.io.json_text import parse_json
 from spectra.method import Method, Outcome
 from spectra.methods.draft_models import DRAFT_MODELS
 from spectra.methods.presets import METHODS, make_method
@@ -231,10 +232,10 @@ def read_recording(path: Path) -> Recordings:
     number = 0
     answers = []
     try:
-        header = _header(json.loads(lines[0]))
+        header = _header(parse_json(lines[0]))
         for line in lines[1:]:
             number += 1
-            answers.append(_answer(json.loads(line)))
+            answers.append(_answer(parse_json(line)))
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise SpectraError("recording", f"{path} line {number + 1} is not a recording's ({error!r})") from error
     if not answers:

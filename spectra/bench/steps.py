@@ -2,7 +2,6 @@
 tokens, by context length, and what share of the memory's speed a one-token pass gets. `profile`: a step by part.
 """
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from spectra.bench.run.answers import AnswerOptions, check_names, facts_line
 from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
+from spectra.io.json_text import parse_json
 from spectra.methods.presets import METHODS
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import record
@@ -180,7 +180,7 @@ def profile_row(method: str, steps: Sequence[StepTrace]) -> str:
 def read_cost(path: Path) -> StepCost:
     """Another device's T(q) from a file: a JSON list of [queries, seconds]. Raises SpectraError for anything else."""
     try:
-        return cost_of(json.loads(path.read_text(encoding="utf-8")))
+        return cost_of(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise SpectraError(
             "cost", f"{path} is not a JSON list of [queries, seconds] in rising order, all above 0; give one that is"

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from spectra.bench.formats import TASKS
 from spectra.datastore.build.hub import hub_rows
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
+from spectra.io.json_text import parse_json
 
 HUB = "hub"
 HUB_ROWS = 2000
@@ -162,10 +162,10 @@ def _rows(file: Path) -> Iterator[tuple[str, Any]]:
 
 def _parse(text: str, file: Path, lines_before: int) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"{file.name} line {lines_before + error.lineno}"
-        raise SpectraError("data", f"{where} is not JSON ({error.msg}); use the published file") from error
+        return parse_json(text)
+    except ValueError as error:
+        where = f"{file.name} line {lines_before + getattr(error, 'lineno', 1)}"
+        raise SpectraError("data", f"{where} is not JSON ({error}); use the published file") from error
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

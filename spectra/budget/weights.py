@@ -13,6 +13,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.io.files import write_text
+from spectra.io.json_text import parse_json
 
 FORMAT, VERSION = "spectra-estimates", 1
 FILE = "estimates.json"
@@ -45,12 +46,12 @@ class Weights:
 def read_weights(path: Path, field_name: str = "estimates") -> Weights:
     """Raises SpectraError for what `Weights.write` did not write."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError(f"no {FORMAT} of version {VERSION}")
         features = {feature_of(name): _finite(weight) for name, weight in data["features"].items()}
         return Weights(features, _finite(data["drawn"]), _finite(data["luck"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpectraError(
             field_name,
             f"{path} is no file of estimates ({str(error)[:80]}); write one with `python -m spectra.bench fit`",

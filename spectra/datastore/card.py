@@ -3,7 +3,6 @@
 Reading a card checks the card and the files' presence and sizes; `altered_files` reads every byte. No torch.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType
@@ -12,6 +11,7 @@ from typing import Any
 from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
 from spectra.io.hashes import file_sha256, json_sha256
+from spectra.io.json_text import parse_json
 
 FORMAT, VERSION = "spectra-datastore", 1
 CHECKED_BYTES = 64_000_000
@@ -48,7 +48,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """The card of a finished store. Raises SpectraError naming what is missing, cut short or altered."""
     path = folder / CARD
     try:
-        card = json.loads(path.read_bytes(), parse_constant=_no_constant)
+        card = parse_json(path.read_bytes(), parse_constant=_no_constant)
     except FileNotFoundError:
         missing = f"has no {CARD}" if folder.is_dir() else "is not there"
         raise SpectraError("datastore", f"{folder} {missing}; name the folder of a finished datastore") from None

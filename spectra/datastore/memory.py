@@ -24,6 +24,7 @@ from spectra.drafters.continuations import Lookup, successors
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.io.hashes import json_sha256
+from spectra.io.json_text import parse_json
 
 FORMAT, VERSION, CARD = "spectra-memory", 1, "card.json"
 MAX_BYTES = 4_000_000
@@ -166,7 +167,7 @@ def open_memory(folder: Path, tokenizer_sha256: str, model: str, max_bytes: int 
         for left in place.glob(".*.npy.*"):  # of a process that was killed while it wrote
             if time.time() - left.stat().st_mtime > 3600:
                 left.unlink(missing_ok=True)
-        there = json.loads((place / CARD).read_bytes()) if (place / CARD).exists() else None
+        there = parse_json((place / CARD).read_bytes()) if (place / CARD).exists() else None
     except (OSError, ValueError) as error:
         raise SpectraError("remember", f"{place} cannot be used ({error}); give a folder of your own") from error
     if there is None:
@@ -178,7 +179,12 @@ def open_memory(folder: Path, tokenizer_sha256: str, model: str, max_bytes: int 
 
 def _tokens(path: Path) -> NDArray[np.uint32]:
     """Raises ValueError for a file that holds no token ids."""
-    tokens = np.load(path, allow_pickle=False)
+    try:
+        tokens = np.load(path, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # numpy reads the header as Python's own parser does, and fails in its many ways
+        raise ValueError("it holds no token ids") from error
     if tokens.ndim != 1 or tokens.dtype != np.uint32:
         raise ValueError("it holds no token ids")
     return np.asarray(tokens)

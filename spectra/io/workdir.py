@@ -5,7 +5,6 @@ anything counts on them. Does not know what the work is.
 """
 
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.io.hashes import canonical
+from spectra.io.json_text import parse_json
 
 LOCK, RECIPE = "lock", "recipe.json"
 
@@ -51,7 +51,7 @@ def read_recipe(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        found = json.loads(file.read_bytes())
+        found = parse_json(file.read_bytes())
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -4,7 +4,6 @@ It follows what was committed with a KV cache of its own and reads a growing tre
 numerics: the tree so far goes through again with each level, for a few rows more in a pass are nearly free.
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from spectra.errors import SpectraError
 from spectra.io import resources
 from spectra.io.hashes import tokenizer_sha256
+from spectra.io.json_text import parse_json
 from spectra.settings import Sampling
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import learned_of, only_cached, wrap_model
@@ -168,7 +168,7 @@ def _check_tokenizer(name: str, target: HuggingFaceTarget) -> None:
 def _fits(folder: Path, target: HuggingFaceTarget) -> bool:
     """Whether a shipped draft model is there and was made for the target's tokenizer."""
     try:
-        card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+        card = parse_json((folder / "card.json").read_text(encoding="utf-8"))
     except OSError:
         return False
     return target.tokenizer is not None and card["tokenizer_sha256"] == tokenizer_sha256(target.tokenizer)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from spectra.errors import SpectraError
 from spectra.io.hashes import file_sha256
+from spectra.io.json_text import parse_json
 from spectra.target.facts import cache_home
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _check(source: Path) -> None:
 def is_whole(folder: Path) -> bool:
     """True when every file is there with the bytes it was written with."""
     try:
-        mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        mark = parse_json((folder / MARK).read_text(encoding="utf-8"))
         return bool(mark) and all(
             (folder / name).stat().st_size == size and file_sha256(folder / name) == sha
             for name, (size, sha) in mark.items()

@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from spectra.io.files import write_text
+from spectra.io.json_text import parse_json
 from spectra.io.version import VERSION
 from spectra.target.choices import FLASH_STEPS
 from spectra.target.cuda_graphs.flash import flash_library
@@ -90,7 +91,7 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
 def recall_plan(path: Path) -> ExecutionPlan | None:
     """The remembered plan; None when there is none or it cannot be read (it is measured again then)."""
     try:
-        return ExecutionPlan.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return ExecutionPlan.from_dict(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

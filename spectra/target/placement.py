@@ -1,6 +1,5 @@
 """A model spread over devices, as `from_pretrained` takes it (accelerate's big model inference). No torch."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, ClassVar
 
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder
+from spectra.io.json_text import parse_json
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """What accelerate computes a map for."""
@@ -58,7 +58,7 @@ class Placement:
             return self.device_map
         file = Path(self.device_map)
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = parse_json(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise SpectraError(
                 "device_map",

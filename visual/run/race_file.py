@@ -1,6 +1,5 @@
 """Recorded races as files: read, checked, written, and shown without a model."""
 
-import json
 import re
 import secrets
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
+from spectra.io.json_text import parse_json
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
 from visual.method_settings import FIELDS, link_values
@@ -38,8 +38,8 @@ class RaceFile:
     def from_json(cls, text: str) -> "RaceFile":
         """Raises `SpectraError` for the field "file", naming what is wrong."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            data = parse_json(text)
+        except ValueError as error:
             raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
         if not RACE.fits(data):
             raise SpectraError("file", "this is no race; give a file that Download trace saved")

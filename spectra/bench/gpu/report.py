@@ -1,6 +1,5 @@
 """What the parts came to, as Markdown for docs/benchmarks: tables, what is open, failures with their tracebacks."""
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from spectra.bench.gpu.parts import GENERATE, Part
 from spectra.io.files import write_text
+from spectra.io.json_text import parse_json
 
 STATES = ("done", "failed", "stopped", "open")
 SHOWN_LINES = 25
@@ -30,7 +30,7 @@ def read_outcomes(out: Path) -> dict[str, Outcome]:
     found = {}
     for path in sorted(out.glob("*.outcome.json")):
         try:
-            found[path.name.removesuffix(".outcome.json")] = Outcome(**json.loads(path.read_text(encoding="utf-8")))
+            found[path.name.removesuffix(".outcome.json")] = Outcome(**parse_json(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError):
             continue
     return found
@@ -70,7 +70,7 @@ def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
 def _cells(result: Path) -> tuple[str, ...]:
     """A row of the table of starts; a file that is damaged costs its own row."""
     try:
-        data = json.loads(result.read_text(encoding="utf-8"))
+        data = parse_json(result.read_text(encoding="utf-8"))
         facts = data["environment"]
         return (
             f"{data['baseline']['micro']:.1f}", f"{data['answer']['micro']:.1f}", f"{data['answer']['tau']:.2f}",

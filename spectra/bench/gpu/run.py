@@ -25,6 +25,7 @@ from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.run.rows import make_folder
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
+from spectra.io.json_text import parse_json
 from spectra.io.resources import package_root
 from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
@@ -141,7 +142,7 @@ def check_same(out: Path, options: dict[str, Any]) -> None:
     """Raise SpectraError where the folder holds parts of another model, of other prompts or of a rehearsal."""
     file = out / "options.json"
     try:
-        there = json.loads(file.read_text(encoding="utf-8"))
+        there = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         write_text(file, json.dumps(options) + "\n", "out")
         return

@@ -3,7 +3,6 @@
 Only what has a source is in it; a cell that is not there stays empty in the tables.
 """
 
-import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 from spectra.bench.report.tables import OVERALL
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import FileKind
+from spectra.io.json_text import parse_json
 from spectra.io.resources import package_root
 from spectra.methods.presets import METHODS
 
@@ -53,7 +53,7 @@ def read_figures(file: Path | None, tasks: Collection[str]) -> PaperFigures:
     """
     path = file or package_root() / "spectra" / "bench" / "paper" / "figures.json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
         if not KIND.fits(data) or data.get("version") != KIND.version:
             raise ValueError(f"it is no {KIND.format} of version {KIND.version}")
         stated = data.get("stated", [])
@@ -61,7 +61,7 @@ def read_figures(file: Path | None, tasks: Collection[str]) -> PaperFigures:
             raise ValueError("stated is no list")
         models = {model: dict(_cells(model, own, tasks)) for model, own in _items(data.get("models"), "models")}
         return PaperFigures(_text(data.get("source"), "source"), tuple(_text(one, "stated") for one in stated), models)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise SpectraError("figures", f"{path}: {' '.join(str(error).split())[:160]}; see docs/measuring.md") from error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
+from spectra.io.json_text import parse_json
 
 Row = dict[str, Any]
 
@@ -53,10 +54,10 @@ def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> lis
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             problem = _problem(row, needed)
-        except json.JSONDecodeError as error:
-            problem = error.msg
+        except ValueError as error:
+            problem = str(error)
         if problem:
             raise SpectraError(field, f"{file} line {number} is damaged ({problem}); remove that line")
         rows.append(row)
@@ -105,7 +106,7 @@ def claim(folder: Path, settings: Mapping[str, Any], name: str = ROWS) -> None:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
+        return dict(parse_json(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise SpectraError("out", f"{file} is damaged ({error}); give another folder") from error
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectra.errors import SpectraError
+from spectra.io.json_text import parse_json
 
 Message = Mapping[str, str]
 
@@ -86,7 +87,7 @@ class Server:
                     data = event.removeprefix(b"data: ")
                     if data == b"[DONE]":
                         return
-                    yield json.loads(data)
+                    yield parse_json(data)
 
     @asynccontextmanager
     async def _ask(self, method: str, path: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -6,7 +6,6 @@ Reads jsonl and txt (plain, .gz, .xz, .bz2), parquet and Python source.
 import bz2
 import codecs
 import gzip
-import json
 import lzma
 import tokenize
 import zlib
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from spectra.errors import SpectraError
+from spectra.io.json_text import parse_json
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError)
 """What reading raises for a file that is cut short, damaged or not to be opened."""
@@ -68,8 +68,8 @@ def json_rows(file: Path, read_to: ReadTo = lambda position: None) -> Iterator[R
     for number, line in enumerate(_lines(file, read_to), 1):
         if line.strip():
             try:
-                data = json.loads(line)
-            except (ValueError, RecursionError):
+                data = parse_json(line)
+            except ValueError:
                 data = None
             yield Row(f"{file} line {number}", data)
 

@@ -14,6 +14,7 @@ from typing import Any
 from spectra.datastore.build.openers import OPENERS
 from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
 from spectra.errors import SpectraError
+from spectra.io.json_text import parse_json
 from spectra.io.workdir import append
 from spectra.settings import check_number
 
@@ -110,6 +111,15 @@ def _batches(questions: Sequence[Question], size: int) -> Iterator[Sequence[Ques
             start = i
 
 
+def _asked(row: bytes) -> tuple[Any, Any]:
+    """Prompt and temperature of an answer; None for what is no answer."""
+    try:
+        found = parse_json(row)
+        return found["user"], found["temperature"]
+    except (ValueError, KeyError, TypeError):
+        return None, None
+
+
 def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
     """How many batches `out` answers; a batch that is there in part is cut off."""
     if not out.exists():
@@ -123,8 +133,7 @@ def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
         if len(rows) < len(batch) or not rows[-1].endswith(b"\n"):
             break
         for row, one in zip(rows, batch, strict=True):
-            found = json.loads(row)
-            if (found["user"], found["temperature"]) != (one.user, one.temperature):
+            if _asked(row) != (one.user, one.temperature):
                 raise other
         done += 1
         answered += rows

@@ -3,7 +3,6 @@
 A killed build goes on from it. One build at a time uses it.
 """
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from spectra.errors import SpectraError
 from spectra.io import workdir
+from spectra.io.json_text import parse_json
 
 CANDIDATE = np.dtype([("start", "<i8"), ("length", "<i4"), ("hash", "S16"), ("key", "<u8"), ("source", "V32")])
 """A text that passed the floors: where its tokens are, its hash, the hash of its normalised text, of its prompt."""
@@ -85,7 +85,7 @@ class Workdir:
 
     def read_progress(self) -> dict[str, Any]:
         """What was counted last; empty at the start."""
-        return dict(json.loads(self.reading.read_bytes())) if self.reading.is_file() else {}
+        return dict(parse_json(self.reading.read_bytes())) if self.reading.is_file() else {}
 
     def read_candidates(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop (fewer at the end)."""
