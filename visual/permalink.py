@@ -79,6 +79,9 @@ def _setting(name: str, text: str, method: str, engine: Engine, left: list[str])
             left.append(f"{name}: {text[:40]!r} is neither on nor off")
             return {}
         return MethodSettings(**{name: text == ON}).changed  # type: ignore[arg-type]
+    if not text.strip():
+        left.append(f"{name}: it is blank")
+        return {}
     try:
         return settings_of({name: text}, preset).changed
     except SpectraError as error:

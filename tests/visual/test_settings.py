@@ -77,6 +77,7 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
         "prompt: what follows its first 20000 characters",
         "'max_tokens': there is no such setting",
     ]
+    assert read_link({"rows": " "}, FakeEngine(), "spectra").left == ["rows: it is blank"]
 
 
 def test_a_sweep_has_a_lane_for_every_value() -> None:
