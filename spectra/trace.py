@@ -8,7 +8,6 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.inside import Inside
-from spectra.io.json_text import parse_json
 from spectra.tree import TokenTree
 
 FORMAT = "spectra-trace"
@@ -184,8 +183,8 @@ class Trace:
     @classmethod
     def from_json(cls, text: str) -> "Trace":
         try:
-            data = parse_json(text)
-        except ValueError as error:
+            data = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
             raise SpectraError("trace", f"not JSON ({error}); give a file written by --trace") from error
         return cls.from_dict(data)
 

@@ -24,8 +24,8 @@ from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
 from spectra.target.joint import Part, joint_forward
-from spectra.target.native.llama import FIXED_ROPES
 from spectra.target.prefix import Prefix
+from spectra.target.rope import ropes_are_fixed
 from spectra.target.session import HuggingFaceSession
 from spectra.verify.noise import Noise
 from spectra.verify.picks import Chooser
@@ -72,7 +72,7 @@ class HuggingFaceTarget:
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
         self._lock = lock or threading.Lock()
-        self._steers = _accepts(model)
+        self._steers = frozenset(inspect.signature(model.forward).parameters)
 
     @property
     def execution(self) -> Execution:
@@ -396,16 +396,5 @@ class HuggingFaceTarget:
         return torch.zeros(mask.shape, dtype=self.dtype, device=device).masked_fill_(~mask, least)
 
 
-def ropes_are_fixed(model: Any) -> bool:
-    """No rotary embedding of the model changes with the longest position of a pass."""
-    kinds = [module.rope_type for module in model.modules() if hasattr(module, "rope_type")]
-    names = [name for kind in kinds for name in (kind.values() if isinstance(kind, dict) else [kind])]
-    return set(names) <= set(FIXED_ROPES)
-
-
 def _is_chain(chains: Sequence[Sequence[int]]) -> bool:
     return len(chains[-1]) == len(chains)
-
-
-def _accepts(model: Any) -> frozenset[str]:
-    return frozenset(inspect.signature(model.forward).parameters)

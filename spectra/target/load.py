@@ -33,12 +33,13 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
-from spectra.target.huggingface import Execution, HuggingFaceTarget, ropes_are_fixed
+from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_execution, refresh_cost
 from spectra.target.quantized import loading_arguments, obstacle_to_exact
+from spectra.target.rope import ropes_are_fixed
 from spectra.target.weights import OWN, choose_weights, fill, quantise
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}

@@ -13,12 +13,11 @@ from spectra.target.native.attention import Chains, SequenceView
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
 from spectra.target.native.matrix import OUTPUTS, Matrix, MatrixView, fill
+from spectra.target.rope import FIXED_ROPES
 
 FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 PARTS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList, torch.nn.SiLU, SiLUActivation)
 """What such a model has beside the classes of its own file."""
-FIXED_ROPES = ("default", "linear", "llama3", "yarn", "proportional")
-"""Rotary embeddings whose frequencies do not change with the length of the text."""
 ROPE_RUN = 1024  # positions whose cosines are computed together: always so many, so that bits do not depend on the rest
 
 
