@@ -72,3 +72,15 @@ export const brief = (text) => {
   const shown = visible(text);
   return shown.length > LONG ? `${shown.slice(0, LONG - 1)}…` : shown;
 };
+
+/**
+ * The end of a text that is longer than `most` characters, from the beginning of a word on where there is one.
+ * @param {string} text
+ * @param {number} most
+ */
+export function ending(text, most) {
+  if (text.length <= most) return text;
+  const cut = text.slice(-most);
+  const word = /\s/.test(text.slice(-most - 1, -most)) ? 0 : cut.search(/\s\S/) + 1;
+  return `… ${cut.slice(word)}`;
+}

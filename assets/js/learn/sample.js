@@ -1,7 +1,7 @@
 /** A step in one line: the end of the text before it, some of its guesses and what the model picked. */
 
 import { make } from "../common/dom.js";
-import { brief } from "../common/format.js";
+import { brief, ending } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
 import { factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 
@@ -26,7 +26,7 @@ export function sample(lane, index, words, nodes) {
    * @param {string} look
    */
   const chip = (token, look) => make("i", look, brief(wordOf(words, token)));
-  box.append(make("span", "", before.length > BEFORE ? `… ${before.slice(-BEFORE)}` : before));
+  box.append(make("span", "", ending(before, BEFORE)));
   for (const node of nodes) {
     const look = `${path.includes(node) ? "yes" : "no"} ${sourcesOf(tree, node)[0]}`;
     box.append(" ", chip(tree.tokens[node], look));

@@ -1,7 +1,7 @@
 /** The panel about one step: its token tree and, in words, why it went as it did. */
 
 import { make } from "../common/dom.js";
-import { count, plural } from "../common/format.js";
+import { count, ending, plural } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
 import { factsOf } from "../stream/step-facts.js";
 import { attentionMask } from "./attention-mask.js";
@@ -44,7 +44,7 @@ export class StepPanel {
     const before = textBefore(lane, index);
     at("step-at").textContent = `${count(index + 1)} of ${count(lane.steps.length)}`;
     at("step-line").textContent = `${guessed}, one forward pass, ${gained}. Drag to any step.`;
-    at("context").textContent = (before.length > CONTEXT ? "… " : "") + before.slice(-CONTEXT);
+    at("context").textContent = ending(before, CONTEXT);
     at("tree").replaceChildren(tokenTree(facts, step, words, this.names));
     at("dictionaries").hidden = !step.inside;
     at("held").replaceChildren(dictionaries(step, words));
