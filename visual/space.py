@@ -1,5 +1,6 @@
 """`python -m visual.space FOLDER`: a folder to push to a Hugging Face Space with ZeroGPU, complete and ready to run."""
 
+import os
 import re
 import shutil
 import sys
@@ -39,11 +40,16 @@ SPECTRA_DTYPE, SPECTRA_NUMERICS, SPECTRA_STEP, SPECTRA_WEIGHTS, SPECTRA_DATASTOR
 
 
 def write_space(folder: Path) -> Path:
-    """Write it whole, in the place of what an earlier call wrote. Raises SpectraError for a folder of other things."""
+    """Write it whole, in the place of what an earlier call wrote, whose `.git` stays.
+
+    Raises SpectraError for a folder of other things.
+    """
     root = package_root()
+    folder = Path(os.path.realpath(folder))
+    fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
+    finish(folder, old)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):
         raise SpectraError("folder", f"{folder} holds other things; name a new folder")
-    fresh = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     for name in CODE:
@@ -57,11 +63,23 @@ def write_space(folder: Path) -> Path:
     )
     (fresh / "requirements.txt").write_text(requirements(root / "requirements.txt"), encoding="utf-8")
     (fresh / ".gitattributes").write_text(large_files(fresh), encoding="utf-8")
-    if (folder / ".git").is_dir():
-        (folder / ".git").rename(fresh / ".git")
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
     fresh.rename(folder)
+    finish(folder, old)
     return folder
+
+
+def finish(folder: Path, old: Path) -> None:
+    """The last part of a replacement, of one that was killed too: `.git` moves over and the old folder goes."""
+    if not old.exists():
+        return
+    if not folder.exists():
+        old.rename(folder)
+        return
+    if (old / ".git").exists():
+        (old / ".git").rename(folder / ".git")
+    shutil.rmtree(old)
 
 
 def large_files(folder: Path) -> str:
@@ -89,8 +107,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if len(given) != 1 or given[0].startswith("-"):
             raise SpectraError("folder", "give one folder to write")
-        print(write_space(Path(given[0])))
-    except (SpectraError, OSError) as error:
+        try:
+            print(write_space(Path(given[0])))
+        except OSError as error:
+            why = error.args[0][0][2] if isinstance(error, shutil.Error) else error  # one of all that was not copied
+            raise SpectraError("folder", f"cannot write {given[0]} ({why}); give a writable folder") from error
+    except SpectraError as error:
         print(f"visual.space: {error}", file=sys.stderr)
         return 2
     return 0

@@ -1,6 +1,8 @@
 """The folder for a Space: complete, and a race runs in it where the GPU is lent by the call."""
 
+import errno
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -91,6 +93,58 @@ def test_it_is_written_anew_and_never_over_other_things(tmp_path, capsys):
     for arguments in ([str(tmp_path / "mine")], [], ["--help"]):
         assert main(arguments) == 2
     assert capsys.readouterr().err.count("\n") == 3 and (tmp_path / "mine" / "letter.txt").exists()
+
+
+SMALL = {"CODE": (), "DATA": (), "large_files": lambda folder: "", "requirements": lambda file: ""}
+
+
+@pytest.mark.parametrize("step", range(4), ids=["to old", "into place", "git", "rest"])
+def test_what_git_knows_of_it_outlives_a_kill_at_every_step(tmp_path, monkeypatch, step):
+    for name, value in SMALL.items():
+        monkeypatch.setattr(f"visual.space.{name}", value)
+    folder = write_space(tmp_path / "space")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("mine")
+    left = iter(range(step))
+
+    class KillError(BaseException):
+        pass
+
+    def or_killed(act):
+        def stepped(*arguments):
+            if next(left, None) is None:
+                raise KillError
+            return act(*arguments)
+
+        return stepped
+
+    with monkeypatch.context() as patched, pytest.raises(KillError):
+        patched.setattr(Path, "rename", or_killed(Path.rename))
+        patched.setattr("visual.space.shutil.rmtree", lambda path, **_: path.exists() and or_killed(str)())
+        write_space(folder)
+    write_space(folder)
+    assert (folder / ".git" / "HEAD").read_text() == "mine" and (folder / "app.py").is_file()
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_it_is_written_where_a_link_points_and_into_the_folder_one_is_in(tmp_path, monkeypatch, capsys):
+    for name, value in SMALL.items():
+        monkeypatch.setattr(f"visual.space.{name}", value)
+    folder = write_space(tmp_path / "space")
+    (folder / ".git").mkdir()
+    (tmp_path / "link").symlink_to("space")
+    assert main([str(tmp_path / "link")]) == 0 and (folder / ".git").is_dir()
+    monkeypatch.chdir(folder)
+    assert main(["."]) == 0 and (folder / ".git").is_dir()
+    monkeypatch.setattr("visual.space.DATA", ("datastores",))
+
+    def full(*_, **__):
+        raise shutil.Error([("a", "b", f"[Errno {errno.ENOSPC}] No space left on device")] * 500)
+
+    monkeypatch.setattr("visual.space.shutil.copytree", full)
+    assert main([str(folder)]) == 2 and (folder / ".git").is_dir()
+    said = capsys.readouterr().err
+    assert said.startswith("visual.space: folder: cannot write") and "No space left" in said and len(said) < 400
 
 
 @pytest.mark.all_cases
