@@ -13,6 +13,7 @@ from typing import ClassVar
 from spectra.batch.decode_many import AT_ONCE
 from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
+from spectra.io.streams import open_streams
 from spectra.service.engine import Engine
 from spectra.service.lent import Lend, LentEngine
 from spectra.service.loading import EMBEDDED, ModelOptions
@@ -133,6 +134,7 @@ def serve(options: AppOptions) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 2, with one line, for bad input."""
+    open_streams()
     chosen = build_parser().parse_args(arguments)
     return exit_code("app.py", lambda: serve(read_options(AppOptions, chosen)))
 

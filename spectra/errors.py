@@ -4,13 +4,18 @@ LONGEST = 400
 """Characters of a message. What is quoted in it may be of any length, so a longer one loses its middle."""
 
 
+def one_line(text: str) -> str:
+    """A message that quotes anything: short, and without characters that a terminal would act on."""
+    line = "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
+    return line if len(line) <= LONGEST else f"{line[:200]} ... {line[-195:]}"
+
+
 class SpectraError(ValueError):
-    """Bad input. `str(error)` is one short line of valid Unicode: `field: what is wrong; the fix`."""
+    """Bad input. `str(error)` is one short line of printable Unicode: `field: what is wrong; the fix`."""
 
     def __init__(self, field: str, problem: str) -> None:
         self.field = field
-        line = " ".join(f"{field}: {problem}".encode(errors="replace").decode().split())
-        super().__init__(line if len(line) <= LONGEST else f"{line[:200]} ... {line[-195:]}")
+        super().__init__(one_line(f"{field}: {problem}"))
 
 
 class TargetBusyError(RuntimeError):

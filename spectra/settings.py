@@ -11,6 +11,14 @@ Message = dict[str, str]
 """One turn of a conversation: role ("user" or "assistant") and content."""
 
 
+def check_unicode(field: str, text: str) -> None:
+    """Raise SpectraError for text that cannot be encoded: the command line gives bytes that are no UTF-8 so."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SpectraError(field, "it is not valid Unicode; give it as UTF-8") from error
+
+
 def check_number(
     field: str, value: object, low: float, high: float, *, whole: bool = False, open_low: bool = False
 ) -> None:

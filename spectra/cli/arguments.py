@@ -18,7 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
-from spectra.errors import SpectraError
+from spectra.errors import SpectraError, one_line
 from spectra.service.loading import check_model
 from spectra.target.choices import DTYPES, WEIGHTS, check_choice, check_device_name, check_together
 from spectra.target.placement import Placement
@@ -64,10 +64,16 @@ METHOD_HELP = {
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without the usage block: one line, exit code 2."""
+    """argparse without the usage block: one short line, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+        self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """`--option=--` is no value: argparse of Python 3.11 and 3.12 gives an empty list."""
+        if arg_strings == ["--"] and action.option_strings and action.nargs in (None, "+"):
+            raise argparse.ArgumentError(action, "'--' is no value; give one")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
 
 class DefaultsHelp(argparse.HelpFormatter):
@@ -277,7 +283,8 @@ def add_network(parser: argparse.ArgumentParser, *, what: str = "", dtype: str =
 
 
 def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:
-    """What `go` returns; 2 and one line on stderr for bad input, 130 when it is stopped, 141 when stdout was closed.
+    """What `go` returns; 2 and one line on stderr for bad input or where the disk or a file refuses, 130 when it is
+    stopped, 141 when the reader of stdout went.
 
     resumes: the same command, given again, goes on where it was.
     """
@@ -286,11 +293,23 @@ def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> 
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        _drop_output()
         return 141
     except SpectraError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(one_line(f"{program}: {error}"), file=sys.stderr)
+        _drop_output()
+        return 2
     except KeyboardInterrupt:
         print(f"\n{program}: stopped{'; the same command goes on from here' if resumes else ''}", file=sys.stderr)
         return 130
+
+
+def _drop_output() -> None:
+    """What is still in stdout's buffer, and could not be written, goes nowhere."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,9 +3,12 @@
 import sys
 from importlib import import_module
 
+from spectra.io.streams import open_streams
+
 
 def run(program: str = "spectra") -> int:
     """The exit code of a program's command line: of "spectra.bench" it is spectra/cli/bench.py."""
+    open_streams()
     room = program.partition(".")[2] or "main"
     try:
         code: int = import_module(f"spectra.cli.{room}").main()

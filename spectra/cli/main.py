@@ -27,7 +27,7 @@ from spectra.methods.presets import METHODS, PLAIN, check_method
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import Recording, record
-from spectra.settings import Limits, MethodSettings, Sampling
+from spectra.settings import Limits, MethodSettings, Sampling, check_unicode
 
 WARM_UP = 8
 HELP = {
@@ -78,6 +78,7 @@ class GenerateOptions:
         _ = self.sampling  # refuses what it cannot be
         if not self.prompt.strip():
             raise SpectraError("prompt", "it is blank; write something")
+        check_unicode("prompt", self.prompt)
         check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
 

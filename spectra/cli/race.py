@@ -18,7 +18,7 @@ from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference, speedup, summarize
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import record
-from spectra.settings import Limits, MethodSettings, Sampling
+from spectra.settings import Limits, MethodSettings, Sampling, check_unicode
 from spectra.trace import Trace
 
 WARM_UP = 8
@@ -58,6 +58,8 @@ class Race:
         """Raise SpectraError for what is wrong with it."""
         if not self.prompt.strip():
             raise SpectraError("prompt", "it is blank; give a prompt, or files with --again")
+        check_unicode("prompt", self.prompt)
+        check_unicode("title", self.title)
         check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
         _ = self.sampling  # refuses what it cannot be

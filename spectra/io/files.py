@@ -14,11 +14,12 @@ def check_writable(path: Path, field_name: str = "path") -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if path.exists() and not path.is_file():
+        if _is_in_place(path):
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}."):
+        file = Path(os.path.realpath(path))
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name[:100]}."):
             pass
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
@@ -26,10 +27,11 @@ def check_writable(path: Path, field_name: str = "path") -> None:
 
 def check_writable_folder(folder: Path, field_name: str) -> None:
     """Raise `SpectraError` unless the folder is writable, or can be made. It is not made."""
-    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
-    if not there.is_dir():
-        raise SpectraError(field_name, f"{there} is not a folder; give one")
+    there = folder
     try:
+        there = next((path for path in (folder, *folder.absolute().parents) if _is_taken(path)), folder)
+        if not there.is_dir():
+            raise SpectraError(field_name, f"{there} is not a folder; give one")
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
@@ -39,19 +41,38 @@ def check_writable_folder(folder: Path, field_name: str) -> None:
 
 
 def write_text(path: Path, text: str, field_name: str = "path") -> None:
-    """Write a file whole or not at all: to a neighbour first, then rename. A device or a pipe is written in place."""
+    """Write a file whole or not at all: to a neighbour first, then rename; where a link points, not over the link.
+
+    A device, a pipe or an open file (/dev/stdout) is written in place. Lone surrogates are written as escapes.
+    """
+    data = text.encode(errors="backslashreplace")
     try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
+        if _is_in_place(path):
+            with path.open("ab") as place:
+                place.write(data)
             return
-        temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}"
-        file = temporary.open("x", encoding="utf-8")  # unlike mkstemp's, its mode is what the umask allows
+        final = Path(os.path.realpath(path))
+        temporary = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}"
+        try:
+            with temporary.open("xb") as file:  # unlike mkstemp's, its mode is what the umask allows
+                file.write(data)
+            temporary.replace(final)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+
+
+def _is_in_place(path: Path) -> bool:
+    """Whether it is no file of its own, which a rename could replace."""
+    opened = path.is_symlink() and path.absolute().parts[1:2] in (("dev",), ("proc",))
+    return path.exists() and (opened or not path.is_file())
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether the name is taken, by a link to nothing too. Raises OSError for one that cannot be."""
     try:
-        with file:
-            file.write(text)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

@@ -9,7 +9,7 @@ from spectra.errors import SpectraError
 from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
-from spectra.settings import Limits, Message, MethodSettings, Sampling, Value
+from spectra.settings import Limits, Message, MethodSettings, Sampling, Value, check_unicode
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace, Trace
 
@@ -155,11 +155,8 @@ def encode(tokenizer: Any, prompt: str | Sequence[Message], *, raw: bool = False
     messages = as_messages(prompt)
     if not messages[-1]["content"].strip():
         raise SpectraError("prompt", "it is blank; write something")
-    try:
-        for message in messages:
-            message["content"].encode()
-    except UnicodeEncodeError as error:
-        raise SpectraError("prompt", "it is not valid Unicode; give it as UTF-8") from error
+    for message in messages:
+        check_unicode("prompt", message["content"])
     if raw:
         return list(tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"])
     if not getattr(tokenizer, "chat_template", None):

@@ -176,3 +176,60 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path, module):
     (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
     ended = run("spectra.bench", "latency", fake=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "\nspectra.bench: stopped\n")
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_two_dashes_are_no_value_of_any_option(program, capsys):
+    """argparse of Python 3.11 takes `--option=--` for an empty list."""
+    for parser in parsers_of(PARSERS[program]()):
+        for action in parser._actions:
+            if action.option_strings and action.nargs in (None, "+"):
+                with pytest.raises(SystemExit) as stop:
+                    parser.parse_args([f"{action.option_strings[0]}=--"])
+                said = capsys.readouterr().err
+                assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
+
+
+def test_a_refusal_of_the_parser_is_short_and_printable(capsys):
+    for value in ("x" * 5000, "\x1b[31m", "\udcff"):
+        with pytest.raises(SystemExit):
+            main.build_parser().parse_args(["generate", "hello", f"--seed={value}"])
+        said = capsys.readouterr().err
+        assert len(said) < 500 and said.count("\n") == 1 and said.rstrip("\n").isprintable() and "--seed" in said
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">&-", 0, ""),
+        (">&- 2>&-", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+        (">/dev/full", 2, "spectra: [Errno 28] No space left on device\n"),
+    ],
+)
+def test_a_closed_or_full_stdout_is_no_crash(redirection, code, said):
+    command = f"{sys.executable} -m spectra methods {redirection}"
+    ran = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", said)
+
+
+def test_output_that_the_terminal_cannot_show_is_escaped(tmp_path):
+    """A name of no Unicode, and a terminal of no Unicode, both after the work is done."""
+    store = tmp_path / "\udcff\N{SNOWMAN}"
+    store.symlink_to(ROOT / "datastores" / "code")
+    for encoding, shown in (("ascii", r"\udcff\u2603"), ("utf-8", "\\udcff\N{SNOWMAN}")):
+        environment = {**os.environ, "PYTHONIOENCODING": f"{encoding}:strict", "PYTHONUTF8": "1"}
+        code = "from pathlib import Path; import sys; print(Path(sys.argv[1]))"
+        code = f"from spectra.io.streams import open_streams; open_streams(); {code}"
+        ran = subprocess.run(
+            [sys.executable, "-c", code, str(store)], cwd=ROOT, env=environment, capture_output=True, check=False
+        )
+        assert ran.stdout.decode().endswith(f"{shown}\n"), ran.stderr
+
+
+@pytest.mark.parametrize("arguments", [["generate", "\udcff"], ["race", "\udcff"], ["race", "a", "--title", "\udcff"]])
+def test_text_that_is_no_unicode_is_told_before_a_model_is_loaded(arguments, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(ModelOptions, "load", lambda self: pytest.fail("loaded"))
+    out = ["--out", str(tmp_path / "race.json")] if arguments[0] == "race" else []
+    assert main.main([*arguments, *out]) == 2
+    assert "it is not valid Unicode; give it as UTF-8" in capsys.readouterr().err

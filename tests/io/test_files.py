@@ -1,0 +1,64 @@
+"""Where results are written: links, open files, text that cannot be encoded, names that no folder can have."""
+
+from pathlib import Path
+
+import pytest
+
+from spectra.errors import SpectraError
+from spectra.io.files import check_writable, check_writable_folder, write_text
+
+
+def test_a_file_is_written_where_its_link_points(tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "a.json"
+    link.symlink_to("there/b.json")
+    for text in ("one", "two"):
+        check_writable(link)
+        write_text(link, text)
+        assert (tmp_path / "there" / "b.json").read_text() == text and link.is_symlink()
+    assert len(list(tmp_path.rglob("*"))) == 3
+
+
+def test_an_open_file_is_written_on_and_its_name_stays(tmp_path):
+    """/dev/stdout may be such a name; a rename would take it from everyone."""
+    with (tmp_path / "out").open("w") as file:
+        file.write("before ")
+        file.flush()
+        name = Path(f"/dev/fd/{file.fileno()}")
+        check_writable(name)
+        write_text(name, "and after")
+        assert name.is_symlink()
+    assert (tmp_path / "out").read_text() == "before and after"
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape(tmp_path):
+    write_text(tmp_path / "a.json", '"\udcff"')
+    assert (tmp_path / "a.json").read_text() == r'"\udcff"'
+
+
+def test_an_interrupted_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(tmp_path / "a.json", "x")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 5000, "loop", "nowhere", "file", "file/deep"])
+def test_a_folder_that_cannot_be_made_is_told_before_the_work(tmp_path, name):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("not/there")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SpectraError, match=r"^remember: .*; give "):
+        check_writable_folder(tmp_path / name, "remember")
+    check_writable_folder(tmp_path / "new" / "deep", "remember")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_message_has_no_character_that_a_terminal_acts_on():
+    said = str(
+        SpectraError("store", "\x1b]0;title\x07 \x9b31m is \u202e there; give \N{LATIN SMALL LETTER E WITH ACUTE}")
+    )
+    assert said == "store: ?]0;title? ?31m is ? there; give \N{LATIN SMALL LETTER E WITH ACUTE}"
