@@ -17,11 +17,11 @@ from spectra.bench.run.peers import PEERS
 from spectra.bench.tasks import Prompt
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import PARTING
-from spectra.io.files import write_text
+from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import PLAIN
 from spectra.metrics import first_difference
 from spectra.service.loading import LoadedModel, ModelOptions
-from spectra.settings import Limits, Sampling
+from spectra.settings import Limits, Sampling, check_unicode
 from spectra.tree import ROOT
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class PartingOptions:
         Limits(self.max_new_tokens)
         if not self.prompt.strip():
             raise SpectraError("prompt", "it is blank; give a prompt")
+        check_unicode("prompt", self.prompt)
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class Pair(NamedTuple):
 
 def run_parting(options: PartingOptions) -> int:
     """The subcommand `parting`. Raises SpectraError where the two answers are the same."""
+    check_writable(options.out, "out")
     model = options.model.load()
     found = parting(model, options.prompt, options.max_new_tokens)
     write_text(options.out, json.dumps(found, ensure_ascii=False, indent=1) + "\n", "out")

@@ -17,7 +17,7 @@ from spectra.io.json_text import parse_json
 from spectra.methods.presets import METHODS
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import record
-from spectra.settings import MethodSettings
+from spectra.settings import MethodSettings, check_unicode
 from spectra.trace import StepTrace
 
 PROMPT = "Write a Python class for a bank account with methods to deposit, withdraw and show the balance."
@@ -58,6 +58,9 @@ class ProfileOptions:
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, METHODS)
+        if not self.prompt.strip():
+            raise SpectraError("prompt", "it is blank; give a prompt")
+        check_unicode("prompt", self.prompt)
 
 
 def run_latency(options: LatencyOptions) -> int:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
+from spectra.service.loading import check_model
 from spectra.settings import check_number
 from spectra.target.choices import check_device_name
 
@@ -33,6 +34,7 @@ class WeightsOptions:
     out: Path | None = None
 
     def __post_init__(self) -> None:
+        check_model(self.model)
         check_device_name(self.device)
         check_number("window", self.window, 2, 1_000_000, whole=True)
         check_number("tokens", self.tokens, 2, 1_000_000_000, whole=True)

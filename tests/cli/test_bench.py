@@ -144,6 +144,23 @@ class TestCommands:
         assert err.count("\n") == 1
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["parting", "hello", "--out", "no/such/folder/x.json"], "out: cannot write no/such/folder/x.json"),
+            (["parting", "\udcff", "--out", "x.json"], "prompt: it is not valid Unicode"),
+            (["weights", "--model", " "], "model: it is blank"),
+            (["profile", "--prompt", " "], "prompt: it is blank"),
+            (["page", "--method", "no"], "method: 'no' is unknown"),
+        ],
+    )
+    def test_one_prompt_s_options_are_checked_before_a_model_is_loaded(self, monkeypatch, capsys, arguments, said):
+        for loader in ("service.loading.ModelOptions.load", "target.load.load_network", "bench.gpu.page.served"):
+            monkeypatch.setattr(f"spectra.{loader}", lambda *_, **__: pytest.fail("loaded"))
+        assert main(arguments) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(f"spectra.bench: {said}") and err.count("\n") == 1
+
     @pytest.mark.parametrize("method", ["rest", "lookahead-rest"])
     def test_a_method_without_its_datastore_says_how_to_build_one(self, tiny, tmp_path, capsys, method):
         assert main(["run", *tiny, "--out", str(tmp_path / "out"), "--methods", f"anpd,{method}"]) == 2

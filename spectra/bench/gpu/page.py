@@ -14,6 +14,7 @@ from spectra.bench.gpu.run import GpuOptions, end_group, ended_by_signal
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.io.resources import package_root
+from spectra.methods.presets import check_method
 from spectra.service.loading import ModelOptions
 from spectra.settings import Limits
 
@@ -32,6 +33,7 @@ class PageOptions:
     out: Path | None = None
 
     def __post_init__(self) -> None:
+        check_method(self.method)
         Limits(self.max_new_tokens)
         if find_spec("gradio_client") is None or not (package_root() / "app.py").is_file():
             raise SpectraError("model", "the page takes gradio and a checkout with app.py; run make setup there")
