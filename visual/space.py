@@ -45,6 +45,10 @@ def write_space(folder: Path) -> Path:
     Raises SpectraError for a folder of other things.
     """
     root = package_root()
+    if not (root / "app.py").is_file():
+        raise SpectraError(
+            "folder", "a Space is made of a checkout, not of an installed package; run `make space` there"
+        )
     folder = Path(os.path.realpath(folder))
     fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     finish(folder, old)

@@ -147,6 +147,12 @@ def test_it_is_written_where_a_link_points_and_into_the_folder_one_is_in(tmp_pat
     assert said.startswith("visual.space: folder: cannot write") and "No space left" in said and len(said) < 400
 
 
+def test_an_installed_package_says_what_a_space_is_made_of(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("visual.space.package_root", lambda: tmp_path)
+    assert main([str(tmp_path / "space")]) == 2
+    assert "a Space is made of a checkout" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 @pytest.mark.all_cases
 def test_a_race_runs_where_the_gpu_is_lent_by_the_call(space, tmp_path):
     make("llama", max_position_embeddings=400).save_pretrained(tmp_path / "tiny")
