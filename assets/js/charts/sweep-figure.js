@@ -4,7 +4,7 @@ import { ratio } from "../common/format.js";
 import { layoutOf } from "./plotly.js";
 
 /** @import { ComparedRow, Sweep } from "../stream/messages.js" */
-/** @import { Axis, Canvas, Figure } from "./plotly.js" */
+/** @import { Canvas, Figure } from "./plotly.js" */
 
 const PLAIN = "autoregressive";
 const HEADROOM = 1.15; // for the figure above the highest point
@@ -64,7 +64,7 @@ export function sweepFigure(rows, { letter, values }, canvas) {
 /**
  * Axes from 0 with round ticks at the same heights: as many steps for each as waste the least room.
  * @param {number[]} most the highest value on each
- * @returns {Axis[]}
+ * @returns {{ range: [number, number], tickmode: string, tick0: number, dtick: number }[]}
  */
 export function axesOf(most) {
   const choices = [4, 5, 6].map((steps) => most.map((value) => ({ steps, value, dtick: roundStep(value / steps) })));
