@@ -8,7 +8,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.inside import Inside
-from spectra.tree import TokenTree
+from spectra.tree import ROOT, TokenTree
 
 FORMAT = "spectra-trace"
 VERSION = 1
@@ -98,8 +98,8 @@ class StepTrace:
             raise ValueError("the tokens of a step, their sources and its path differ in length")
         if not all(0 < node < len(tree) for node in path):
             raise ValueError("a step's path leaves its tree")
-        return cls(
-            index=_whole(data["index"]),
+        step = cls(
+            index=_count(data["index"]),
             tokens=tokens,
             sources=tuple(Source(s) for s in data["sources"]),
             path=path,
@@ -109,10 +109,27 @@ class StepTrace:
             prefill_seconds=_number(data["prefill_seconds"]),
             parts={_text(k): _number(v) for k, v in data["parts"].items()},
             finish=_text(data["finish"]),
-            held={Source(k): _whole(v) for k, v in data.get("held", {}).items()},
-            offered=None if data.get("offered") is None else _whole(data["offered"]),
+            held={Source(k): _count(v) for k, v in data.get("held", {}).items()},
+            offered=None if data.get("offered") is None else _count(data["offered"]),
             inside=None if data.get("inside") is None else Inside.from_dict(data["inside"]),
         )
+        step.check()
+        return step
+
+    def check(self) -> None:
+        """Raise ValueError where its tokens, their credit, the path and the tree tell different stories."""
+        tree = self.tree
+        if [tree.parents[node] for node in self.path] != [ROOT, *self.path][: len(self.path)]:
+            raise ValueError("a step's path jumps in its tree")
+        if not all(tree.eligible[node] for node in self.path):
+            raise ValueError("a step accepted a node that was no guess")
+        if self.tokens != self.picks[: len(self.tokens)]:
+            raise ValueError("the tokens of a step are not those that the model picked")
+        if any(tree.tokens[node] != token for node, token in zip(self.path, self.tokens, strict=False)):
+            raise ValueError("the tokens of a step are not those of its path")
+        credit = [tree.sources[node][0] for node in self.path] + [Source.MODEL]
+        if list(self.sources) != credit[: len(self.sources)]:
+            raise ValueError("the sources of a step are not those of its path")
 
 
 @dataclass(slots=True)
@@ -151,6 +168,18 @@ class Trace:
     def finish(self) -> str:
         return self.steps[-1].finish if self.steps else ""
 
+    def check(self) -> None:
+        """Raise ValueError where steps are missing, in another order, or not those that the text is of."""
+        if [step.index for step in self.steps] != list(range(len(self.steps))):
+            raise ValueError("the steps do not follow one another")
+        if any(step.finish for step in self.steps[:-1]):
+            raise ValueError("the answer goes on after its end")
+        if any(step.prefill_seconds for step in self.steps[1:]):
+            raise ValueError("the prompt was read after the first step")
+        texts, tokens = sum(size for size, _ in self.pieces), len(self.tokens)
+        if texts > tokens or (self.finish and texts < tokens):
+            raise ValueError(f"the text is of {texts} tokens, the steps have {tokens}")
+
     def to_dict(self) -> dict[str, Any]:
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
@@ -165,7 +194,7 @@ class Trace:
         if data.get("version") != VERSION:
             raise SpectraError("trace", f"version {data.get('version')!r} is not {VERSION}; record it again")
         try:
-            return cls(
+            trace = cls(
                 method=_text(data["method"]),
                 model=_text(data["model"]),
                 prompt=_text(data["prompt"]),
@@ -173,10 +202,12 @@ class Trace:
                 settings=_facts(data["settings"]),
                 environment=_facts(data["environment"]),
                 steps=[StepTrace.from_dict(step) for step in data["steps"]],
-                pieces=[(_whole(n), _text(text)) for n, text in data["pieces"]],
+                pieces=[(_count(n), _text(text)) for n, text in data["pieces"]],
                 vocabulary={int(k): _text(v) for k, v in data["vocabulary"].items()},
-                kept=_whole(data.get("kept", 0)),
+                kept=_count(data.get("kept", 0)),
             )
+            trace.check()
+            return trace
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
 
@@ -197,6 +228,12 @@ def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST:
         raise ValueError(f"{value!r} is not a whole number that a page can hold")
     return value
+
+
+def _count(value: Any) -> int:
+    if _whole(value) < 0:
+        raise ValueError(f"{value} is below zero")
+    return int(value)
 
 
 def _number(value: Any, most: float = MOST) -> float:

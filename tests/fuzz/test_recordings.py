@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+import pytest
 from damage import changed, is_one_short_line, places, texts, values
 from fakes_engine import recorded_race
 from hypothesis import example, given
@@ -88,3 +89,39 @@ def test_a_trace_of_the_command_line(place: tuple[Any, ...], value: Any) -> None
     again = Trace.from_json(trace.to_json())
     assert again == trace
     summarize(trace.steps)
+
+
+def guessed_step() -> int:
+    """The first step of the method that accepted a guess."""
+    return next(number for number, step in enumerate(RACE["method"]["steps"]) if step["path"])
+
+
+CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "not those of its path": (("sources", 0), "model"),
+    "not those that the model picked": (("tokens", 0), 9999),
+    "accepted a node that was no guess": (("tree", "eligible", 1), False),
+    "do not follow one another": (("index",), 77),
+    "goes on after its end": (("finish",), "eos"),
+    "is below zero": (("offered",), -3),
+    "is not a number from 0": (("seconds",), -0.5),
+}
+
+
+@pytest.mark.parametrize("said", CONTRADICTIONS)
+def test_a_step_that_contradicts_itself_is_refused(said: str) -> None:
+    place, value = CONTRADICTIONS[said]
+    step = guessed_step()
+    assert RACE["method"]["steps"][step]["path"][0] == 1 and step + 1 < len(RACE["method"]["steps"])
+    with pytest.raises(SpectraError, match=said):
+        RaceFile.from_json(json.dumps(changed(RACE, ("method", "steps", step, *place), value)))
+
+
+def test_answers_that_are_no_race_are_refused() -> None:
+    for said, race in {
+        "not follow one another": changed(RACE, ("method", "steps"), RACE["method"]["steps"][1:]),
+        "the text is of": changed(RACE, ("method", "pieces"), RACE["method"]["pieces"][1:]),
+        "spectra is not plain decoding": {**RACE, "plain": RACE["method"]},
+        "not of one model to one prompt": changed(RACE, ("plain", "prompt"), "another one"),
+    }.items():
+        with pytest.raises(SpectraError, match=said):
+            RaceFile.from_json(json.dumps(race))

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { acceptanceFigure, shares, WINDOW } from "../../assets/js/charts/acceptance-figure.js";
 import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
+import { axesOf } from "../../assets/js/charts/sweep-figure.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { stepOf } from "./support/runs.js";
 
@@ -162,4 +163,29 @@ describe("accepted guesses", () => {
     assert.ok(x.length <= 161 && x.at(-1) === 1001);
     assert.deepEqual(traces[0].line, { color: "colour of forward", width: 2, dash: "7px,3px" });
   });
+});
+
+test("both axes of a sweep have as many round ticks", () => {
+  assert.deepEqual(
+    axesOf([2.58, 115]).map(({ range, dtick }) => [...range, dtick]),
+    [
+      [0, 3, 0.5],
+      [0, 120, 20],
+    ],
+  );
+  for (const most of [
+    [1.15, 1.15],
+    [3.7, 812],
+    [9.99, 31.6],
+  ]) {
+    const axes = axesOf(most);
+    for (const [i, { range, dtick }] of axes.entries()) {
+      assert.ok(range[1] >= most[i] && range[1] < 1.7 * most[i], String(range));
+      assert.ok(
+        [1, 2, 2.5, 5, 10].some((step) => Math.abs(Math.log10(dtick / step) % 1) < 1e-9),
+        String(dtick),
+      );
+    }
+    assert.equal(new Set(axes.map(({ range, dtick }) => Math.round(range[1] / dtick))).size, 1);
+  }
 });

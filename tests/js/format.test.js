@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ending, gained, ratio } from "../../assets/js/common/format.js";
+import { brief, ending, gained, ratio, visible } from "../../assets/js/common/format.js";
 
 test("what is written as 1.00 is not called faster", () => {
   for (const x of [0.3, 0.999, 1, 1.0049]) assert.equal(gained(x), "the speed of plain decoding", ratio(x));
@@ -16,4 +16,10 @@ test("a long text ends with whole words", () => {
   assert.equal(ending("one two three", 8), "… three");
   assert.equal(ending("supercalifragilistic", 6), "… listic");
   assert.equal(ending("one two\n", 3), "… wo\n");
+});
+
+test("bytes that are part of a character have a neutral mark", () => {
+  assert.equal(visible(" \ufffd"), "·‹part›");
+  assert.equal(brief("\ufffd\ufffd\ufffd"), "‹part›");
+  assert.equal(visible("é\t"), "é⇥");
 });

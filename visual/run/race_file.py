@@ -13,6 +13,7 @@ from spectra.io.file_kinds import RACE
 from spectra.io.json_text import parse_json
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
+from visual.engine import PLAIN
 from visual.method_settings import FIELDS, link_values
 from visual.names import KINDS, named, short
 from visual.request import RANGES
@@ -59,8 +60,13 @@ class RaceFile:
                 raise SpectraError("file", f"{lane}: it holds no steps; give a whole race")
             if not METHOD.fullmatch(lanes[lane].method) or lanes[lane].method == "constructor":
                 raise SpectraError("file", f"{lane}: {lanes[lane].method[:40]!r} is no method; record it again")
+        plain, method = lanes["plain"], lanes["method"]
+        if plain.method != PLAIN:
+            raise SpectraError("file", f"plain: {plain.method} is not plain decoding; give a race of this page")
+        if (plain.prompt, plain.prompt_tokens, plain.model) != (method.prompt, method.prompt_tokens, method.model):
+            raise SpectraError("file", "its two answers are not of one model to one prompt; give a race of this page")
         words = [str(data.get(name, "")).encode(errors="replace").decode() for name in ("recorded", "title")]
-        return cls(lanes["plain"], lanes["method"], words[0][:40], words[1][:120])
+        return cls(plain, method, words[0][:40], words[1][:120])
 
     @classmethod
     def read(cls, path: Path) -> "RaceFile":

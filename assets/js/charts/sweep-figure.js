@@ -7,6 +7,8 @@ import { layoutOf } from "./plotly.js";
 /** @import { Canvas, Figure } from "./plotly.js" */
 
 const PLAIN = "autoregressive";
+const HEADROOM = 1.15; // for the figure above the highest point
+const ROUND = [1, 2, 2.5, 5, 10];
 
 /**
  * @param {ComparedRow[]} rows those that have begun
@@ -38,17 +40,16 @@ export function sweepFigure(rows, { letter, values }, canvas) {
     marker: { color: good, size: 7, symbol: "square" },
   };
   const plain = rows.find(({ method }) => method === PLAIN)?.rate ?? 0;
-  const top = 1.25 * Math.max(1, ...swept.map((row) => row.tau));
-  const fast = 1.25 * Math.max(1, plain, ...swept.map((row) => row.rate));
+  const most = [Math.max(1, ...swept.map((row) => row.tau)), Math.max(1, plain, ...swept.map((row) => row.rate))];
+  const [left, right] = axesOf(most.map((value) => HEADROOM * value));
   const line = { type: "line", xref: "paper", x0: 0, x1: 1, yref: "y2", y0: plain, y1: plain };
   const layout = layoutOf(canvas, {
     xaxis: { type: "category", title: { text: letter, font: { size: 12 }, standoff: 4 } },
-    yaxis: { range: [0, top], nticks: 5, tickfont: { color: ink } },
+    yaxis: { ...left, tickfont: { color: ink } },
     yaxis2: {
       overlaying: "y",
       side: "right",
-      range: [0, fast],
-      nticks: 5,
+      ...right,
       showgrid: false,
       zeroline: false,
       fixedrange: true,
@@ -58,4 +59,24 @@ export function sweepFigure(rows, { letter, values }, canvas) {
     shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "2px,3px" } }] : [],
   });
   return { traces: [tau, rate], layout };
+}
+
+/**
+ * Axes from 0 with round ticks at the same heights: as many steps for each as waste the least room.
+ * @param {number[]} most the highest value on each
+ * @returns {{ range: [number, number], tickmode: string, tick0: number, dtick: number }[]}
+ */
+export function axesOf(most) {
+  const choices = [4, 5, 6].map((steps) => most.map((value) => ({ steps, value, dtick: roundStep(value / steps) })));
+  const [best] = choices.sort((a, b) => waste(a) - waste(b));
+  return best.map(({ steps, dtick }) => ({ range: [0, steps * dtick], tickmode: "linear", tick0: 0, dtick }));
+}
+
+/** @param {{ steps: number, value: number, dtick: number }[]} axes */
+const waste = (axes) => axes.reduce((product, { steps, value, dtick }) => (product * steps * dtick) / value, 1);
+
+/** @param {number} least */
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * (ROUND.find((step) => step * power >= least) ?? 10);
 }

@@ -59,11 +59,19 @@ export function prose(parts, ...values) {
   return String.raw({ raw }, ...values);
 }
 
+/** What stands for bytes that are part of a character: alone they have no text. */
+export const PART = "‹part›";
+
 /**
  * Spaces and line ends made visible, for one token out of its sentence.
  * @param {string} text
  */
-export const visible = (text) => text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
+export const visible = (text) =>
+  text
+    .replaceAll(" ", "·")
+    .replaceAll("\n", "↵")
+    .replaceAll("\t", "⇥")
+    .replace(/\ufffd+/g, PART) || "∅";
 
 const LONG = 14;
 

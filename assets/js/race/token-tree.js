@@ -1,7 +1,7 @@
 /** A step's token tree as SVG: the accepted path in front, rejected guesses faded, the model's own pick at its end. */
 
 import { shape } from "../common/dom.js";
-import { brief, visible } from "../common/format.js";
+import { brief, PART, visible } from "../common/format.js";
 import { sourcesOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Step } from "../stream/messages.js" */
@@ -96,6 +96,9 @@ function pickAfter(parent, text) {
   return { text, fate: "pick", parent, depth: parent.depth + 1, row: parent.row, sources: ["model"], chance: null };
 }
 
+/** @param {string} text */
+const partly = (text) => (text.includes("\ufffd") ? ` (${PART}: bytes of a character that other tokens complete)` : "");
+
 /** @param {Box} box */
 const width = ({ text, chance }) => 18 + 7.3 * brief(text).length + (chance === null ? 0 : 34);
 
@@ -155,6 +158,6 @@ function drawn(box, grid, names) {
   }
   const guessed = box.fate === "yes" || box.fate === "no";
   const who = guessed ? `, from ${box.sources.map((source) => names.get(source)).join(", ")}` : "";
-  group.append(shape("title", {}, `${visible(box.text)}: ${FATES[box.fate]}${who}`));
+  group.append(shape("title", {}, `${visible(box.text)}${partly(box.text)}: ${FATES[box.fate]}${who}`));
   return group;
 }
