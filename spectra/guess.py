@@ -50,20 +50,6 @@ Source.MEMORY = Source("memory")
 Source.DRAFT = Source("draft")
 Source.SECOND = Source("second")
 
-KNOWN_SOURCES = (
-    Source.MODEL,
-    Source.FORWARD,
-    Source.BACKWARD,
-    Source.RETRIEVAL,
-    Source.POOL,
-    Source.NGRAM,
-    Source.RECYCLED,
-    Source.AUTOMATON,
-    Source.MEMORY,
-    Source.DRAFT,
-    Source.SECOND,
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Guess:

@@ -18,5 +18,4 @@ BLOCKS, SIZES, TOTALS = "blocks.npy", "sizes.npy", "totals.npy"
 """Where the successors of every STRIDE-th context start; how many each context has; how often each was seen."""
 SUCCESSORS, COUNTS = "successors.npy", "counts.npy"
 """The ids of all successors, and how often each followed."""
-ARRAYS = (BLOCKS, SIZES, TOTALS, SUCCESSORS, COUNTS)
 STRIDE = 16

@@ -26,9 +26,7 @@ class Remembered(NGramStore, Protocol):
 class Remembering(Retrieval):
     """The drafter."""
 
-    def __init__(
-        self, memory: Remembered, *, banned: Collection[int] = (), least: float = 0.0, row: float = 0.0
-    ) -> None:
+    def __init__(self, memory: Remembered, *, banned: Collection[int] = (), least: float = 0.0) -> None:
         super().__init__([memory], banned=banned, source=Source.MEMORY, least=least, price=LEAST)
         self.memory = memory
         self.worth = memory.worth

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,19 +17,17 @@ from spectra.datastore.language import Language
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
 from spectra.io.recent import Recent
+from spectra.service.visitor_file import check_texts, copy_text, plain_name
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
-MAX_BYTES = 2_000_000
-MAX_TOKENS = 50_000
 MAX_VISITORS = 8
 WINDOW = 512
 LIBRARY_TEXTS = 120
 """Of Python's library, scored for one visitor."""
 WRITTEN = "written-by-the-model"
 """The name of a store whose text the model wrote."""
-KINDS = (".txt", ".jsonl")
 
 ProgressCallback = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done and how much there is of it. What it raises ends the build."""
@@ -66,11 +63,11 @@ class VisitorStores:
         most = keep if file is not None else min(keep, LIBRARY_TEXTS // 2)
 
         def write_corpus(folder: Path, settings: BuildSettings) -> Path:
-            corpus = write_library(folder / "library.jsonl", LIBRARY_TEXTS) if file is None else _copy(file, folder)
-            _check_texts(Corpus([str(corpus)], skip_bad=True), Language(target.tokenizer, target.name), settings)
+            corpus = write_library(folder / "library.jsonl", LIBRARY_TEXTS) if file is None else copy_text(file, folder)
+            check_texts(Corpus([str(corpus)], skip_bad=True), Language(target.tokenizer, target.name), settings)
             return corpus
 
-        name = "python-library" if file is None else f"my-{_plain(file.stem)}"
+        name = "python-library" if file is None else f"my-{plain_name(file.stem)}"
         licence = LICENCE if file is None else "the visitor's own"
         return self._build(visitor, name, write_corpus, most, target, on_progress, licence, "file")
 
@@ -172,40 +169,3 @@ def build_in(
     store = Store.open(out)
     on_progress("opening", 1, 1)
     return store
-
-
-def _copy(file: Path, folder: Path) -> Path:
-    """The file under a name of our own. Raises SpectraError for one that is no text, or too large."""
-    kind = file.suffix.lower()
-    if kind not in KINDS:
-        raise SpectraError("file", f"{kind or 'a file without an ending'} is not read here; give .txt or .jsonl")
-    size = file.stat().st_size
-    if size > MAX_BYTES:
-        raise SpectraError("file", f"{size / 1e6:.1f} MB; give at most {MAX_BYTES / 1e6:g} MB, or a part of it")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SpectraError("file", "it is not text in UTF-8; save it as UTF-8 and try again") from error
-    if not text.strip():
-        raise SpectraError("file", "it is empty; give a file with some paragraphs of text")
-    if "\0" in text:
-        raise SpectraError("file", "it holds bytes that no text has; give plain text or JSON lines")
-    copy = folder / f"{_plain(file.stem)}{kind}"
-    shutil.copyfile(file, copy)
-    return copy
-
-
-def _check_texts(corpus: Corpus, language: Language, settings: BuildSettings) -> None:
-    lengths = [len(ids) for ids in language.encode([text.text for text in corpus])]
-    if sum(lengths) > MAX_TOKENS:
-        raise SpectraError("file", f"{sum(lengths):,} tokens; give at most {MAX_TOKENS:,}: cut the file")
-    if not lengths:
-        raise SpectraError("file", 'no line of it is an object with a "text"; give one JSON object a line')
-    if max(lengths) < settings.min_tokens:
-        longest = f"its longest text has {max(lengths)} tokens"
-        raise SpectraError("file", f"{longest}; give texts of {settings.min_tokens} tokens or more")
-
-
-def _plain(name: str) -> str:
-    """A name for a folder, from a file's."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "text"

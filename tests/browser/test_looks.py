@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from browsing import contrast, fill, race
 from fakes_engine import FakeEngine
-
-from spectra.guess import KNOWN_SOURCES
+from sources import KNOWN_SOURCES
 
 
 @pytest.mark.all_cases

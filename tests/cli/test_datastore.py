@@ -13,7 +13,7 @@ from words import letters, save_model
 from spectra.cli.datastore import main
 from spectra.datastore.build import score
 from spectra.datastore.card import read_card, seal
-from spectra.datastore.layout import ARRAYS, TRIE
+from spectra.datastore.layout import BLOCKS, COUNTS, SIZES, SUCCESSORS, TOTALS, TRIE
 from spectra.datastore.sources import digest, read_sources
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
@@ -94,7 +94,7 @@ def test_another_tokenizer_is_refused_naming_both(run, store, tmp_path):
         assert err.count("\n") == 1
 
 
-FILES = ("corpus.npy", "sources.npy", "texts.npy", TRIE, *ARRAYS)
+FILES = ("corpus.npy", "sources.npy", "texts.npy", TRIE, BLOCKS, SIZES, TOTALS, SUCCESSORS, COUNTS)
 
 
 @pytest.mark.parametrize("name", FILES)

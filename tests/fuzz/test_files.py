@@ -14,10 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from words import letters, save_model
 
+from spectra.datastore.build.corpus import Corpus
 from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.language import Language
 from spectra.errors import SpectraError
-from spectra.service.visitor_stores import Corpus, _check_texts, _copy, _plain
+from spectra.service.visitor_file import check_texts, copy_text, plain_name
 from spectra.target.gguf_header import read_header
 from spectra.target.load import load_network
 
@@ -176,10 +177,10 @@ def test_an_upload(tmp_path: Path, content: bytes, name: str) -> None:
     folder = tmp_path / "work"
     folder.mkdir(exist_ok=True)
     try:
-        copy = _copy(file, folder)
+        copy = copy_text(file, folder)
         assert copy.parent == folder and copy.name.isascii()
         corpus = Corpus([str(copy)], skip_bad=True)
-        _check_texts(corpus, Language(letters(), "tiny"), BuildSettings(min_tokens=2))
+        check_texts(corpus, Language(letters(), "tiny"), BuildSettings(min_tokens=2))
     except SpectraError as error:
         assert is_one_short_line(error)
         text = str(error).replace(f"{folder}/", "")
@@ -190,5 +191,5 @@ def test_an_upload(tmp_path: Path, content: bytes, name: str) -> None:
 
 @given(texts)
 def test_a_name_for_a_folder(name: str) -> None:
-    plain = _plain(name)
+    plain = plain_name(name)
     assert plain and plain.isascii() and os.sep not in plain and len(plain) <= 40

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from asking import asked
 from fakes_engine import FakeEngine
+from sources import KNOWN_SOURCES
 
-from spectra.guess import KNOWN_SOURCES, Guess, Source
+from spectra.guess import Guess, Source
 from spectra.trace import TreeTrace
 from spectra.tree import TokenTree
 from visual import palette
