@@ -24,8 +24,8 @@ def check_number(
 ) -> None:
     """Raise `SpectraError` unless `value` is a finite number in [low, high] ((low, high] with `open_low`)."""
     kind = "a whole number" if whole else "a number"
-    most = str(high) if isinstance(high, int) else f"{high:g}"
-    span = f"{'above' if open_low else 'from'} {low:g} {'up to' if open_low else 'to'} {most}"
+    upper = str(high) if isinstance(high, int) else f"{high:g}"
+    span = f"{'above' if open_low else 'from'} {low:g} {'up to' if open_low else 'to'} {upper}"
     good = isinstance(value, int) if whole else isinstance(value, int | float)
     if not good or isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
         raise SpectraError(field, f"{value!r} is not {kind}; give {kind} {span}")

@@ -12,7 +12,7 @@ from spectra.tree import ROOT, TokenTree
 
 FORMAT = "spectra-trace"
 VERSION = 1
-MOST = 2**53
+MAX_NUMBER = 2**53
 """The largest number of a trace: what JavaScript holds exactly."""
 
 
@@ -225,7 +225,7 @@ def _ints(values: Any) -> tuple[int, ...]:
 
 
 def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_NUMBER:
         raise ValueError(f"{value!r} is not a whole number that a page can hold")
     return value
 
@@ -236,10 +236,10 @@ def _count(value: Any) -> int:
     return int(value)
 
 
-def _number(value: Any, most: float = MOST) -> float:
+def _number(value: Any, high: float = MAX_NUMBER) -> float:
     """Seconds or a probability: what is infinite, negative or no number is refused."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
-        raise ValueError(f"{value!r} is not a number from 0 to {most:g}")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= high:
+        raise ValueError(f"{value!r} is not a number from 0 to {high:g}")
     return float(value)
 
 

@@ -114,19 +114,19 @@ class Guard:
         upload = post and path.rstrip("/").endswith("/upload")
         start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
         address = str((scope.get("client") or ("",))[0])
-        most = self.limits.upload if upload else self.limits.body
+        limit = self.limits.upload if upload else self.limits.body
         patience = self.limits.upload_patience if upload else self.limits.patience
         if (upload or start) and not self._may(address, "upload" if upload else "start"):
             await refuse(send, 429, "too many requests from this address; wait a minute")
             return
-        if declared(scope) > most:
-            await refuse(send, 413, f"over {most} bytes")
+        if declared(scope) > limit:
+            await refuse(send, 413, f"over {limit} bytes")
             return
         if upload:
-            receive = bounded(receive, most, patience)
+            receive = bounded(receive, limit, patience)
         elif post:
             try:
-                body = await read(bounded(receive, most, patience))
+                body = await read(bounded(receive, limit, patience))
             except (TooLargeError, TooSlowError) as error:
                 await refuse(send, error.status, str(error))
                 return
@@ -159,11 +159,11 @@ class Guard:
 
     def _may(self, address: str, what: str) -> bool:
         """Count a request of this kind; False where the last minute had too many."""
-        most = self.limits.uploads if what == "upload" else self.limits.starts
+        limit = self.limits.uploads if what == "upload" else self.limits.starts
         times = self._asked.get_or_make((address, what), deque)
         while times and self.now() - times[0] > 60:
             times.popleft()
-        if len(times) >= most:
+        if len(times) >= limit:
             return False
         times.append(self.now())
         return True
@@ -247,8 +247,8 @@ def replay(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-def bounded(receive: Receive, most: int, patience: float) -> Receive:
-    """Raises TooLargeError where more than `most` bytes come, TooSlowError where they take over `patience` seconds."""
+def bounded(receive: Receive, limit: int, patience: float) -> Receive:
+    """Raises TooLargeError where more than `limit` bytes come, TooSlowError where they take over `patience` seconds."""
     count, whole = 0, False
     end = asyncio.get_running_loop().time() + patience
 
@@ -262,8 +262,8 @@ def bounded(receive: Receive, most: int, patience: float) -> Receive:
         except TimeoutError:
             raise TooSlowError(f"it took over {patience:g} seconds to arrive") from None
         count += len(message.get("body", b""))
-        if count > most:
-            raise TooLargeError(f"over {most} bytes")
+        if count > limit:
+            raise TooLargeError(f"over {limit} bytes")
         whole = message["type"] != "http.request" or not message.get("more_body")
         return message
 

@@ -14,7 +14,7 @@ from visual.method_settings import FIELDS, OFF, ON, settings_of
 from visual.request import MAX_CHARACTERS, RANGES, number
 
 NUMBERS = ("max_new_tokens", "temperature", "seed", "top_p")
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Unknown names that are reported, at most."""
 
 
@@ -46,7 +46,7 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     for name in FIELDS:
         if name in query:
             changed.update(_setting(name, query[name], method if known else usual, engine, left))
-    left += [f"{name[:40]!r}: there is no such setting" for name in _unknown(query)[:MOST_NAMED]]
+    left += [f"{name[:40]!r}: there is no such setting" for name in _unknown(query)[:MAX_NAMED]]
     form = [prompt if prompt.strip() else gr.skip(), method if known else gr.skip(), *numbers.values()]
     return Filled(form, method if known else "", changed, left)
 

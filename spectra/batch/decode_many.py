@@ -201,9 +201,9 @@ def _lap(sequences: Sequence[Decoding], part: str) -> None:
 
 
 def _choose(
-    sequences: Sequence[Decoding], grown: Sequence[TokenTree], most: int, trust: float | None
+    sequences: Sequence[Decoding], grown: Sequence[TokenTree], max_rows: int, trust: float | None
 ) -> list[TokenTree]:
-    """What is scored of the grown trees. In one pass of up to `most` rows they share its budget.
+    """What is scored of the grown trees. In one pass of up to `max_rows` rows they share its budget.
 
     trust: see `Trust`; None where each tree has a pass of its own.
     """
@@ -218,17 +218,17 @@ def _choose(
         seconds = next(iter(adaptive.values())).seconds
         rankings = [budget.rank(grown[at]) for at, budget in adaptive.items()]
         rows = sum(map(len, trees.values()))
-        shared = share(rankings, seconds, others=len(trees), rows=rows, most=most, trust=trust)
+        shared = share(rankings, seconds, others=len(trees), rows=rows, max_rows=max_rows, trust=trust)
         trees |= zip(adaptive, shared, strict=True)
     return [trees[at] for at in range(len(sequences))]
 
 
-def _score(group: Group, asked: Sequence[Asked], most: int) -> list[Scored]:
-    """In passes of at most `most` rows; a tree goes into one pass."""
+def _score(group: Group, asked: Sequence[Asked], max_rows: int) -> list[Scored]:
+    """In passes of at most `max_rows` rows; a tree goes into one pass."""
     scored: list[Scored] = []
     some: list[Asked] = []
     for one in asked:
-        if some and sum(len(each.tree) for each in some) + len(one.tree) > most:
+        if some and sum(len(each.tree) for each in some) + len(one.tree) > max_rows:
             scored += group.score(some)
             some = []
         some.append(one)

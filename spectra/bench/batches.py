@@ -76,26 +76,27 @@ class PromptGroup:
 def run_batch_sizes(options: BatchOptions) -> int:
     """The subcommand `batch`."""
     groups = groups_of(options.prompts.load(), max(options.batch))
-    with distributed(options.model.device) as team:
-        mine = groups[team.process :: team.processes]
-        if len(groups) < team.processes:
+    with distributed(options.model.device) as processes:
+        mine = groups[processes.rank :: processes.world_size]
+        if len(groups) < processes.world_size:
             raise SpectraError(
-                "limit", f"{team.processes} processes share {len(groups)} groups of prompts; give more prompts"
+                "limit", f"{processes.world_size} processes share {len(groups)} groups of prompts; give more prompts"
             )
         folders = [options.out]
-        if team.processes > 1:
-            folders = [options.out / f"process-{number}" for number in range(team.processes)]
-        model = replace(options.model, device=team.device or options.model.device).load()
+        if processes.world_size > 1:
+            folders = [options.out / f"process-{number}" for number in range(processes.world_size)]
+        model = replace(options.model, device=processes.device or options.model.device).load()
         model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
         check_whole(options.methods, model.target)
-        team.wait()  # all measure at the same time
-        run_groups(model, mine, options.methods, options.batch, folders[team.process], options.answers, options.repeats)
-        team.wait()
-        if team.first:
+        processes.wait()  # all measure at the same time
+        own = folders[processes.rank]
+        run_groups(model, mine, options.methods, options.batch, own, options.answers, options.repeats)
+        processes.wait()
+        if processes.first:
             rows = _rows_of(folders, groups)
             text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n"
-            if team.processes > 1:
-                text += f"{team.processes} processes side by side, each with its part of the prompts.\n\n"
+            if processes.world_size > 1:
+                text += f"{processes.world_size} processes side by side, each with its part of the prompts.\n\n"
             write_text(options.out / "report.md", text + markdown(rows), "out")
             print(text + markdown(rows), end="")
     return 0
@@ -168,9 +169,9 @@ class _Timing:
             self.cold = False
         for cell in cells:
             method, size = cell["method"], cell["batch"]
-            most = self.answers.max_new_tokens
             began = time.perf_counter()
-            answers = [self._answer(method, ids[at : at + size], most) for at in range(0, len(ids), size)]
+            batches = [ids[at : at + size] for at in range(0, len(ids), size)]
+            answers = [self._answer(method, batch, self.answers.max_new_tokens) for batch in batches]
             seconds = time.perf_counter() - began
             said = [text for some in answers for text in some.texts]
             reading = None if method == STOCK else sum(some.prefill_seconds for some in answers)
@@ -222,8 +223,10 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---:|---|---:|---:|---:|---:|---:|"]
     for (size, method), some in sorted(cells.items(), key=lambda one: one[0][0]):
         paired = median(_rate([row]) / plain[_which(row)] for row in some)
-        told = [row for row in some if row["identical"] is not None]
-        same = f"{sum(row['identical'] for row in told)} of {sum(row['sequences'] for row in told)}" if told else ""
+        compared = [row for row in some if row["identical"] is not None]
+        same = ""
+        if compared:
+            same = f"{sum(row['identical'] for row in compared)} of {sum(row['sequences'] for row in compared)}"
         steps = "" if method == STOCK else f"{_rate(some, reading=False):.1f}"
         rate = _rate(some)
         lines.append(f"| {size} | {method} | {rate:.1f} | {steps} | {rate / one_by_one:.2f} | {paired:.2f} | {same} |")

@@ -156,9 +156,9 @@ def _newton(given: NDArray[np.float64], hits: NDArray[np.float64], first: NDArra
     weights = first.copy()
     for _ in range(ROUNDS):
         chance = 1 / (1 + np.exp(-np.clip(given @ weights, -30, 30)))
-        slope = given.T @ (hits - chance) - RIDGE * (weights - first)
-        bend = (given * (chance * (1 - chance))[:, None]).T @ given + RIDGE * np.eye(len(first))
-        weights = weights + np.linalg.solve(bend, slope)
+        gradient = given.T @ (hits - chance) - RIDGE * (weights - first)
+        hessian = (given * (chance * (1 - chance))[:, None]).T @ given + RIDGE * np.eye(len(first))
+        weights = weights + np.linalg.solve(hessian, gradient)
     return weights
 
 

@@ -192,7 +192,7 @@ COMMANDS = {
         },
     ),
     "capture": Command(
-        run_capture, CaptureOptions, "what recording a session's steps as CUDA graphs takes",
+        run_capture, CaptureOptions, "what capturing a session's steps as CUDA graphs takes",
         texts={"out": "a file for the table, as Markdown"},
     ),
     "page": Command(

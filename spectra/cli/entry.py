@@ -9,9 +9,9 @@ from spectra.io.streams import open_streams
 def run(program: str = "spectra") -> int:
     """The exit code of a program's command line: of "spectra.bench" it is spectra/cli/bench.py."""
     open_streams()
-    room = program.partition(".")[2] or "main"
+    module = program.partition(".")[2] or "main"
     try:
-        code: int = import_module(f"spectra.cli.{room}").main()
+        code: int = import_module(f"spectra.cli.{module}").main()
     except KeyboardInterrupt:  # while modules were imported; a command says itself how it was stopped
         print(f"\n{program}: stopped", file=sys.stderr)
         return 130

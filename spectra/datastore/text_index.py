@@ -12,7 +12,7 @@ from spectra.drafters.continuations import Lookup
 ORDER = 8
 SEPARATOR = 2**32 - 1
 """Stands between texts; no tokenizer has such an id."""
-MOST = 256
+MAX_PLACES = 256
 """Occurrences that are counted, the newest of those of the longest match."""
 
 
@@ -50,6 +50,6 @@ class TextIndex:
             low, high, match = start, end, match + 1
         if match == 0:
             return Lookup.nothing()
-        newest = sorted(places[low:high])[-MOST:] if high - low > MOST else places[low:high]
+        newest = sorted(places[low:high])[-MAX_PLACES:] if high - low > MAX_PLACES else places[low:high]
         counts = Counter(tokens[place + 1] for place in newest)
         return Lookup(match, len(newest), counts.most_common())

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from spectra.inside import Hit
 
-MOST_HITS = 8
+MAX_HITS = 8
 SMALLEST = 0.03
 """Chance under which a continuation is not worth listing."""
 
@@ -128,17 +128,17 @@ def continuations(
     return nodes
 
 
-def hits(stores: Sequence[NGramStore], context: Sequence[int], most: int = MOST_HITS) -> list[Hit]:
+def hits(stores: Sequence[NGramStore], context: Sequence[int], max_hits: int = MAX_HITS) -> list[Hit]:
     """What followed the longest known suffix, most frequent first, each with the store that knows it."""
     answers = [(store, store.successors(context)) for store in stores]
     match = max((answer.match for _, answer in answers), default=0)
     found: list[Hit] = []
     for store, answer in answers:
-        for token, times in answer.pairs[:most] if match and answer.match == match else ():
+        for token, times in answer.pairs[:max_hits] if match and answer.match == match else ():
             kept = store.texts_with([*context[-match:], token])
             texts, perplexity = kept if kept is not None else (None, None)
             found.append(Hit(token, match, times, answer.seen, store.name, texts, perplexity))
-    return sorted(found, key=lambda hit: -hit.times)[:most]
+    return sorted(found, key=lambda hit: -hit.times)[:max_hits]
 
 
 def successors(stores: Sequence[SuccessorCounts], context: Sequence[int]) -> Lookup:
@@ -153,7 +153,7 @@ def ask(stores: Sequence[SuccessorCounts], context: Sequence[int], before: Seque
     it (more is rare: where a store leaves out contexts that say no more than shorter ones), and who cannot reach the
     longest match found is not asked.
     """
-    matched = [most + 1 for most in before]
+    matched = [match + 1 for match in before]
     best: list[Lookup] = []
     longest = 1
     for place in sorted(range(len(stores)), key=matched.__getitem__, reverse=True):

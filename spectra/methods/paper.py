@@ -26,9 +26,9 @@ def literal(settings: CoreSettings = PAPER, *, core: bool = True, store: bool | 
         chosen = changed_core(settings, asked)
         if not setup.target.trees:
             chosen = replace(chosen, rows=0)
-        stored = store
+        refined = store
         if asked.retrieval is not None:
-            stored = (store is None or store) if asked.retrieval else None
+            refined = (store is None or store) if asked.retrieval else None
         width = chosen.order - 1
         guesses = chosen.guesses or 0
         rows = chosen.rows if core else 0
@@ -36,11 +36,11 @@ def literal(settings: CoreSettings = PAPER, *, core: bool = True, store: bool | 
         banned = setup.target.eos
         dictionaries = SpectraCore(chosen, banned=banned, seed=setup.seed)
         drafter: Drafter = dictionaries
-        if stored is not None:
-            retrieval = PaperRetrieval(setup.stores(refined=stored), guesses=guesses, width=width, banned=banned)
+        if refined is not None:
+            retrieval = PaperRetrieval(setup.stores(refined=refined), guesses=guesses, width=width, banned=banned)
             drafter = FilledCore(dictionaries, retrieval) if core else retrieval
         nodes = setup.max_nodes(size, at_most=size)
-        values = values_of(chosen, nodes, retrieval=stored is not None)
+        values = values_of(chosen, nodes, retrieval=refined is not None)
         if not core:
             values = {name: values[name] for name in STORE_ONLY}
         return Method(setup.name, [drafter], FixedBudget(nodes), nodes, settings=values)

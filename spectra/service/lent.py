@@ -36,7 +36,7 @@ UNKNOWN_START, UNKNOWN_STEP = 60.0, 0.05
 STEP_SHARE = 1.5
 """A step of a method against one of plain decoding, when seconds are asked for: each token may need one."""
 CAPTURED_PASSES = 8
-"""Forward passes that recording the steps of one query count takes, for two spans of the cache."""
+"""Forward passes that capturing the steps of one query count takes, for two spans of the cache."""
 
 log = logging.getLogger("spectra")
 

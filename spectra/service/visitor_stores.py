@@ -60,7 +60,7 @@ class VisitorStores:
         at most. keep: texts of lowest perplexity. target: its model scores them. Raises SpectraError for the field
         "file" or "keep"; then the last one stays.
         """
-        most = keep if file is not None else min(keep, LIBRARY_TEXTS // 2)
+        kept = keep if file is not None else min(keep, LIBRARY_TEXTS // 2)
 
         def write_corpus(folder: Path, settings: BuildSettings) -> Path:
             corpus = write_library(folder / "library.jsonl", LIBRARY_TEXTS) if file is None else copy_text(file, folder)
@@ -69,7 +69,7 @@ class VisitorStores:
 
         name = "python-library" if file is None else f"my-{plain_name(file.stem)}"
         licence = LICENCE if file is None else "the visitor's own"
-        return self._build(visitor, name, write_corpus, most, target, on_progress, licence, "file")
+        return self._build(visitor, name, write_corpus, kept, target, on_progress, licence, "file")
 
     def build_written(
         self, visitor: str, file: Path, keep: int, target: HuggingFaceTarget, on_progress: ProgressCallback

@@ -85,10 +85,10 @@ class VisitorTexts:
             count += more
             on_written(count, kept.tokens)
 
-        most = max(order.texts, count)
+        questions = max(order.texts, count)
         count = 0
         writing = Writing(order.max_new_tokens, (0.0, DRAWN), batch=1)
-        write_answers(answering, questions_of(order.openers, most), texts.file, writing, on_texts)
+        write_answers(answering, questions_of(order.openers, questions), texts.file, writing, on_texts)
 
     def drop(self, visitor: str) -> None:
         """Let them go."""

@@ -19,22 +19,22 @@ FEWEST, ENOUGH = 2, 8
 
 
 class Batch:
-    """most: guessed tokens a request and step. longest: tokens that a request may have at all. retrieval: what the
-    requests' drafters share, if anything. clock: in seconds.
+    """max_tokens: guessed tokens a request and step. longest: tokens that a request may have at all. retrieval: what
+    the requests' drafters share, if anything. clock: in seconds.
     """
 
     def __init__(
         self,
         requests: Requests,
         *,
-        most: int,
+        max_tokens: int,
         longest: int,
         retrieval: Retrieval | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.requests = requests
         self.retrieval = retrieval
-        self.most, self.longest = most, longest
+        self.max_tokens, self.longest = max_tokens, longest
         self.step_cost = LearnedStepCost()
         self._clock = clock
         self._asked: dict[Request, int] = {}
@@ -50,11 +50,11 @@ class Batch:
         began = self._clock()
         self.requests.begin_call()
         present = [self._meet(rows[i], int(lengths[i]), new) for i, new in enumerate(sampled)]
-        self._learn_pace(present, began)
+        self._learn_step_cost(present, began)
         if self.retrieval is not None:
             self.retrieval.max_nodes = min(ENOUGH, max(FEWEST, NODES // max(1, len(present))))
         chains = [
-            Chain() if request is None else request.chain(min(self.most, self.longest - int(lengths[i]) - 1))
+            Chain() if request is None else request.chain(min(self.max_tokens, self.longest - int(lengths[i]) - 1))
             for i, request in enumerate(present)
         ]
         kept = share(chains, self.step_cost.seconds, len(sampled))
@@ -80,7 +80,7 @@ class Batch:
             request.accept(new)
         return request
 
-    def _learn_pace(self, present: Sequence[Request | None], began: float) -> None:
+    def _learn_step_cost(self, present: Sequence[Request | None], began: float) -> None:
         """Only of steps that read no prompt and took up no request: what those cost is known."""
         asked = [self._asked.get(request, 0) for request in present if request is not None]
         if asked and len(asked) == len(present) and all(asked):

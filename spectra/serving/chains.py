@@ -13,15 +13,15 @@ class Chain(NamedTuple):
     chances: tuple[float, ...] = ()
 
 
-def best_chain(tree: TokenTree, chances: Sequence[float], most: int) -> Chain:
-    """The path from the root, at most `most` long, of which the most tokens can be expected to be accepted.
+def best_chain(tree: TokenTree, chances: Sequence[float], max_tokens: int) -> Chain:
+    """The path from the root, at most `max_tokens` long, of which the most tokens can be expected to be accepted.
 
     chances: of every node's whole path (`Estimates.path_probabilities`).
     """
     expected = [0.0] * len(tree)
     best = ROOT
     for node in range(1, len(tree)):
-        if tree.eligible[node] and tree.depths[node] <= most:
+        if tree.eligible[node] and tree.depths[node] <= max_tokens:
             expected[node] = expected[tree.parents[node]] + chances[node]
             if expected[node] > expected[best]:
                 best = node

@@ -24,11 +24,11 @@ METHODS = {
 OURS = ("--speculative-config", "--additional-config", "-sc", "-ac")
 """Flags of vLLM that are ours to set."""
 NEEDED = ("vllm", "marisa_trie")
-MOST = 64
+MAX_K = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServerPlan:
     """model: a hub id or folder as vLLM takes it. name: what clients call it. stores: names of those in use."""
 
     model: str
@@ -51,11 +51,11 @@ class Plan:
 
 def plan_server(
     model: str | None, method: str, k: int, datastores: Sequence[str], settings: dict[str, Any], foreign: Sequence[str]
-) -> Plan:
+) -> ServerPlan:
     """The server to start. foreign: vLLM's own flags, which are handed on. Raises SpectraError for what is wrong."""
     if method not in METHODS:
         raise SpectraError("method", f"{method!r} is unknown; choose one of {', '.join(METHODS)}")
-    check_number("k", k, 1, MOST, whole=True)
+    check_number("k", k, 1, MAX_K, whole=True)
     for flag in foreign:
         if flag.split("=")[0] in OURS and method != "plain":
             raise SpectraError(flag.split("=")[0].lstrip("-"), "it is set here; leave it out, or give --method plain")
@@ -68,7 +68,7 @@ def plan_server(
         speculative = {"method": method, "num_speculative_tokens": k}
         if method == "ngram":
             speculative |= {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
-        return Plan(folder, name, method, (), (*([] if method == "plain" else config(speculative)), *foreign))
+        return ServerPlan(folder, name, method, (), (*([] if method == "plain" else config(speculative)), *foreign))
     stores = fitting_stores(tokenizer, datastores, model=name)
     settings_of_ours = ServingSettings(
         stores=tuple(str(store.folder.resolve()) for store in stores),
@@ -77,7 +77,7 @@ def plan_server(
     )
     speculative = {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": k}
     flags = (*config(speculative), "--additional-config", json.dumps(settings_of_ours.to_dict()), *foreign)
-    return Plan(folder, name, method, tuple(store.name for store in stores), flags)
+    return ServerPlan(folder, name, method, tuple(store.name for store in stores), flags)
 
 
 def config(speculative: dict[str, Any]) -> list[str]:

@@ -32,10 +32,10 @@ class Request:
             drafter.observe(self.tokens, outcome)
         self.estimates.observe(grown, new)
 
-    def chain(self, most: int) -> Chain:
-        """The most promising continuation, at most `most` tokens of it; empty when the drafters know nothing."""
+    def chain(self, max_tokens: int) -> Chain:
+        """The most promising continuation, at most `max_tokens` tokens of it; empty when the drafters know nothing."""
         tree = TokenTree(self.tokens[-1])
         for drafter in self._drafters:
             drafter.grow(tree, self.tokens)
         self._grown = tree
-        return best_chain(tree, self.estimates.path_probabilities(tree), most)
+        return best_chain(tree, self.estimates.path_probabilities(tree), max_tokens)

@@ -16,19 +16,19 @@ from spectra.serving.request import Request
 Row = NDArray[Any]
 MISSED = 64
 """Tokens that a request may have got without a call: vLLM makes none while one row nears the longest text."""
-ROOM = 0.9
+FILLED = 0.9
 """Part of the memory that may be full when a request is taken in: those in memory will grow."""
 
 
 class Requests:
-    """make: fresh drafters for a request. most, tokens: requests, and their tokens together, kept in memory.
+    """make: fresh drafters for a request. max_requests, tokens: requests, and their tokens together, kept in memory.
 
     context: the last tokens of a prompt that are read. held: tokens in memory now.
     """
 
-    def __init__(self, make: Callable[[], Sequence[Drafter]], *, most: int, tokens: int, context: int) -> None:
+    def __init__(self, make: Callable[[], Sequence[Drafter]], *, max_requests: int, tokens: int, context: int) -> None:
         self._make = make
-        self.most, self.tokens, self.context = most, tokens, context
+        self.max_requests, self.tokens, self.context = max_requests, tokens, context
         self.held = 0
         self._kept: dict[bytes, list[tuple[int, Request | None]]] = {}
         """All tokens of a request -> (call it was last seen in, the request, None for one that found no room); least
@@ -59,7 +59,7 @@ class Requests:
                 request.accept(row[known:before].tolist())
             return request
         prompt = row[max(0, before - self.context) : before]
-        if not self._make_room(len(prompt), ROOM * self.tokens):
+        if not self._make_room(len(prompt), FILLED * self.tokens):
             return None
         return Request(prompt.tolist(), self._make())
 
@@ -91,7 +91,7 @@ class Requests:
 
     def _make_room(self, size: int, limit: float) -> bool:
         """Drop requests until one of `size` tokens fits; False if all that are left were in this step or the last."""
-        while self.held + size > limit or self._count >= self.most:
+        while self.held + size > limit or self._count >= self.max_requests:
             key = next(iter(self._kept), None)
             if key is None or self._kept[key][0][0] >= self._call - 1:
                 return False

@@ -25,8 +25,8 @@ class ServingSettings:
     context: int = 4096
 
     def __post_init__(self) -> None:
-        for name, most in (("requests", 1_000_000), ("tokens", 1_000_000_000), ("context", 10_000_000)):
-            check_number(name, getattr(self, name), 1, most, whole=True)
+        for name, high in (("requests", 1_000_000), ("tokens", 1_000_000_000), ("context", 10_000_000)):
+            check_number(name, getattr(self, name), 1, high, whole=True)
         if not isinstance(self.tokenizer, str):
             raise SpectraError("tokenizer", f"{self.tokenizer!r} is not a checksum; give the sha256 of a tokenizer")
         if self.stores and not self.tokenizer:

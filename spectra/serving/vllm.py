@@ -36,9 +36,9 @@ class Proposer:
         retrieval = Retrieval(stores, banned=eos) if stores else None
         make = drafters_of(retrieval, eos)
         self.batch = Batch(
-            Requests(make, most=settings.requests, tokens=settings.tokens, context=settings.context),
+            Requests(make, max_requests=settings.requests, tokens=settings.tokens, context=settings.context),
             retrieval=retrieval,
-            most=vllm_config.speculative_config.num_speculative_tokens,
+            max_tokens=vllm_config.speculative_config.num_speculative_tokens,
             longest=vllm_config.model_config.max_model_len,
         )
         self._failed = False

@@ -40,7 +40,7 @@ class SlabCache(Cache):
         self._layers_a_slab = layers if one_device else 1
         super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
 
-    def room_for(self, kind: str, states: torch.Tensor) -> torch.Tensor:
+    def slots_for(self, kind: str, states: torch.Tensor) -> torch.Tensor:
         """[1, kv_heads, capacity, head_dim] for the "keys" or "values" of one more layer, states [1, kv_heads, *, dim].
 
         Raises SpectraError where memory is short.
@@ -91,7 +91,7 @@ class SlabCache(Cache):
 
     @torch.inference_mode()
     def copy(self, length: int, capacity: int) -> "SlabCache":
-        """Another one of `capacity` slots, the first `length` of them as here. Raises SpectraError like `room_for`."""
+        """Another one of `capacity` slots, the first `length` of them as here. Raises SpectraError like `slots_for`."""
         whole = self._layers_a_slab == len(self.layers)
         other = SlabCache(len(self.layers), capacity, self.layout, one_device=whole)
         other.take(self, length)
@@ -99,7 +99,7 @@ class SlabCache(Cache):
 
     @torch.inference_mode()
     def take(self, other: "SlabCache", length: int) -> None:
-        """Hold the first `length` slots of `other`, which has the same layers. Raises SpectraError like `room_for`."""
+        """Hold the first `length` slots of `other`, which has the same layers. Raises SpectraError like `slots_for`."""
         for mine, its in zip(self.layers, other.layers, strict=True):
             if its.is_initialized:
                 if not mine.is_initialized:
@@ -120,7 +120,7 @@ class SlabLayer(CacheLayerMixin):
         self.cache = cache
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.keys, self.values = self.cache.room_for("keys", key_states), self.cache.room_for("values", value_states)
+        self.keys, self.values = self.cache.slots_for("keys", key_states), self.cache.slots_for("values", value_states)
         self.dtype, self.device = self.keys.dtype, key_states.device
         self.is_initialized = True
 

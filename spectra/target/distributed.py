@@ -12,25 +12,25 @@ PATIENCE = timedelta(days=30)
 
 @dataclass(frozen=True)
 class Distributed:
-    """process: this one's number, of `processes`. device: its own, where there are several."""
+    """rank: the number of this process, of `world_size`. device: its own, where there are several."""
 
     state: Any
 
     @property
-    def process(self) -> int:
+    def rank(self) -> int:
         return int(self.state.process_index)
 
     @property
-    def processes(self) -> int:
+    def world_size(self) -> int:
         return int(self.state.num_processes)
 
     @property
     def first(self) -> bool:
-        return self.process == 0
+        return self.rank == 0
 
     @property
     def device(self) -> str | None:
-        return str(self.state.device) if self.processes > 1 else None
+        return str(self.state.device) if self.world_size > 1 else None
 
     def wait(self) -> None:
         """Until all are here."""

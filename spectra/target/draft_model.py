@@ -28,7 +28,7 @@ from spectra.verify.picks import probabilities_of, processors_of
 FOLDER = resources.shipped("assets/models")
 SHIPPED = ("spectra-nano", "spectra-nano-boost")
 """The draft models that come with the project; the second was trained on what the first misses."""
-ROOM = 512
+CAPACITY = 512
 """Slots of a new cache, beyond the first text."""
 
 
@@ -51,7 +51,7 @@ class DraftModelAnswer:
         self._model = model
         self._processors = processors_of(sampling)
         self._tokens: list[int] = []
-        self._cache = model.new_cache(ROOM)
+        self._cache = model.new_cache(CAPACITY)
 
     def follow(self, tokens: Sequence[int], ahead: int) -> bool:
         """See `DraftAnswer.follow`. Reads what the cache does not hold; False where the model's context ends."""
@@ -90,7 +90,7 @@ class DraftModelAnswer:
     ) -> torch.Tensor:
         need = self._cache.length + self._model.plan.fit(len(tokens))
         if need > self._cache.capacity:
-            self._cache = self._cache.copy(self._cache.length, need + max(ROOM, need // 2))
+            self._cache = self._cache.copy(self._cache.length, need + max(CAPACITY, need // 2))
         with torch.inference_mode():
             return self._model.forward(self._cache, tokens, chains, rows, prefill=prefill)
 

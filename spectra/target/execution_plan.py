@@ -17,7 +17,7 @@ class ExecutionPlan:
 
     chunk: rows of every forward pass of an exact step by torch. A wider step goes in several passes and the last one
     is filled up, so matrix kernels, which are chosen by the number of rows, always see the same one. 0: a step of any
-    width is one pass. counts: row counts that are recorded; a step is filled up to one of them.
+    width is one pass. counts: row counts that are captured; a step is filled up to one of them.
     trees: the model can score trees, not only chains. note: one line on what was asked for and is not available, or "".
     """
 

@@ -42,7 +42,7 @@ DEFAULT_PLAN = ExecutionPlan()
 class Execution:
     """How a target takes its steps, and what takes them: by default torch.
 
-    native: computes them on a CPU. steps: records them on a GPU.
+    native: computes them on a CPU. steps: CUDA graphs of them on a GPU.
     """
 
     plan: ExecutionPlan = DEFAULT_PLAN

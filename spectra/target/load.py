@@ -114,7 +114,7 @@ def load_target(
     to nearest for the native step on a CPU, see `spectra.target.quantized` for a GPU) or "auto" (the blocks of a GGUF
     file or the embedded model as they are where the native step is available, else bf16). numerics: "exact"
     (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where
-    possible). step: "native" (the project's own library, on a CPU), "eager" (torch), "graphs" (a GPU replays recorded
+    possible). step: "native" (the project's own library, on a CPU), "eager" (torch), "graphs" (a GPU replays captured
     steps), "flash-eager" (reads the context by a flash kernel; not exact), "flash" (both) or "auto" (the fastest that
     agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.

@@ -40,9 +40,9 @@ class Prefix:
         """Hold what was written for `owner`, in the place of what was held."""
         self.tokens, self._cache, self._owner = tuple(tokens), cache, owner
 
-    def copy(self, most: int) -> Prefix:
-        """The first `most` tokens with slots of their own. Raises SpectraError where memory is short."""
-        tokens = self.tokens[:most]
+    def copy(self, length: int) -> Prefix:
+        """The first `length` tokens with slots of their own. Raises SpectraError where memory is short."""
+        tokens = self.tokens[:length]
         if self._cache is None or not tokens:
             return Prefix()
         return Prefix(tokens, self._cache.copy(len(tokens), len(tokens)), self._owner)

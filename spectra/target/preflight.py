@@ -114,12 +114,12 @@ def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
 
 def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE) -> bool:
     """Whether rows of a wide step have the bits of steps of one row. So it is by construction; a model may break it."""
-    star = probe_tokens(target, rows)
+    guesses = probe_tokens(target, rows)
     prefix = probe_tokens(target, max(2, min(context, target.context - rows - 1)))
     with Probe(target, prefix, rows) as session, torch.inference_mode():
         cache = session.cache
-        whole = target.forward(cache, star, [[row] for row in range(rows)], range(rows)).clone()
-        alone = {row: target.forward(cache, [star[row]], [[0]], [0])[0] for row in (0, 1, 7, rows - 1)}
+        whole = target.forward(cache, guesses, [[row] for row in range(rows)], range(rows)).clone()
+        alone = {row: target.forward(cache, [guesses[row]], [[0]], [0])[0] for row in (0, 1, 7, rows - 1)}
     return all(torch.equal(whole[row], logits) for row, logits in alone.items())
 
 
@@ -161,7 +161,7 @@ def time_step(target: HuggingFaceTarget, plan: ExecutionPlan, size: int) -> floa
 def measure_cost(
     target: HuggingFaceTarget,
     sizes: Sequence[int] = COST_SIZES,
-    most: int = 12,
+    max_rounds: int = 12,
     *,
     context: int = COST_CONTEXT,
     limit: float = math.inf,
@@ -170,7 +170,7 @@ def measure_cost(
     if chunk := target.plan.chunk:  # the cost rises behind every whole chunk
         edges = [chunk * n for n in (1, 2, 3, 4, 6, 8)]
         sizes = sorted({q for q in (*sizes, *edges, *(edge + 1 for edge in edges)) if q <= max(*sizes, chunk)})
-    seconds = time_sizes(target, sizes, most, context=context, limit=limit)
+    seconds = time_sizes(target, sizes, max_rounds, context=context, limit=limit)
     times = [seconds[size] for size in sizes]
     return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
 
@@ -178,7 +178,7 @@ def measure_cost(
 def time_sizes(
     target: HuggingFaceTarget,
     sizes: Sequence[int],
-    most: int = 12,
+    max_rounds: int = 12,
     *,
     context: int = COST_CONTEXT,
     limit: float = math.inf,
@@ -186,24 +186,25 @@ def time_sizes(
     """Seconds of a step of each size. sizes: ascending.
 
     Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
-    round improves none of them by 3 %, at most `most` rounds, and no step more once `limit` seconds are over: sizes
-    that were not reached then cost as much a row as the widest that was.
+    round improves none of them by 3 %, at most `max_rounds` times, and no step once `limit` seconds are over: sizes
+    that were not reached then cost as much a row as the largest that was.
     """
     prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
     fit = target.plan.fit
     best = dict.fromkeys(map(fit, sizes), math.inf)
     first: dict[int, float] = {}
-    star = probe_tokens(target, max(best))
+    guesses = probe_tokens(target, max(best))
     with Probe(target, prefix, max(best)) as session, torch.inference_mode(), target.one_torch_thread():
         end = time.perf_counter() + limit
-        for turn in range(most):
+        for turn in range(max_rounds):
             improved = False
             for size in best:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]
                 began = time.perf_counter()
                 if first and began > end:
                     break
-                target.forward(session.cache, [prefix[-1], *star[: size - 1]], chains, range(size)).argmax(-1).tolist()
+                tokens = [prefix[-1], *guesses[: size - 1]]
+                target.forward(session.cache, tokens, chains, range(size)).argmax(-1).tolist()
                 seconds = time.perf_counter() - began
                 if not turn:  # the first round warms up
                     first[size] = seconds
@@ -213,9 +214,9 @@ def time_sizes(
             if (turn >= 3 and not improved) or time.perf_counter() > end:
                 break
     known = {size: first.get(size, math.inf) if seconds == math.inf else seconds for size, seconds in best.items()}
-    widest = max(first)
+    largest = max(first)
     for size in known.keys() - first.keys():
-        known[size] = known[widest] * size / widest
+        known[size] = known[largest] * size / largest
     return {size: known[fit(size)] for size in sizes}
 
 

@@ -52,7 +52,7 @@ class HuggingFaceSession:
         try:
             rows = target.plan.fit(max_query_tokens)
             began = time.perf_counter()
-            self.cache = self._room(prompt, len(prompt) + max_new_tokens + rows)
+            self.cache = self._open_cache(prompt, len(prompt) + max_new_tokens + rows)
             whole = self.cache.length == 0
             if beginning is not None:
                 self.cache.take(beginning.cache, beginning.length)
@@ -66,7 +66,7 @@ class HuggingFaceSession:
             self._give_back()
             raise
 
-    def _room(self, prompt: Sequence[int], capacity: int) -> SlabCache:
+    def _open_cache(self, prompt: Sequence[int], capacity: int) -> SlabCache:
         """A cache with what the prefix holds of the prompt in its first slots."""
         target, layout = self.target, self.target.layout
         length, held = 0, None

@@ -114,17 +114,17 @@ def agreement(
         text = following(texts, group, settings.length)
         theirs = answer_logits(target, texts, group, settings.length).float().log_softmax(1).cpu()
         best = theirs.argmax(1)
-        anyone = torch.zeros(len(text), dtype=torch.bool)
+        by_any = torch.zeros(len(text), dtype=torch.bool)
         for draft in drafts:
             ours = answer_logits(draft, texts, group, settings.length).float().log_softmax(1).cpu()
-            anyone |= ours.argmax(1) == best
+            by_any |= ours.argmax(1) == best
         deep = ours.topk(min(DEEPEST, ours.shape[1]), 1).indices == best[:, None]
         hits[: deep.shape[1]] += deep.cumsum(1).sum(0)
         hits[deep.shape[1] :] += deep.sum()
         sums["loss"] -= float(ours.gather(1, text[:, None]).sum())
         sums["target_loss"] -= float(theirs.gather(1, text[:, None]).sum())
         sums["overlap"] += float(torch.minimum(ours, theirs).exp_().sum())
-        sums["any_top1"] += int(anyone.sum())
+        sums["any_top1"] += int(by_any.sum())
         count += len(text)
     if len(drafts) == 1:
         del sums["any_top1"]

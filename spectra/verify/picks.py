@@ -81,7 +81,7 @@ def _best(logits: torch.Tensor) -> list[int]:
     return found
 
 
-def _most(scores: torch.Tensor) -> torch.Tensor:
+def _best_on_device(scores: torch.Tensor) -> torch.Tensor:
     """The same of one row, as a 0-d tensor where the row lies."""
     best = scores.argmax()
     return torch.where(scores[best].isnan(), NO_NUMBER, best)
@@ -131,8 +131,8 @@ class Chooser:
             if logits.device.type == "cpu" and logits.dtype == torch.float32:
                 picked = _best(logits) + extras.tolist()
             else:
-                most = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
-                best = torch.where(most.values.isnan(), NO_NUMBER, most.indices)
+                highest = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
+                best = torch.where(highest.values.isnan(), NO_NUMBER, highest.indices)
                 picked = torch.cat([best, extras]).tolist()  # the one copy to the host
             check_numbers(picked[: len(logits)])
             picks = {node: picked[row] for node, row in row_of.items()}
@@ -141,7 +141,7 @@ class Chooser:
         if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
             drawn = [self._noisy(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
-            both = torch.cat([torch.stack([_most(row) for row in drawn]), extras]).tolist()
+            both = torch.cat([torch.stack([_best_on_device(row) for row in drawn]), extras]).tolist()
             check_numbers(both[: len(nodes)])
             picks = dict(zip(nodes, both, strict=False))
             return Picks(picks.__getitem__, probabilities, picks, *self._unpack(both[len(nodes) :], row_of, tree))
@@ -173,7 +173,7 @@ class Chooser:
             if self._draw is not None:
                 return self._draw(scores, self.noise.seed, position)
             scores = self._noisy(scores, position)
-        return _best(scores[None])[0] if scores.device.type == "cpu" else int(_most(scores))
+        return _best(scores[None])[0] if scores.device.type == "cpu" else int(_best_on_device(scores))
 
     def _probabilities(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:
         """row [vocabulary] -> what `_pick` draws from; all of it on one token at temperature 0."""

@@ -36,17 +36,17 @@ function scripted() {
   return { clock, shown, frame, ends: () => ended };
 }
 
-describe("the pace", () => {
+describe("the speed", () => {
   test("is real time up to 15 seconds, then a whole number that keeps within them", () => {
     assert.deepEqual(
-      [0, 3, 15, 15.1, 31, 150].map((span) => Clock.pace(span)),
+      [0, 3, 15, 15.1, 31, 150].map((span) => Clock.speed(span)),
       [1, 1, 1, 2, 3, 10],
     );
   });
 });
 
 describe("a clock", () => {
-  test("runs from its first frame on, at its pace, and ends once", () => {
+  test("runs from its first frame on, at its speed, and ends once", () => {
     const { clock, shown, frame, ends } = scripted();
     clock.play(1, 3, 2);
     assert.ok(clock.running);

@@ -5,15 +5,13 @@ from functools import partial
 
 import pytest
 import torch
+from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, ours, stock
 from tiny import FAMILIES, VOCABULARY, make, model_of
 from transformers import (
-    LogitsProcessor,
     LogitsProcessorList,
-    StoppingCriteria,
     StoppingCriteriaList,
     StopStringCriteria,
 )
-from transformers.generation.streamers import BaseStreamer
 from words import letters
 
 import spectra
@@ -22,17 +20,6 @@ from spectra.errors import SpectraError, TargetBusyError
 from spectra.methods.presets import make_method
 from spectra.target import draft_model
 from spectra.target.load import wrap_model
-
-PROMPT = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
-MASK = torch.ones_like(PROMPT)
-
-
-def stock(model, **options):
-    return model.generate(PROMPT, attention_mask=MASK, **{"max_new_tokens": 24, "do_sample": False, **options})
-
-
-def ours(model, custom=spectra.generate, **options):
-    return stock(model, custom_generate=custom, **options)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -94,17 +81,6 @@ def test_sampling_repeats_with_a_seed_and_follows_torchs_without():
     torch.manual_seed(8)
     assert torch.equal(ours(model, **options), drawn)
     assert not torch.equal(ours(model, **options), drawn)
-
-
-class Reader(BaseStreamer):
-    def __init__(self):
-        self.got, self.ended = [], 0
-
-    def put(self, value):
-        self.got += value.flatten().tolist()
-
-    def end(self):
-        self.ended += 1
 
 
 def test_a_bound_streamer_gets_everything_and_its_end():
@@ -183,116 +159,12 @@ def test_what_it_cannot_do_is_named(field, options):
     assert error.value.field == field
 
 
-@pytest.mark.parametrize(
-    ("field", "options"),
-    [
-        ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
-        ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
-        ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),
-        ("stopping_criteria", {"stopping_criteria": [lambda ids, scores: torch.tensor([False, True])]}),
-    ],
-)
-def test_what_needs_all_sequences_at_once_is_named(field, options):
-    options = {"custom_generate": spectra.generate, "max_new_tokens": 9, "pad_token_id": 0, **options}
-    with pytest.raises(SpectraError) as error:
-        model_of("llama").generate(PROMPT.repeat(2, 1), attention_mask=MASK.repeat(2, 1), **options)
-    assert error.value.field == field
-
-
-PADDED = torch.tensor([[0, 0, 0, 5, 6, 7, 5], [9, 8, 7, 6, 5, 4, 3], [0, 0, 0, 0, 0, 0, 11], [0, 1, 2, 3, 0, 2, 3]])
-LEFT = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [1] * 7, [0, 0, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 1, 1]])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_padded_batches_equal_stock(family):
-    model = model_of(family, torch.float32)
-    said = model.generate(PADDED, attention_mask=LEFT, max_new_tokens=24, do_sample=False)[:, 7:].tolist()
-    for options in (
-        {"method": "spectra-paper-core"},
-        {"eos_token_id": [said[0][4], said[1][9]], "pad_token_id": 1},
-        {"eos_token_id": [said[0][4], said[1][9]], "repetition_penalty": 1.2, "min_new_tokens": 3, "at_once": 2},
-        {"encoder_repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
-        {"eos_token_id": 63, "stopping_criteria": [EndsInFives()], "logits_processor": [OddRows()]},
-    ):
-        own = {name: options.pop(name) for name in ("method", "at_once") if name in options}
-        given = {"attention_mask": LEFT, "max_new_tokens": 24, "do_sample": False, **options}
-        truth = model.generate(PADDED, **given)
-        assert torch.equal(model.generate(PADDED, custom_generate=spectra.generate, **own, **given), truth), options
-
-
-class EndsAtTheFourthLook(StoppingCriteria):
-    """Keeps how often it was asked."""
-
-    looks = 0
-
-    def __call__(self, ids, scores, **options):
-        self.looks += 1
-        return torch.full((len(ids),), self.looks == 4)
-
-
-def test_a_criterion_with_a_memory_has_one_for_each_sequence():
-    model = model_of("llama", torch.float32)
-    options = {"attention_mask": LEFT, "max_new_tokens": 24, "stopping_criteria": [EndsAtTheFourthLook()]}
-    out = model.generate(PADDED, custom_generate=spectra.generate, method="autoregressive", **options)
-    truth = model.generate(PADDED, **{**options, "stopping_criteria": [EndsAtTheFourthLook()]})
-    assert torch.equal(out, truth) and out.shape[1] == 7 + 4
-
-
-def test_padding_on_the_right_stays_where_it_is():
-    model, right, mask = model_of("llama", torch.float32), PADDED.clone(), LEFT.flip(1)
-    for row, marks in enumerate(LEFT):
-        right[row] = PADDED[row].roll(int(marks.sum()))
-    options = {"max_new_tokens": 24, "do_sample": False}
-    truth = model.generate(PADDED, attention_mask=LEFT, **options)
-    out = model.generate(right, attention_mask=mask, custom_generate=spectra.generate, **options)
-    assert torch.equal(out[:, :7], right)
-    assert torch.equal(out[:, 7:], truth[:, 7:])
-
-
-def test_several_samples_of_a_prompt_have_seeds_of_their_own():
-    model = model_of("llama")
-    options = {"do_sample": True, "temperature": 0.9, "top_k": 20}
-    several = ours(model, seed=3, num_return_sequences=4, **options)
-    assert several.shape[0] == 4
-    for number, row in enumerate(several):
-        assert torch.equal(ours(model, seed=3 + number, **options)[0], row)
-    assert len({tuple(row.tolist()) for row in several}) > 1
-
-
 def test_a_filled_cache_is_named():
     model = model_of("llama")
     cache = model(PROMPT[:, :-1], use_cache=True).past_key_values
     with pytest.raises(SpectraError) as error:
         ours(model, past_key_values=cache)
     assert error.value.field == "past_key_values"
-
-
-class OddOnly(LogitsProcessor):
-    """Reads the tokens: forbids the parity of the last one."""
-
-    def __call__(self, input_ids, scores):
-        scores = scores.clone()
-        scores[:, int(input_ids[0, -1]) % 2 :: 2] = float("-inf")
-        return scores
-
-
-class EndsInFive(StoppingCriteria):
-    def __call__(self, input_ids, scores, **_):
-        return torch.tensor([input_ids.shape[1] > 9 and int(input_ids[0, -1]) % 5 == 0])
-
-
-class OddRows(LogitsProcessor):
-    """`OddOnly` of several sequences."""
-
-    def __call__(self, input_ids, scores):
-        return torch.cat([OddOnly()(ids[None], own[None]) for ids, own in zip(input_ids, scores, strict=True)])
-
-
-class EndsInFives(StoppingCriteria):
-    """`EndsInFive` of several sequences."""
-
-    def __call__(self, input_ids, scores, **_):
-        return torch.cat([EndsInFive()(ids[None], None) for ids in input_ids])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -308,21 +180,6 @@ def test_processors_and_criteria_of_ones_own(family):
         assert torch.equal(ours(model, **options), stock(model, **options)), options
 
 
-class Grammar(LogitsProcessor):
-    """As those of xgrammar and outlines: it moves on by the last token of each call and knows no way back."""
-
-    def __init__(self):
-        self.state, self.seen, self.calls = 1, None, 0
-
-    def __call__(self, input_ids, scores):
-        tokens = input_ids[0].tolist()
-        if self.seen is not None:
-            assert tokens[:-1] == self.seen, "a call that plain decoding would not make"
-            self.state = (5 * self.state + tokens[-1]) % 7
-        self.seen, self.calls = tokens, self.calls + 1
-        return scores.masked_fill(torch.arange(scores.shape[-1]) % 7 != self.state, float("-inf"))
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_grammar_is_asked_about_visited_nodes_only(family):
     model, grammars = model_of(family), (Grammar(), Grammar())
@@ -332,21 +189,6 @@ def test_a_grammar_is_asked_about_visited_nodes_only(family):
     ]
     assert torch.equal(*outputs)
     assert grammars[1].calls == grammars[0].calls == outputs[0].shape[1] - PROMPT.shape[1]
-
-
-def test_each_sequence_of_a_batch_has_a_grammar_of_its_own():
-    model, prompts = model_of("llama"), torch.tensor([[5, 6, 7, 5], [9, 8, 9, 8]])
-    options = {"max_new_tokens": 16, "do_sample": False, "custom_generate": spectra.generate, "pad_token_id": 0}
-    both = model.generate(
-        prompts, attention_mask=torch.ones_like(prompts), logits_processor=LogitsProcessorList([Grammar()]), **options
-    )
-    for prompt, row in zip(prompts, both, strict=True):
-        ids = prompt[None]
-        alone = model.generate(
-            ids, attention_mask=torch.ones_like(ids), logits_processor=LogitsProcessorList([Grammar()]), **options
-        )[0]
-        assert torch.equal(row[: len(alone)], alone)
-        assert not row[len(alone) :].any()
 
 
 def test_tokens_that_may_follow_a_prefix():

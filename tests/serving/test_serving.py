@@ -34,7 +34,7 @@ class Counting:
 
 def batch(make=None, *, most=64, tokens=100_000, context=4096, longest=256):
     make = make or drafters_of(None, frozenset())
-    return Batch(Requests(make, most=most, tokens=tokens, context=context), most=6, longest=longest)
+    return Batch(Requests(make, max_requests=most, tokens=tokens, context=context), max_tokens=6, longest=longest)
 
 
 def lone_config(additional=None, k=6):
@@ -256,7 +256,7 @@ def test_an_error_drafts_nothing_and_is_logged_once(caplog):
 
 def test_the_proposer_takes_what_vllm_gives():
     proposer = Proposer(lone_config({"spectra": {"requests": 3, "tokens": 500}, "other": 1}, k=2))
-    assert (proposer.batch.most, proposer.batch.longest, proposer.batch.requests.most) == (2, 256, 3)
+    assert (proposer.batch.max_tokens, proposer.batch.longest, proposer.batch.requests.max_requests) == (2, 256, 3)
     assert proposer.load_model(object()) is None
     assert end_tokens(lone_config().model_config) == {2, 5}
     ids = np.array([[1, 4, 3, 1, 4, 3, 1, 4]], np.int32)

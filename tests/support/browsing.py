@@ -136,3 +136,17 @@ def busy_ms(trace: bytes, clock: str = "tdur") -> list[float]:
     threads = {(e["pid"], e["tid"]) for e in events if e.get("args", {}).get("name") == "CrRendererMain"}
     tasks = [e for e in events if e["name"] == "ThreadControllerImpl::RunTask" and (e["pid"], e["tid"]) in threads]
     return sorted(e.get(clock, 0) / 1000 for e in tasks)
+
+
+def tab(page: Any, name: str) -> Any:
+    """Open a tab; returns its stage once it is drawn."""
+    page.get_by_role("tab", name=name).click()
+    stage = page.locator(f"#stage-{name.lower()}")
+    appear(page, f"#stage-{name.lower()} :is(.stage[data-state], .learn .chapters)")
+    return stage
+
+
+def ended(stage: Any, *states: str) -> None:
+    wanted = ", ".join(f".stage[data-state={state}]" for state in states or ("done",))
+    seen = "([stage, wanted]) => stage.querySelector(wanted)"
+    stage.page.wait_for_function(seen, arg=[stage.element_handle(), wanted])

@@ -104,33 +104,33 @@ def test_a_run_whose_visitor_listens_goes_on(server: Server) -> None:
     assert job.result(timeout=30)["tokens"] == tokens
 
 
-def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_line() -> None:
-    door = Guard()
+def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_queue() -> None:
+    guard = Guard()
     for number in range(9):
-        door._addresses.put(f"v{number}", "1.2.3.4")
-    line = AdmissionQueue(8, door)
-    tickets = [line.join("v0") for _ in range(3)]
+        guard._addresses.put(f"v{number}", "1.2.3.4")
+    queue = AdmissionQueue(8, guard)
+    tickets = [queue.join("v0") for _ in range(3)]
     with pytest.raises(SpectraError, match="go: 3 of your runs are going on or waiting; stop one of them first"):
-        line.join("v0")
-    line.join("v1")
+        queue.join("v0")
+    queue.join("v1")
     with pytest.raises(SpectraError, match="go: 4 others are waiting"):
-        line.join("v2")
+        queue.join("v2")
     for _ in range(3):
-        line.join("elsewhere")
-    line.leave(tickets[0])
-    assert line.ahead(line.join("v2")) == 6
+        queue.join("elsewhere")
+    queue.leave(tickets[0])
+    assert queue.ahead(queue.join("v2")) == 6
 
 
 def test_who_left_is_known_by_the_streams_that_are_open() -> None:
     now = [100.0]
-    door = Guard(Limits(grace=10), clock=lambda: now[0])
-    assert not door.left("a", 95.0)
+    guard = Guard(Limits(grace=10), clock=lambda: now[0])
+    assert not guard.left("a", 95.0)
     now[0] = 106.0
-    assert door.left("a", 95.0) and not door.left("", 95.0)
-    door._heard.put("a", 97.0)
-    assert not door.left("a", 95.0)
+    assert guard.left("a", 95.0) and not guard.left("", 95.0)
+    guard._heard.put("a", 97.0)
+    assert not guard.left("a", 95.0)
     now[0] = 50.0  # a clock that was put back ends nothing
-    assert not door.left("a", 95.0)
+    assert not guard.left("a", 95.0)
 
 
 def test_listeners_and_visitors_are_read_from_requests() -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 from spectra.errors import SpectraError
 
 
-class Door(Protocol):
+class Visitors(Protocol):
     """What is known of visitors outside the queue."""
 
     def address(self, visitor: str) -> str: ...
@@ -32,21 +32,21 @@ class Ticket:
 
 class AdmissionQueue:
     """max_visitors: those that may be in it, one being served included; more that are served with it are not counted.
-    Of one visitor, who may have several tabs open, at most `max_own`, and of one address half of all. door: knows
+    Of one visitor, who may have several tabs open, at most `max_own`, and of one address half of all. visitors: knows
     addresses and who left; None: nobody does. together: how many are served at once now.
     """
 
     def __init__(
         self,
         max_visitors: int = 16,
-        door: Door | None = None,
+        visitors: Visitors | None = None,
         max_own: int = 3,
         together: Callable[[], int] = lambda: 1,
     ) -> None:
         self.max_visitors = max_visitors
         self.max_own = max_own
         self._together = together
-        self._door = door
+        self._visitors = visitors
         self._changed = threading.Condition()
         self._tickets: list[Ticket] = []
 
@@ -63,22 +63,22 @@ class AdmissionQueue:
 
     def join(self, visitor: str = "", *, alone: bool = False) -> Ticket:
         """A ticket for the end of the queue. Raises SpectraError when it is full, or holds enough of this visitor."""
-        address = self._door.address(visitor) if self._door else ""
+        address = self._visitors.address(visitor) if self._visitors else ""
         ticket = Ticket(visitor, address, time.monotonic(), alone)
-        most = self.max_visitors + self.together - 1
+        limit = self.max_visitors + self.together - 1
         with self._changed:
             own = sum(bool(visitor) and each.visitor == visitor for each in self._tickets)
             near = sum(bool(address) and each.address == address for each in self._tickets)
             if own >= self.max_own:
                 raise SpectraError("go", f"{own} of your runs are going on or waiting; stop one of them first")
-            if len(self._tickets) >= most or near >= max(1, most // 2):
+            if len(self._tickets) >= limit or near >= max(1, limit // 2):
                 raise SpectraError("go", f"{len(self._tickets)} others are waiting; try again in a minute")
             self._tickets.append(ticket)
         return ticket
 
     def left(self, ticket: Ticket) -> bool:
         """Whether nobody listens for what this ticket is for."""
-        return self._door is not None and self._door.left(ticket.visitor, ticket.since)
+        return self._visitors is not None and self._visitors.left(ticket.visitor, ticket.since)
 
     def ahead(self, ticket: Ticket) -> int:
         """How many have to leave first; 0 means that it is this ticket's turn."""

@@ -138,18 +138,18 @@ class WrittenStore:
     """Text that the model writes, then a store of it."""
 
     writing: TextWriting
-    building: StoreBuild
+    build: StoreBuild
 
     @property
     def stop(self) -> threading.Event:
         """Of the job in hand: the first one ends the writing, and what is written becomes a store."""
-        return self.building.stop if self.writing.stop.is_set() else self.writing.stop
+        return self.build.stop if self.writing.stop.is_set() else self.writing.stop
 
     def stream(self, admission: AdmissionQueue) -> Iterator[Event]:
         """Messages for the browser: those of the writing, then those of the build where there is text."""
         yield from stream(self.writing, admission)
         if self.writing.problem is None and self.writing.texts:
-            yield from stream(self.building, admission)
+            yield from stream(self.build, admission)
 
 
 def written_store(engine: Engine, visitor: str, order: TextOrder, keep: int) -> WrittenStore:

@@ -49,47 +49,49 @@ class ChatUpdate(NamedTuple):
 def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> None:
     """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
 
-    def say(visit: gr.Request, talk: Conversation | None, warm: bool, *fields: Any) -> Iterator[ChatUpdate]:
-        talk = talk or Conversation()
-        if talk.busy:
+    def say(visit: gr.Request, conversation: Conversation | None, warm: bool, *fields: Any) -> Iterator[ChatUpdate]:
+        conversation = conversation or Conversation()
+        if conversation.busy:
             yield ChatUpdate()
             return
         try:
             visitor = visitor_of(visit)
-            request = request_of(*fields, earlier=talk.messages, in_conversation=True, visitor=visitor, warm=bool(warm))
+            request = request_of(
+                *fields, earlier=conversation.messages, in_conversation=True, visitor=visitor, warm=bool(warm)
+            )
             run = Run(request, {"method": request})
-            talk.latest = run
+            conversation.latest = run
             start, halt = button_updates(running=True)
-            yield ChatUpdate(memory=talk, start_button=start, stop_button=halt)
+            yield ChatUpdate(memory=conversation, start_button=start, stop_button=halt)
             for message in stream(backend, run, admission):
                 begins = message is not None and message["kind"] == "begin"
                 if begins:
-                    talk.turns.append(run)
-                yield ChatUpdate(with_turn(message, talk), prompt="" if begins else SKIP)
+                    conversation.turns.append(run)
+                yield ChatUpdate(with_turn(message, conversation), prompt="" if begins else SKIP)
         except SpectraError as error:
             yield ChatUpdate(refusal(error))
 
-    def with_turn(message: Event | None, talk: Conversation) -> Any:
+    def with_turn(message: Event | None, conversation: Conversation) -> Any:
         """On the wire each message names its turn, and an end has the estimate."""
         if message is None:
             return SKIP
-        more: Event = {"turn": len(talk.turns) - 1}
-        run = talk.latest
+        more: Event = {"turn": len(conversation.turns) - 1}
+        run = conversation.latest
         if run is not None and not run.running and "method" in run.traces:
             more["readout"] = readout(run.traces["method"], backend.plain)
         return send({**message, **more})
 
-    def resync(talk: Conversation | None) -> Any:
-        return with_turn(talk.latest.snapshot(), talk) if talk and talk.latest else SKIP
+    def resync(conversation: Conversation | None) -> Any:
+        return with_turn(conversation.latest.snapshot(), conversation) if conversation and conversation.latest else SKIP
 
-    def race_turn(talk: Conversation | None) -> Iterator[RunUpdate]:
-        if talk is None or not talk.turns or talk.busy:
+    def race_turn(conversation: Conversation | None) -> Iterator[RunUpdate]:
+        if conversation is None or not conversation.turns or conversation.busy:
             yield RunUpdate()
             return
         try:
-            run = raced(talk.turns[-1])
-            talk.latest = run
-            turn = {"turn": len(talk.turns) - 1}
+            run = raced(conversation.turns[-1])
+            conversation.latest = run
+            turn = {"turn": len(conversation.turns) - 1}
             yield RunUpdate.begun()
             for message in stream(backend, run, admission):
                 kind = message["kind"] if message else ""
@@ -102,8 +104,8 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 
-    def renew(talk: Conversation | None) -> Iterator[str]:
-        context = max(MIN_CONTEXT, talk.context if talk else 0)
+    def renew(conversation: Conversation | None) -> Iterator[str]:
+        context = max(MIN_CONTEXT, conversation.context if conversation else 0)
         try:
             with admission.turn():
                 plain = backend.measure(context)
@@ -113,17 +115,17 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
             if not isinstance(error, SpectraError):
                 raise
 
-    def clear(visit: gr.Request, talk: Conversation | None) -> tuple[str, None]:
-        stop(talk)
+    def clear(visit: gr.Request, conversation: Conversation | None) -> tuple[str, None]:
+        stop(conversation)
         backend.start_over(visitor_of(visit))
         return send({"kind": "clear"}), None
 
-    def take_back(talk: Conversation | None) -> PromptUpdate:
+    def take_back(conversation: Conversation | None) -> PromptUpdate:
         """The last turn goes and its message returns to the box, to be changed or sent once more."""
-        if talk is None or not talk.turns or talk.busy:
+        if conversation is None or not conversation.turns or conversation.busy:
             return PromptUpdate()
-        turn = talk.turns.pop()
-        return PromptUpdate(send({"kind": "back", "turn": len(talk.turns)}), talk, turn.request.prompt)
+        turn = conversation.turns.pop()
+        return PromptUpdate(send({"kind": "back", "turn": len(conversation.turns)}), conversation, turn.request.prompt)
 
     memory = gr.State()
     facts = {

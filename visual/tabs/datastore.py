@@ -76,8 +76,8 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
         visitor = visitor_of(visit)
 
         def make() -> tuple[StoreBuild, Iterator[Event]]:
-            most = kept(keep)
-            own = StoreBuild(visitor, lambda on_progress: engine.build_store(visitor, path, most, on_progress))
+            texts = kept(keep)
+            own = StoreBuild(visitor, lambda on_progress: engine.build_store(visitor, path, texts, on_progress))
             return own, stream(own, admission)
 
         try:
@@ -108,8 +108,8 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
                 if card is None:
                     yield StoreUpdate(send(message)).outputs
                 else:
-                    told = send({**message, "card": brief(card)})
-                    yield StoreUpdate(told, store=choices(visit, card["name"]), offered=offer_shown(visit)).outputs
+                    shown = send({**message, "card": brief(card)})
+                    yield StoreUpdate(shown, store=choices(visit, card["name"]), offered=offer_shown(visit)).outputs
             yield ended.outputs
         except SpectraError as error:
             yield ended._replace(stage=refusal(error)).outputs
@@ -190,9 +190,9 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
 
 def kept(keep: Any) -> int:
     """The number of the field. Raises `SpectraError`."""
-    most = number("keep", keep)
-    check_number("keep", most, 1, MAX_KEPT, whole=True)
-    return int(most)
+    texts = number("keep", keep)
+    check_number("keep", texts, 1, MAX_KEPT, whole=True)
+    return int(texts)
 
 
 def stop(build: StoreBuild | WrittenStore | None) -> None:

@@ -153,8 +153,8 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
 
 def badges_of(engine: Engine, admission: AdmissionQueue) -> list[str]:
     """How the model runs, and how many visitors it serves at once."""
-    most = admission.together
-    return [*engine.badges, *([f"up to {most} visitors together"] if most > 1 else [])]
+    together = admission.together
+    return [*engine.badges, *([f"up to {together} visitors together"] if together > 1 else [])]
 
 
 def facts(engine: Engine, races: Path, admission: AdmissionQueue) -> Event:

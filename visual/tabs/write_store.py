@@ -81,8 +81,8 @@ def order_of(openers: object, texts: object, tokens: object) -> TextOrder:
     """What the fields ask for. Raises `SpectraError` naming the field."""
     lines = tuple(line.strip() for line in str(openers or "").splitlines() if line.strip())
     if len(str(openers or "")) > MAX_CHARACTERS or len(lines) > MAX_OPENERS:
-        most = f"{MAX_OPENERS} lines and {MAX_CHARACTERS} characters"
-        raise SpectraError("openers", f"{len(lines)} lines of {len(str(openers))} characters; give at most {most}")
+        limits = f"{MAX_OPENERS} lines and {MAX_CHARACTERS} characters"
+        raise SpectraError("openers", f"{len(lines)} lines of {len(str(openers))} characters; give at most {limits}")
     if "".join(lines) != "".join(lines).encode(errors="replace").decode():
         raise SpectraError("openers", "they are not valid Unicode; give them as UTF-8")
     values = {"texts": number("texts", texts), "text-tokens": number("text-tokens", tokens)}

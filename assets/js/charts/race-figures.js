@@ -45,7 +45,7 @@ export function growthFigure(race, axis, canvas) {
   const slow = { lane: plain, x: xs(plain), name: "Plain", colour: ink.muted };
   const fast = { lane: method, x: xs(method), name: `<b>${race.name}</b>`, colour: ink.ink };
   const traces = [lineOf(slow, 2, "5px,4px"), lineOf(fast, 2.4, "solid")];
-  const [above, below] = pace(fast) > pace(slow) ? [slow, fast] : [fast, slow];
+  const [above, below] = perToken(fast) > perToken(slow) ? [slow, fast] : [fast, slow];
   const notes = [
     ...nameOf(below, { xanchor: "left", yanchor: "top", xshift: 8 }),
     ...nameOf(above, { xanchor: "right", yanchor: "bottom", xshift: -8 }),
@@ -82,7 +82,7 @@ function lineOf({ lane, x, colour }, width, dash) {
  * Seconds or passes a token: the line of less is the upper one.
  * @param {Line} line
  */
-function pace({ lane, x }) {
+function perToken({ lane, x }) {
   return (x[x.length - 1] ?? 0) / Math.max(lane.tokens, 1);
 }
 

@@ -70,7 +70,7 @@ export class TurnView {
 
   /**
    * @param {Measured} outcome
-   * @returns {string} what is told of it
+   * @returns {string} the line about it
    */
   measured(outcome) {
     const { problem, speedup } = outcome;

@@ -1,4 +1,4 @@
-/** Time that runs on the screen, from one moment to another; at its own pace never for more than `LONGEST` seconds. */
+/** Time that runs on the screen, from one moment to another; at its own speed never for more than `LONGEST` seconds. */
 
 import { calm } from "../common/dom.js";
 
@@ -33,19 +33,19 @@ export class Clock {
   }
 
   /** @param {number} span seconds to show */
-  static pace(span) {
+  static speed(span) {
     return Math.max(1, Math.ceil(span / LONGEST));
   }
 
   /**
    * @param {number} from
    * @param {number} to
-   * @param {number} [pace] seconds shown a second. One that was asked for is kept even where motion is unwelcome: it is
+   * @param {number} [speed] seconds shown a second. One that was asked for is kept even where motion is unwelcome: it is
    *   the visitor's.
    */
-  play(from, to, pace = calm() ? Infinity : Clock.pace(to - from)) {
+  play(from, to, speed = calm() ? Infinity : Clock.speed(to - from)) {
     this.halt();
-    if (pace === Infinity) {
+    if (speed === Infinity) {
       this.show(to);
       this.ended();
       return;
@@ -55,7 +55,7 @@ export class Clock {
     /** @param {number} now */
     const tick = (now) => {
       begun ??= now;
-      const time = Math.min(to, from + (pace * (now - begun)) / 1000);
+      const time = Math.min(to, from + (speed * (now - begun)) / 1000);
       this.show(time);
       this.frame = time < to ? this.frames.request(tick) : 0;
       if (!this.frame) this.ended();

@@ -90,7 +90,7 @@ function learned({ learned, refined }, words) {
   const grams = learned.reduce((sum, each) => sum + each.forward.length + each.backward.length, 0);
   const draws = refined.filter(Boolean).length;
   const pool = refined.length
-    ? ` Refining told ${plural(draws, "row")} of ${count(refined.length)} to predict a token no n-gram begins with.`
+    ? ` For refining, ${plural(draws, "row")} of ${count(refined.length)} had to predict a token that begins no n-gram.`
     : "";
   const box = section("learned", "What this step put in", `${plural(grams, "entry", "entries")}.${pool}`);
   const list = make("ol");

@@ -7,7 +7,7 @@ import { RaceCharts } from "../charts/race-charts.js";
 import { Choice } from "../common/choice.js";
 import { fill } from "../common/dom.js";
 import { plural, seconds, sentence } from "../common/format.js";
-import { Paced } from "../common/paced.js";
+import { Throttle } from "../common/throttle.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 import { Clock } from "./clock.js";
 import { LaneView } from "./lane-view.js";
@@ -51,7 +51,7 @@ export class RaceView {
     /** @type {Stream} */
     this.stream = EMPTY;
     this.name = "";
-    this.spoken = 0; // when the status was told last
+    this.spoken = 0; // when the status was read out last
     this.seen = false; // whether the charts are on the screen
     this.at = fill(stage, TEMPLATE);
     this.hints = { plain: this.at("text-plain").firstElementChild, method: this.at("text-method").firstElementChild };
@@ -69,7 +69,7 @@ export class RaceView {
     this.of = new Choice("Share of", { guessed: "all guesses", reached: "those judged" }, () => this.judgeBy());
     this.at("accepted-of").append(this.of.box);
     this.links = new StepLinks(this.at, facts.legend, this.charts, new StepPanel(this.at, facts.legend));
-    this.drawing = new Paced(
+    this.drawing = new Throttle(
       () => this.redraw(),
       () =>
         this.state === "running" ? Math.min(CHARTS_LATEST, Math.max(CHARTS_EVERY, CHARTS_SHARE * this.charts.cost)) : 0,
@@ -242,9 +242,9 @@ export class RaceView {
   }
 
   showPlay() {
-    const pace = Clock.pace(this.span);
+    const speed = Clock.speed(this.span);
     this.at("play").hidden = this.state !== "done" || this.steady;
-    this.at("play").textContent = pace > 1 ? `Play both at ${pace}×` : "Play both";
+    this.at("play").textContent = speed > 1 ? `Play both at ${speed}×` : "Play both";
   }
 
   /**

@@ -107,8 +107,8 @@ function columns(boxes) {
   const lefts = [2];
   const deepest = Math.max(...boxes.map((box) => box.depth));
   for (let depth = 0; depth <= deepest; depth++) {
-    const widest = Math.max(...boxes.filter((box) => box.depth === depth).map(width));
-    lefts.push(lefts[depth] + widest + GAP);
+    const columnWidth = Math.max(...boxes.filter((box) => box.depth === depth).map(width));
+    lefts.push(lefts[depth] + columnWidth + GAP);
   }
   return lefts;
 }

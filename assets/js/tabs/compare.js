@@ -4,8 +4,8 @@ import { CompareCharts } from "../charts/compare-charts.js";
 import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
-import { Paced } from "../common/paced.js";
 import { save } from "../common/save.js";
+import { Throttle } from "../common/throttle.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
@@ -69,7 +69,7 @@ class CompareTab {
     this.at = fill(stage, TEMPLATE);
     this.fields = new Fields(byId("compare-ask"), "compare-");
     this.charts = new CompareCharts(this.at("bars"), this.at("lines"), this.at("sweep"));
-    this.drawing = new Paced(
+    this.drawing = new Throttle(
       () => this.redraw(),
       () => (this.turn?.state === "running" ? CHARTS_EVERY : 0),
     );
@@ -198,9 +198,9 @@ class CompareTab {
     replace(this.at("body"), lines);
     const shared = Math.max(turn.shared, ...turn.rows.map((row) => row.shared ?? 0));
     this.at("shared").hidden = !shared;
-    const told = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of one who decodes
+    const text = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of one who decodes
       alone, no speedup is claimed, and trees may be smaller.`;
-    write(this.at("shared"), told);
+    write(this.at("shared"), text);
     this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));
     this.draw(turn.rows.length !== this.ended);
     this.ended = turn.rows.length;

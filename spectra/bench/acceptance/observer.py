@@ -71,14 +71,13 @@ def look(p: Distribution | None, qs: Sequence[Distribution], token: int) -> Posi
     seen: Position = {"ranks": [int((q > q[token]).sum()) for q in qs]}
     if p is None:
         return seen
-    most = WIDTHS[-1]
     first = qs[0]
     pairs = {"rrs": multistep(p, [first] * 2), "rrsw": without_replacement(p, first), "spechub": spechub(p, first)}
     for name, masses in pairs.items():
         seen[name] = _short([*masses.sum(1), *masses[:, token] / p[token]])
     seen["transport"] = transport(p, first)
     for name, rule in (("mss", multistep), ("naive", naive)):
-        masses = rule(p, [first] * most)
+        masses = rule(p, [first] * WIDTHS[-1])
         accepted = masses.sum(1).cumsum()
         given = (masses[:, token] / p[token]).cumsum()
         seen[name] = [_short(pair) for pair in zip(accepted, given, strict=True)]

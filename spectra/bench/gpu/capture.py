@@ -1,4 +1,4 @@
-"""`python -m spectra.bench capture`: what recording the steps of a session as CUDA graphs takes."""
+"""`python -m spectra.bench capture`: what capturing the steps of a session as CUDA graphs takes."""
 
 import time
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class CaptureOptions:
 
 
 def run_capture(options: CaptureOptions) -> int:
-    """The subcommand `capture`: seconds and memory of a session that records, and of the next one that replays."""
+    """The subcommand `capture`: seconds and memory of a session that captures, and of the next one that replays."""
     if options.out is not None:
         check_writable(options.out, "out")
     import torch

@@ -92,7 +92,7 @@ def _exactness(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Pa
 
 def _capture(model: Sequence[str], out: Path) -> Part:
     file = str(out / "capture.md")
-    return Part("capture", "Recording CUDA graphs", 2.0, BENCH, ("capture", *model, "--out", file), file, gpu=True)
+    return Part("capture", "Capturing CUDA graphs", 2.0, BENCH, ("capture", *model, "--out", file), file, gpu=True)
 
 
 def _latencies(out: Path, *, tiny: bool) -> Iterator[Part]:

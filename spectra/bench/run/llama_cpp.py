@@ -96,9 +96,9 @@ def load_llama_cpp(method: str, model: str | None, *, threads: int, context: int
     return LlamaCpp(loaded, f"llama-cpp-python {library.__version__}, {' '.join(info.split())}")
 
 
-def _cut(tokens: Iterable[int], most: int, eos: Collection[int]) -> Iterator[int]:
-    """Up to the first end token, which belongs to the answer, or `most` tokens."""
+def _cut(tokens: Iterable[int], max_new_tokens: int, eos: Collection[int]) -> Iterator[int]:
+    """Up to the first end token, which belongs to the answer, or `max_new_tokens` tokens."""
     for count, token in enumerate(tokens, 1):
         yield int(token)
-        if token in eos or count == most:
+        if token in eos or count == max_new_tokens:
             return

@@ -145,9 +145,9 @@ def score_share(order: Order, workdir: Workdir, language: Language, processes: D
     model.eval()
     header = language.header(settings.header)
     tokens = sum(int(one["length"].sum()) for one in batches(workdir, wanted, settings.batch_tokens, len(header)))
-    if processes.first and processes.processes > 1:
-        print(f"scoring on {processes.processes} processes", file=sys.stderr, flush=True)
-    share = tokens // processes.processes
+    if processes.first and processes.world_size > 1:
+        print(f"scoring on {processes.world_size} processes", file=sys.stderr, flush=True)
+    share = tokens // processes.world_size
     with order.progress("scoring", share, " tokens", hidden=not processes.first) as shown:
         score(
             workdir,
@@ -155,8 +155,8 @@ def score_share(order: Order, workdir: Workdir, language: Language, processes: D
             model,
             header,
             budget=settings.batch_tokens,
-            process=processes.process,
-            processes=processes.processes,
+            process=processes.rank,
+            processes=processes.world_size,
             progress=shown.update,
         )
 

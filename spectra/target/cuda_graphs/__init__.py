@@ -1,1 +1,1 @@
-"""Steps of fixed shape, which a GPU records once and replays; flash attention over the context; which way pays."""
+"""Steps of fixed shape, which a GPU captures once and replays; flash attention over the context; which way pays."""

@@ -1,4 +1,4 @@
-"""CUDA graphs: what a function does on the GPU, recorded once and replayed as a single launch."""
+"""CUDA graphs: what a function does on the GPU, captured once and replayed as a single launch."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ WARM_UP = 2
 
 
 def launched(function: Replay) -> Replay:
-    """`Capture` where nothing is recorded: the function itself, its kernels launched one by one. Called once first."""
+    """`Capture` where nothing is captured: the function itself, its kernels launched one by one. Called once first."""
     function()
     return function
 
@@ -26,7 +26,7 @@ class CudaCapture:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._pool = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(device)  # warmed up on the stream that records: libraries set up one by one
+        self._stream = torch.cuda.Stream(device)  # warmed up on the stream that captures: libraries set up one by one
 
     def __call__(self, function: Replay) -> Replay:
         with torch.cuda.device(self.device):

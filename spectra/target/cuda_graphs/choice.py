@@ -1,4 +1,4 @@
-"""Which way steps go on this device: eager, recorded ("graphs"), by a flash kernel ("flash-eager"), or both ("flash").
+"""Which way steps go on this device: eager, captured ("graphs"), by a flash kernel ("flash-eager"), or both ("flash").
 
 Tried on the model itself, against its ordinary steps. "auto" takes the fastest that agrees.
 """
@@ -21,8 +21,8 @@ from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens,
 from spectra.target.session import HuggingFaceSession
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Row counts that are recorded in fast numerics: a step is filled up to one."""
-LENGTHS = (12, 150, 2500)  # a number that a recording took from the first would be wrong at the second
+"""Row counts that are captured in fast numerics: a step is filled up to one."""
+LENGTHS = (12, 150, 2500)  # a number that a graph took from the first would be wrong at the second
 TYPICAL = 8  # query tokens of the step that "auto" goes by
 
 Make = Callable[[HuggingFaceTarget], StaticSteps]
@@ -39,7 +39,7 @@ def wanted_step(target: HuggingFaceTarget, step: str, numerics: str) -> str:
 
 
 def obstacle(target: HuggingFaceTarget) -> str:
-    """Why steps of this model cannot be recorded, as far as it can be seen without trying; or ""."""
+    """Why steps of this model cannot be captured, as far as it can be seen without trying; or ""."""
     if target.device.type != "cuda":
         return f"it takes a CUDA GPU, and the model is on {target.device}"
     if target.spread:
@@ -47,29 +47,29 @@ def obstacle(target: HuggingFaceTarget) -> str:
     return "hooks sit on the model" if any_hooked(target.model) else ""
 
 
-def recorded_steps(plan: ExecutionPlan, capture: Capture) -> StaticSteps:
+def captured_steps(plan: ExecutionPlan, capture: Capture) -> StaticSteps:
     """What takes steps under a plan whose step is one of GPU_STEPS."""
     attend = "flash" if plan.step in FLASH_STEPS else "aligned" if plan.exact else "masked"
     return StaticSteps(attend, capture)
 
 
 def cuda_steps(target: HuggingFaceTarget) -> StaticSteps:
-    return recorded_steps(target.plan, launched if target.plan.step == "flash-eager" else CudaCapture(target.device))
+    return captured_steps(target.plan, launched if target.plan.step == "flash-eager" else CudaCapture(target.device))
 
 
 def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -> None:
     """Give the target, which has a plan for eager steps, the plan and the steps for "auto" or one of GPU_STEPS.
 
     Raises SpectraError, naming the reason, for a step that is not possible. "auto" launches a flash kernel by itself
-    only where nothing can be recorded.
+    only where nothing can be captured.
     """
     eager = target.plan
     best, reasons = Execution(eager), []
     for kind in GPU_STEPS if step == "auto" else (step,):
-        recorded = best.steps is not None
-        if (kind in FLASH_STEPS and eager.exact) or (step == "auto" and kind == "flash-eager" and recorded):
+        captured = best.steps is not None
+        if (kind in FLASH_STEPS and eager.exact) or (step == "auto" and kind == "flash-eager" and captured):
             continue
-        plan = recorded_plan(eager, kind)
+        plan = captured_plan(eager, kind)
         with target.using(Execution(plan)):
             steps = make(target)
         with target.using(Execution(plan, steps=steps)):
@@ -87,13 +87,13 @@ def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -
     target.use(best)
 
 
-def recorded_plan(eager: ExecutionPlan, kind: str) -> ExecutionPlan:
-    """The plan for recorded steps: exact ones in passes of one row count, as eager ones; others filled up to a few."""
+def captured_plan(eager: ExecutionPlan, kind: str) -> ExecutionPlan:
+    """The plan for captured steps: exact ones in passes of one row count, as eager ones; others filled up to a few."""
     return dataclasses.replace(eager, step=kind, counts=(eager.chunk,) if eager.exact else COUNTS)
 
 
 def objection(target: HuggingFaceTarget) -> str:
-    """ "" where recorded steps give what ordinary ones do, else what is wrong with them."""
+    """ "" where captured steps give what ordinary ones do, else what is wrong with them."""
     if not target.trees:
         return f"{target.name} places tokens by cache slot"
     with torch.inference_mode():
@@ -108,7 +108,7 @@ def objection(target: HuggingFaceTarget) -> str:
 
 
 def disagreement(target: HuggingFaceTarget, prompt: list[int]) -> str:
-    """What differs between a tree's logits by a recorded step and by an ordinary one, after `prompt`."""
+    """What differs between a tree's logits by a captured step and by an ordinary one, after `prompt`."""
     chains: list[list[int]] = []
     for node, parent in enumerate(PARENTS):
         chains.append([*(chains[parent] if parent >= 0 else []), node])

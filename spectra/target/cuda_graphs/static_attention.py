@@ -1,4 +1,4 @@
-"""The attention of a recorded step: over a fixed span of slots, the length of the context read on the device.
+"""The attention of a captured step: over a fixed span of slots, the length of the context read on the device.
 
 Three arithmetics: `aligned` (exact numerics, see docs/numerics.md), `flash` (the context by a flash kernel, see
 flash.py), `masked` (stock scaled-dot-product attention under a mask). Where `flash` does not apply, in layers with a
@@ -41,7 +41,7 @@ def static_attention(
     if spectra_metadata is None:
         raise SpectraError("step", "this model does not pass the step to its attention; use eager")
     if odd := unknown(settings):
-        raise SpectraError("step", f"recorded attention does not know this model's {odd!r}; use eager")
+        raise SpectraError("step", f"captured attention does not know this model's {odd!r}; use eager")
     spectra_metadata.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if spectra_metadata.attend == "aligned":

@@ -1,4 +1,4 @@
-"""A `SlabCache` as a recorded step sees it: written at slots that only the device knows, read over a fixed span."""
+"""A `SlabCache` as a captured step sees it: written at slots that only the device knows, read over a fixed span."""
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin

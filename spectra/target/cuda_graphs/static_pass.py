@@ -1,4 +1,4 @@
-"""A forward pass of fixed shape, for a GPU to record once and replay: what changes between steps is on the device.
+"""A forward pass of fixed shape, for a GPU to capture once and replay: what changes between steps is on the device.
 
 Tokens, positions, length of the context and the tree go there in one copy. Nothing in between looks at a number on
 the host. Runs on a CPU too, which is how it is tested.

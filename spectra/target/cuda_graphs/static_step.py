@@ -15,7 +15,7 @@ from spectra.target.forward_target import ForwardTarget
 
 
 class StaticStep:
-    """A pass over the first `span` slots of one cache. Fill its buffers, then `run`, or replay what was recorded of it.
+    """A pass over the first `span` slots of one cache. Fill its buffers, then `run`, or replay what was captured of it.
 
     attend, kernels: see `static_attention`. depth: see `StaticPass`. flashed: layers of the last run whose context a
     flash kernel read.

@@ -1,6 +1,6 @@
-"""Steps of fixed shape for one model: a cache that stays where it is, and a recording for each query count and span.
+"""Steps of fixed shape for one model: a cache that stays where it is, and a graph for each query count and span.
 
-Serves plain and speculative steps alike. A step that cannot be recorded is left to the ordinary way, with one line in
+Serves plain and speculative steps alike. A step that cannot be captured is left to the ordinary way, with one line in
 the log. Holds no model, so that one may be let go.
 """
 
@@ -30,14 +30,14 @@ SPANS = tuple(sorted(size << k for k in range(15) for size in (512, 768)))
 """Slots a cache has: what a session needs, filled up to one of these, so that the next one finds room in it too."""
 NODES = 1088
 """Rows of the widest step that goes in several passes, and of the deepest chain: whole blocks of BLOCK."""
-MOST = 64
-"""Recordings of one model; a step of Llama-7B takes a few MB of the host's and the device's memory each."""
+MAX_GRAPHS = 64
+"""CUDA graphs of one model; a step of Llama-7B takes a few MB of the host's and the device's memory each."""
 
 log = logging.getLogger("spectra")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class CapturedStep:
     """A step and its replay, which answers with `buffers.rows`' logits first."""
 
     buffers: Buffers
@@ -45,18 +45,20 @@ class Recorded:
 
 
 class StaticSteps:
-    """attend: "aligned", "masked" or "flash", see `static_attention`. capture: what records. kernels: see `Kernels`.
+    """attend: "aligned", "masked" or "flash", see `static_attention`. capture: makes a graph. kernels: see `Kernels`.
 
-    cache: the one recordings read and write; None before the first session. broken: why there are none any more, or "".
+    cache: the one graphs use; None before the first session. broken: why there are none any more, or "".
     """
 
-    def __init__(self, attend: str, capture: Capture, kernels: Kernels = context_kernel, *, most: int = MOST) -> None:
+    def __init__(
+        self, attend: str, capture: Capture, kernels: Kernels = context_kernel, *, max_graphs: int = MAX_GRAPHS
+    ) -> None:
         self.attend = attend
         self.cache: SlabCache | None = None
         self.broken = ""
         self.flashed = 0
         self._capture, self._kernels = capture, kernels
-        self._recorded: Recent[tuple[int, int, int], Recorded] = Recent(most)
+        self._graphs: Recent[tuple[int, int, int], CapturedStep] = Recent(max_graphs)
         self._lent = False
         self._state: tuple[int, ...] = ()
 
@@ -70,7 +72,7 @@ class StaticSteps:
         state, cache = state_of(target.model), self.cache
         fits = cache is not None and cache.capacity >= capacity and cache.layout == layout
         if not fits or state != self._state:
-            self._recorded.clear()
+            self._graphs.clear()
             self.cache = None  # before the next one takes memory
             room = SPANS[bisect_left(SPANS, capacity)]
             self.cache = SlabCache(int(target.config.num_hidden_layers), room, layout)
@@ -85,7 +87,7 @@ class StaticSteps:
 
     @torch.inference_mode()
     def prepare(self, target: ForwardTarget, max_rows: int) -> None:
-        """Record every step of up to `max_rows` rows at the present length, so that no answer waits for it."""
+        """Capture every step of up to `max_rows` rows at the present length, so that no answer waits for it."""
         for queries in target.plan.counts:
             if queries <= target.plan.fit(max_rows) and self._fits(target, queries):
                 self._step(target, queries, 0, BLOCK)
@@ -110,42 +112,42 @@ class StaticSteps:
         return step.replay()[: len(rows)].clone()
 
     def _fits(self, target: ForwardTarget, queries: int) -> bool:
-        """Whether a pass can be recorded. A flash kernel gives nothing for an empty context."""
+        """Whether a pass can be captured. A flash kernel gives nothing for an empty context."""
         if self.cache is None or self.broken or queries not in target.plan.counts:
             return False
         filled = self.attend != "flash" or self.cache.length > 0
         return filled and self.cache.length + self.cache.written + queries <= self.cache.capacity
 
-    def _step(self, target: ForwardTarget, queries: int, written: int, depth: int) -> Recorded | None:
-        """The recording for so many rows at the present length, made now if it has to be; None where it cannot be."""
+    def _step(self, target: ForwardTarget, queries: int, written: int, depth: int) -> CapturedStep | None:
+        """The graph for so many rows at the present length, made now if it has to be; None where it cannot be."""
         assert self.cache is not None
         reach = self.cache.length + written + queries
         span = min(SPANS[bisect_left(SPANS, reach)], self.cache.capacity)
         try:
-            return self._recorded.get_or_make(
-                (queries, span, depth), lambda: self._record(target, queries, span, depth)
+            return self._graphs.get_or_make(
+                (queries, span, depth), lambda: self._make_graph(target, queries, span, depth)
             )
         except (RuntimeError, SpectraError) as error:
             if isinstance(error, SpectraError) and error.field != "step":
                 raise
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            self.broken = f"a step cannot be recorded ({first[:160]})"
-            self._recorded.clear()
+            self.broken = f"a step cannot be captured ({first[:160]})"
+            self._graphs.clear()
             log.warning(f"step: eager, because {self.broken}")
             return None
 
-    def _record(self, target: ForwardTarget, queries: int, span: int, depth: int) -> Recorded:
+    def _make_graph(self, target: ForwardTarget, queries: int, span: int, depth: int) -> CapturedStep:
         assert self.cache is not None
         buffers = Buffers(queries, target.device, nodes=NODES if target.plan.chunk else 0)
         buffers.fill(self.cache.length, [0] * queries, [[0]] * queries, [])
         step = StaticStep(self.cache, span, self.attend, self._kernels, depth=depth)
         replay = self._capture(partial(step.run, target, buffers))
         self.flashed = step.flashed
-        return Recorded(buffers, replay)
+        return CapturedStep(buffers, replay)
 
 
 def state_of(model: Any) -> tuple[int, ...]:
-    """Changes when a part of the model is exchanged or moved: a recording would go on reading the old one's memory.
+    """Changes when a part of the model is exchanged or moved: a graph would go on reading the old one's memory.
 
     Parameters that are changed in place are read as they are.
     """

@@ -29,7 +29,7 @@ LANES = 16
 
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
 WHOLE = "it takes a model that is whole on the CPU"
-MOST = 0.4  # of the machine's memory that packed copies may take
+MAX_SHARE = 0.4  # of the machine's memory that packed copies may take
 
 
 class Steps(Protocol):
@@ -198,7 +198,7 @@ def obstacle(target: ForwardTarget) -> str:
         return "the model has no linear layers"
     if not is_llama_shaped(model, {}) and (odd := odd_width(model)):
         return f"a width of {odd} is no multiple of {LANES}, and torch computes its end otherwise than the rest"
-    if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MOST * _memory():
+    if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MAX_SHARE * _memory():
         return "there is no memory for packed copies of the weights"
     return native_reason() or ""
 

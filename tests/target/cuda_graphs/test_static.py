@@ -1,4 +1,4 @@
-"""Steps of fixed shape: recorded once, then replayed at other lengths, for other tokens and trees; equal logits."""
+"""Steps of fixed shape: captured once, then replayed at other lengths, for other tokens and trees; equal logits."""
 
 import random
 
@@ -26,7 +26,7 @@ def chains_of(tree):
 
 
 def both(target, cache, length, count, dice):
-    """(logits by a recorded step, by an ordinary one) of a random tree after `length` random tokens."""
+    """(logits by a captured step, by an ordinary one) of a random tree after `length` random tokens."""
     cache.length = 0
     run = [dice.randrange(VOCABULARY) for _ in range(length)]
     with torch.inference_mode():
@@ -106,7 +106,7 @@ def test_the_mask_made_on_the_device_is_the_one_by_slot(window):
         assert buffers.rows.tolist() == [queries - 1] + [0] * (queries - 1)
 
 
-def test_a_recording_holds_no_number_of_its_own():
+def test_a_graph_holds_no_number_of_its_own():
     """The recorder does what a graph does: new numbers in the same memory count, and waiting for one is refused."""
     memory = torch.tensor([1.0, 2.0])
     replay = record(lambda: (memory * 2).sum(0, keepdim=True))

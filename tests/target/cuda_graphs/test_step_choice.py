@@ -17,7 +17,7 @@ from spectra.cli.main import main
 from spectra.errors import SpectraError
 from spectra.target.cuda_graphs import choice, static_attention
 from spectra.target.cuda_graphs.capture import CudaCapture, launched
-from spectra.target.cuda_graphs.choice import choose_step, obstacle, recorded_plan, recorded_steps
+from spectra.target.cuda_graphs.choice import captured_plan, captured_steps, choose_step, obstacle
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
@@ -43,8 +43,8 @@ def timed(monkeypatch):
 
 
 def tried(target, kernels=PlainFlash, capture=record):
-    recorded = "aligned" if target.plan.exact else "masked"
-    attend = {"flash": "flash", "flash-eager": "flash", "graphs": recorded}[target.plan.step]
+    captured = "aligned" if target.plan.exact else "masked"
+    attend = {"flash": "flash", "flash-eager": "flash", "graphs": captured}[target.plan.step]
     return StaticSteps(attend, launched if target.plan.step == "flash-eager" else capture, kernels)
 
 
@@ -86,7 +86,7 @@ class Deaf(PlainFlash):
 
 
 def frozen(function):
-    """Answers for ever what it was recorded with."""
+    """Answers for ever what it was captured with."""
     result = function()
     return lambda: result
 
@@ -121,8 +121,8 @@ def exact_target():
     return target
 
 
-def test_recorded_steps_are_exact(monkeypatch, cases):
-    """In 16 bits a token's logits have the same bits by a recorded plain step, a recorded tree step, an eager one."""
+def test_captured_steps_are_exact(monkeypatch, cases):
+    """In 16 bits a token's logits have the same bits by a captured plain step, a captured tree step, an eager one."""
     seen = []
     choose = Chooser.choose
 
@@ -164,7 +164,7 @@ def test_exact_numerics_do_without_flash(timed):
     assert target.plan.exact
 
 
-def test_recordings_that_round_in_their_own_way_are_refused(timed):
+def test_graphs_that_round_in_their_own_way_are_refused(timed):
     made = []
 
     def own_way(function):
@@ -176,13 +176,13 @@ def test_recordings_that_round_in_their_own_way_are_refused(timed):
         choose_step(exact_target(), "graphs", partial(tried, capture=own_way))
 
 
-def test_row_counts_that_are_recorded():
+def test_row_counts_that_are_captured():
     assert all(b <= 1.5 * a or a < 3 for a, b in pairwise(choice.COUNTS))
-    assert recorded_plan(ExecutionPlan(), "graphs").counts == choice.COUNTS
-    exact = recorded_plan(ExecutionPlan("exact", chunk=16), "graphs")
+    assert captured_plan(ExecutionPlan(), "graphs").counts == choice.COUNTS
+    exact = captured_plan(ExecutionPlan("exact", chunk=16), "graphs")
     assert (exact.counts, exact.chunk, exact.step) == ((16,), 16, "graphs")
-    assert recorded_steps(exact, record).attend == "aligned"
-    assert recorded_steps(recorded_plan(ExecutionPlan(), "flash"), record).attend == "flash"
+    assert captured_steps(exact, record).attend == "aligned"
+    assert captured_steps(captured_plan(ExecutionPlan(), "flash"), record).attend == "flash"
 
 
 def test_a_cpu_has_eager_steps_and_says_why():
@@ -211,7 +211,7 @@ def test_the_command_line_names_the_step(capsys):
     assert capsys.readouterr().err.startswith("spectra: step: graphs takes a CUDA GPU")
 
 
-def test_a_cuda_graph_is_warmed_up_and_recorded_on_one_stream(monkeypatch):
+def test_a_cuda_graph_is_warmed_up_and_captured_on_one_stream(monkeypatch):
     """The calls to torch.cuda, in their order and by their signatures; what they do takes a GPU."""
     done = []
 
@@ -246,12 +246,12 @@ def test_a_cuda_graph_is_warmed_up_and_recorded_on_one_stream(monkeypatch):
     assert done[-1] == "replay"
 
 
-def unrecordable(function):
+def refuses(function):
     raise RuntimeError("operation not permitted when stream is capturing")
 
 
-def test_a_flash_kernel_is_launched_by_itself_where_nothing_can_be_recorded(timed):
-    for capture, expected in ((record, "flash"), (unrecordable, "flash-eager")):
+def test_a_flash_kernel_is_launched_by_itself_where_nothing_can_be_captured(timed):
+    for capture, expected in ((record, "flash"), (refuses, "flash-eager")):
         target = target_of(model_of("llama"), eager())
         choose_step(target, "auto", partial(tried, capture=capture))
         assert target.plan.step == expected

@@ -1,4 +1,4 @@
-"""Recorded steps end to end: the tokens of plain decoding; what is recorded, when, and what happens where it fails."""
+"""Captured steps end to end: the tokens of plain decoding; what is captured, when, and what happens where it fails."""
 
 import random
 
@@ -25,8 +25,8 @@ PROMPT = [5, 9, 33, 2, 17, 40, 21]
 
 
 @pytest.fixture
-def recorded():
-    """A target whose steps are recorded; its capture counts."""
+def captured():
+    """A target whose steps are captured; its capture counts."""
 
     def of(model, attend="masked", **options):
         static_attention.register()
@@ -43,9 +43,9 @@ def answer(target, method, count=30, prompt=PROMPT, sampling=None, **options):
 
 
 @pytest.mark.parametrize(("family", "attend"), [("llama", "aligned"), ("qwen2", "masked"), ("gpt2", "flash")])
-def test_the_tokens_are_those_of_plain_decoding(family, attend, recorded, cases):
+def test_the_tokens_are_those_of_plain_decoding(family, attend, captured, cases):
     model = model_of(family)
-    target, capture = recorded(model, attend)
+    target, capture = captured(model, attend)
     some = [(Sampling(), "branches"), (Sampling(0.8, seed=3), "chaos")]
     for sampling, kind in cases(some, [*some, (Sampling(), "chaos"), (Sampling(0.8, seed=3), "almost")]):
         truth, _ = plain(model, PROMPT, sampling, most=20)
@@ -56,33 +56,33 @@ def test_the_tokens_are_those_of_plain_decoding(family, attend, recorded, cases)
     assert not target.steps.broken
 
 
-def test_every_step_is_a_replay(recorded, monkeypatch):
-    target, _ = recorded(model_of("llama"))
+def test_every_step_is_a_replay(captured, monkeypatch):
+    target, _ = captured(model_of("llama"))
     forward, passes = target.call, []
     monkeypatch.setattr(target, "call", lambda *a: passes.append(a[0].shape[1]) or forward(*a))
     answer(target, "spectra-paper-core", nodes=15)
-    assert passes == [len(PROMPT) - 1, *[1, 1, 4, 4, 16, 16]]  # the prefill; each recording warms up once
+    assert passes == [len(PROMPT) - 1, *[1, 1, 4, 4, 16, 16]]  # the prefill; each capture warms up once
     passes.clear()
     answer(target, "autoregressive")
     assert passes == [len(PROMPT) - 1]
 
 
-def test_an_empty_context_is_left_to_the_ordinary_way(recorded):
+def test_an_empty_context_is_left_to_the_ordinary_way(captured):
     truth, _ = plain(model_of("llama"), [3], Sampling(), most=12)
-    target, _ = recorded(model_of("llama"), "flash")
+    target, _ = captured(model_of("llama"), "flash")
     assert answer(target, "spectra-paper-core", 12, [3]) == truth
     assert torch.isfinite(torch.cat([slab.flatten() for slab in target.steps.cache.slabs])).all()
 
 
-def test_more_rows_than_the_largest_recording_go_the_ordinary_way(recorded):
-    target, _ = recorded(model_of("llama"))
+def test_more_rows_than_the_largest_graph_go_the_ordinary_way(captured):
+    target, _ = captured(model_of("llama"))
     truth, _ = plain(model_of("llama"), PROMPT, Sampling(), most=20)
     drafter = Scripted("deep", truth, len(PROMPT), vocabulary=VOCABULARY)
     assert answer(target, method_of([drafter], 60), 20) == truth
 
 
-def test_a_longer_session_gets_another_cache_and_a_shorter_one_the_same(recorded):
-    target, capture = recorded(make("llama", max_position_embeddings=4096))
+def test_a_longer_session_gets_another_cache_and_a_shorter_one_the_same(captured):
+    target, capture = captured(make("llama", max_position_embeddings=4096))
     answer(target, "autoregressive", 4)
     first = target.steps.cache
     assert first.capacity == SPANS[0]
@@ -92,11 +92,11 @@ def test_a_longer_session_gets_another_cache_and_a_shorter_one_the_same(recorded
     answer(target, "autoregressive", 4, [1] * 600)
     assert (target.steps.cache.capacity, capture.made) == (SPANS[1], 2)
     answer(target, "autoregressive", 4)
-    assert capture.made == 3  # a short context reads fewer slots, and the recording of that went with its cache
+    assert capture.made == 3  # a short context reads fewer slots, and the graph of that went with its cache
 
 
-def test_a_second_session_over_the_same_model_does_without(recorded):
-    target, _ = recorded(model_of("llama"))
+def test_a_second_session_over_the_same_model_does_without(captured):
+    target, _ = captured(model_of("llama"))
     other = target_of(target.model, target.plan)
     other.use(target.execution)
     truth = answer(target, "autoregressive", 12)
@@ -107,12 +107,12 @@ def test_a_second_session_over_the_same_model_does_without(recorded):
     assert target.steps.lend(target, 9, Layout()) is target.steps.cache
 
 
-def test_a_changed_model_is_recorded_again(recorded):
+def test_a_changed_model_is_captured_again(captured):
     model = make("llama")
-    target, capture = recorded(model)
+    target, capture = captured(model)
     before = answer(target, "autoregressive", 12)
     with torch.no_grad():
-        model.lm_head.weight.mul_(-1)  # in place: a recording reads the same memory
+        model.lm_head.weight.mul_(-1)  # in place: a graph reads the same memory
     changed, _ = plain(model, PROMPT, Sampling(), most=12)
     assert changed != before
     assert answer(target, "autoregressive", 12) == changed
@@ -125,9 +125,9 @@ def test_a_changed_model_is_recorded_again(recorded):
     assert capture.made == 3
 
 
-def test_a_hook_sees_every_step(recorded):
+def test_a_hook_sees_every_step(captured):
     model = make("llama")
-    target, capture = recorded(model)
+    target, capture = captured(model)
     seen = []
     handle = model.lm_head.register_forward_hook(lambda *_: seen.append(1))
     answer(target, "autoregressive", 9)
@@ -137,22 +137,22 @@ def test_a_hook_sees_every_step(recorded):
     assert (len(seen), capture.made) == (10, 1)
 
 
-def test_what_cannot_be_recorded_goes_the_ordinary_way_with_one_line(recorded, caplog):
+def test_what_cannot_be_captured_goes_the_ordinary_way_with_one_line(captured, caplog):
     model = model_of("llama")
     truth, _ = plain(model, PROMPT, Sampling(), most=30)
-    target, capture = recorded(model)
+    target, capture = captured(model)
     capture.fails = RuntimeError("operation not permitted when stream is capturing\nmore of it")
     assert answer(target, "spectra-paper-core") == truth
     assert answer(target, "autoregressive") == truth
     assert [record.getMessage() for record in caplog.records] == [
-        "step: eager, because a step cannot be recorded (operation not permitted when stream is capturing)"
+        "step: eager, because a step cannot be captured (operation not permitted when stream is capturing)"
     ]
     assert capture.made == 0
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_memory_that_is_not_there_is_named_and_asked_for_again(recorded, monkeypatch):
-    target, _ = recorded(model_of("llama"))
+def test_memory_that_is_not_there_is_named_and_asked_for_again(captured, monkeypatch):
+    target, _ = captured(model_of("llama"))
 
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -184,19 +184,19 @@ class Growing:
         pass
 
 
-def test_few_recordings_are_kept(recorded):
-    target, capture = recorded(model_of("llama"), most=2)
+def test_few_graphs_are_kept(captured):
+    target, capture = captured(model_of("llama"), max_graphs=2)
     truth, _ = plain(target.model, PROMPT, Sampling(), most=20)
     for turn in (1, 2):
         assert answer(target, method_of([Growing()], BUCKETS[-1]), 20) == truth
-        assert len(target.steps._recorded) == 2
+        assert len(target.steps._graphs) == 2
         assert capture.made == turn * 2 * len(BUCKETS)  # once before the answer, again when a step needs one that went
 
 
-def test_the_next_turn_starts_from_a_copy(recorded):
+def test_the_next_turn_starts_from_a_copy(captured):
     """The cache stays where it is; what a conversation keeps is its own, whoever decodes in between."""
     model = model_of("llama")
-    target, _ = recorded(model)
+    target, _ = captured(model)
     prefix, prompt = Prefix(), list(PROMPT)
     for turn in range(2):
         tokens = answer(target, "spectra-paper-core", 12, prompt, prefix=prefix)

@@ -2,14 +2,14 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Paced } from "../../assets/js/common/paced.js";
+import { Throttle } from "../../assets/js/common/throttle.js";
 
 test("many calls while it works are one more round, and the last call counts", async () => {
   let wanted = 0;
   let busy = 0;
   /** @type {number[]} */
   const done = [];
-  const paced = new Paced(
+  const throttle = new Throttle(
     async () => {
       busy += 1;
       assert.equal(busy, 1);
@@ -21,43 +21,43 @@ test("many calls while it works are one more round, and the last call counts", a
     () => 0,
   );
   wanted = 1;
-  const first = paced.ask();
-  for (wanted = 2; wanted < 9; wanted++) await paced.ask();
+  const first = throttle.ask();
+  for (wanted = 2; wanted < 9; wanted++) await throttle.ask();
   await first;
   assert.deepEqual(done, [1, 9]);
   wanted = 10;
-  await paced.ask();
+  await throttle.ask();
   assert.deepEqual(done, [1, 9, 10]);
 });
 
 test("who hurries ends the pause", async () => {
   let done = 0;
-  const paced = new Paced(
+  const throttle = new Throttle(
     async () => {
       done += 1;
     },
     () => (done ? 0 : 60_000),
   );
-  const first = paced.ask();
+  const first = throttle.ask();
   await new Promise((resolve) => setTimeout(resolve));
   assert.equal(done, 1);
-  paced.ask();
-  await paced.hurry();
+  throttle.ask();
+  await throttle.hurry();
   await first;
   assert.equal(done, 2);
 });
 
 test("who hurries while it works waits for no pause", async () => {
   let done = 0;
-  const paced = new Paced(
+  const throttle = new Throttle(
     async () => {
       await new Promise((resolve) => setTimeout(resolve, 2));
       done += 1;
     },
     () => (done ? 0 : 60_000),
   );
-  const first = paced.ask();
-  await paced.hurry();
+  const first = throttle.ask();
+  await throttle.hurry();
   await first;
   assert.equal(done, 2);
 });

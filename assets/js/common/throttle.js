@@ -1,6 +1,6 @@
 /** Work that is asked for often and done seldom: one at a time, a pause after each, and the last call always counts. */
 
-export class Paced {
+export class Throttle {
   /**
    * @param {() => Promise<void>} work
    * @param {() => number} pause ms after the work, looked up when it begins

@@ -1,0 +1,168 @@
+"""Charts, step panel and replay of a race in a real browser: acceptance by source, links of text, chart and tree."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browsing import (
+    STAGE,
+    appear,
+    download,
+    finish,
+    race,
+    start,
+)
+from fakes_engine import FakeEngine
+
+from spectra.metrics import judge, summarize
+from visual import palette
+
+
+def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=300)
+    steps = download(page)["method"].steps
+    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    last = f"{drawn}.map((line) => line.filter((point) => point.y !== undefined).at(-1).y)"
+    figures = summarize(steps)
+    for choice, place, shares, guesses in (
+        ("guessed", 2, figures.of_guessed, figures.guessed),
+        ("reached", 1, figures.acceptance, figures.offered),
+    ):
+        page.click(f"[data-id=accepted-of] [data-choice={choice}]")
+        recent = [judge(step) for step in steps[-32:]]
+        expected = []
+        for source in [each for each in palette.LOOKS if each in figures.guessed]:
+            rows = [judged[source] for judged in recent if source in judged]
+            assert rows, "the script guesses by every source all the time"
+            expected.append(sum(row.accepted for row in rows) / sum(row[place] for row in rows))
+        close = "(want) => want.length === got.length && want.every((y, i) => Math.abs(y - got[i]) < 1e-9)"
+        page.wait_for_function(f"(want) => {{ const got = {last}; return ({close})(want); }}", arg=expected)
+        for source, share in shares.items():
+            chip = page.locator(f".chip.{source}")
+            assert chip.locator("small").inner_text() == f"{share * 100 + 1e-9:.0f} % accepted"
+            assert f"of {guesses[source]:,} guesses" in chip.get_attribute("title")
+    assert page.problems == []
+
+
+def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, url = fake
+    monkeypatch.setattr(engine, "step_seconds", 0.03)
+    page = visit(url)
+    start(page, max_new_tokens=120)
+    page.wait_for_function(f"{STAGE}.phase === 'plain'")
+    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane: several drawings long
+    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    page.evaluate(f"window.before = {drawn}")
+    page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 8")
+    assert page.evaluate(f"window.before === {drawn}"), "drawn, though it is below the screen"
+    plot = page.locator("[data-id=plot-acceptance]")
+    assert plot.is_hidden(), "a chart of the race before"
+    plot.evaluate("(box) => box.scrollIntoView()")
+    page.wait_for_function(f"{STAGE}.state === 'running' && window.before !== {drawn} && {drawn}.length >= 3")
+    plot.wait_for()
+    page.click("#stop")
+    finish(page)
+
+
+def test_credit_is_shared_where_several_offered_a_token(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=200)
+    steps = download(page)["method"].steps
+    offers = [[list(step.tree.sources[node]) for node in step.path][: len(step.tokens)] for step in steps]
+    shared = [at for at, tokens in enumerate(offers) if any(len(each) > 1 for each in tokens)]
+    assert shared
+    spans = page.locator("[data-id=text-method] .step:has(.shared)")
+    assert [int(step) for step in spans.evaluate_all("(spans) => spans.map((span) => span.dataset.step)")] == shared
+    first, every = Counter(), Counter()
+    for tokens in offers:
+        first.update(each[0] for each in tokens)
+        every.update(source for each in tokens for source in each)
+    for choice, counted in (("first", first), ("every", every)):
+        page.click(f".legend [data-choice={choice}]")
+        for source, total in every.items():
+            chip = page.locator(f".chip.{source}")
+            assert chip.locator("b").inner_text() == str(counted[source])
+            more = f"+{total - counted[source]} shared" if total > counted[source] else ""
+            assert chip.locator("em").inner_text() == more
+    page.locator(f"[data-id=text-method] [data-step='{shared[0]}']").hover()
+    others = [source for each in offers[shared[0]] for source in each[1:]]
+    named = [
+        f"{palette.LOOKS[source].name.lower()} {others.count(source)}" for source in palette.LOOKS if source in others
+    ]
+    assert page.locator("[data-id=tip] .also").inner_text() == "also offered by: " + " and ".join(named)
+    assert page.problems == []
+
+
+def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    steps = download(page)["method"].steps
+    chosen = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))
+    page.locator("[data-id=step-slider]").fill(str(chosen + 1))
+    assert page.locator("[data-id=step-at]").inner_text() == f"{chosen + 1} of {len(steps)}"
+    assert page.locator("[data-id=tree] .node.yes").count() == len(steps[chosen].path)
+    pool = sum(not eligible for eligible in steps[chosen].tree.eligible)
+    rejected = len(steps[chosen].tree) - 1 - len(steps[chosen].path) - pool
+    assert page.locator("[data-id=tree] .node.no").count() == rejected
+    held = steps[chosen].held
+    reasons = page.locator("[data-id=reasons]").inner_text()
+    assert f"{held['forward']:,} in the forward dictionary and {held['backward']:,} in the backward" in reasons
+    kept = steps[chosen].offered - 3  # the script offers three more than it guesses
+    assert f"offered {kept + 3} tokens, merged into one tree; the {kept} likeliest to pay were kept." in reasons
+    span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
+    assert "chosen" in span.get_attribute("class")
+    appear(page, "[data-id=plot-gain] .band")
+    first = page.locator("[data-id=text-method] [data-step='2']")
+    first.hover()
+    assert "lit" in first.get_attribute("class")
+    assert page.locator("[data-id=tip] b").inner_text().startswith("Step 3")
+    assert page.locator(".band").is_visible()
+    page.locator("[data-id=plot-gain] .nsewdrag").hover(position={"x": 120, "y": 90})
+    appear(page, ".step.lit")
+    page.locator(".top").hover()
+    page.wait_for_function("!document.querySelector('.step.lit')")
+    first.click()
+    assert page.locator("[data-id=step-at]").inner_text() == f"3 of {len(steps)}"
+
+
+@pytest.mark.all_cases
+def test_the_mask_opens_what_the_tree_lets_each_token_read(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=120)
+    steps = download(page)["method"].steps
+    chosen = max(range(len(steps)), key=lambda i: len(steps[i].tree))
+    tree = steps[chosen].tree
+    depth = [0] * len(tree)
+    for node in range(1, len(tree)):
+        depth[node] = depth[tree.parents[node]] + 1
+    page.locator("[data-id=step-slider]").fill(str(chosen + 1))
+    assert page.locator(".sees svg").count() == 0
+    page.click("[data-id=mask] summary")
+    appear(page, ".sees svg")
+    rows = page.locator(".sees .row").evaluate_all("(rows) => rows.map((row) => row.querySelectorAll('.open').length)")
+    assert rows == [2 + each for each in depth]  # itself, those above it and the text before
+    assert page.locator(".sees .row.yes").count() == 1 + len(steps[chosen].path)
+    page.locator("[data-id=step-slider]").fill("1")
+    assert page.locator(".sees .row").count() == len(steps[0].tree)
+
+
+@pytest.mark.all_cases
+def test_both_answers_replay_on_one_clock(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], motion="no-preference")
+    race(page, max_new_tokens=40)
+    appear(page, "[data-id=play]:not([hidden])")
+    page.click("[data-id=play]")
+    ahead = "document.querySelectorAll('[data-id=text-{}] .ahead').length"
+    page.wait_for_function(f"{ahead.format('method')} === 0 && {ahead.format('plain')} > 0")
+    page.wait_for_function(f"{ahead.format('plain')} === 0")
+    assert page.locator("[data-id=play]").inner_text() == "Play both"

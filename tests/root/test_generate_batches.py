@@ -1,0 +1,106 @@
+"""`generate` of several sequences: padded batches, several samples of a prompt, state of its own for each sequence."""
+
+from functools import partial
+
+import pytest
+import torch
+from generating import MASK, PROMPT, EndsInFives, Grammar, OddRows, Reader, ours
+from tiny import FAMILIES, model_of
+from transformers import (
+    LogitsProcessorList,
+    StoppingCriteria,
+)
+
+import spectra
+from spectra.errors import SpectraError
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
+        ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
+        ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),
+        ("stopping_criteria", {"stopping_criteria": [lambda ids, scores: torch.tensor([False, True])]}),
+    ],
+)
+def test_what_needs_all_sequences_at_once_is_named(field, options):
+    options = {"custom_generate": spectra.generate, "max_new_tokens": 9, "pad_token_id": 0, **options}
+    with pytest.raises(SpectraError) as error:
+        model_of("llama").generate(PROMPT.repeat(2, 1), attention_mask=MASK.repeat(2, 1), **options)
+    assert error.value.field == field
+
+
+PADDED = torch.tensor([[0, 0, 0, 5, 6, 7, 5], [9, 8, 7, 6, 5, 4, 3], [0, 0, 0, 0, 0, 0, 11], [0, 1, 2, 3, 0, 2, 3]])
+LEFT = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [1] * 7, [0, 0, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 1, 1]])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padded_batches_equal_stock(family):
+    model = model_of(family, torch.float32)
+    said = model.generate(PADDED, attention_mask=LEFT, max_new_tokens=24, do_sample=False)[:, 7:].tolist()
+    for options in (
+        {"method": "spectra-paper-core"},
+        {"eos_token_id": [said[0][4], said[1][9]], "pad_token_id": 1},
+        {"eos_token_id": [said[0][4], said[1][9]], "repetition_penalty": 1.2, "min_new_tokens": 3, "at_once": 2},
+        {"encoder_repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
+        {"eos_token_id": 63, "stopping_criteria": [EndsInFives()], "logits_processor": [OddRows()]},
+    ):
+        own = {name: options.pop(name) for name in ("method", "at_once") if name in options}
+        given = {"attention_mask": LEFT, "max_new_tokens": 24, "do_sample": False, **options}
+        truth = model.generate(PADDED, **given)
+        assert torch.equal(model.generate(PADDED, custom_generate=spectra.generate, **own, **given), truth), options
+
+
+class EndsAtTheFourthLook(StoppingCriteria):
+    """Keeps how often it was asked."""
+
+    looks = 0
+
+    def __call__(self, ids, scores, **options):
+        self.looks += 1
+        return torch.full((len(ids),), self.looks == 4)
+
+
+def test_a_criterion_with_a_memory_has_one_for_each_sequence():
+    model = model_of("llama", torch.float32)
+    options = {"attention_mask": LEFT, "max_new_tokens": 24, "stopping_criteria": [EndsAtTheFourthLook()]}
+    out = model.generate(PADDED, custom_generate=spectra.generate, method="autoregressive", **options)
+    truth = model.generate(PADDED, **{**options, "stopping_criteria": [EndsAtTheFourthLook()]})
+    assert torch.equal(out, truth) and out.shape[1] == 7 + 4
+
+
+def test_padding_on_the_right_stays_where_it_is():
+    model, right, mask = model_of("llama", torch.float32), PADDED.clone(), LEFT.flip(1)
+    for row, marks in enumerate(LEFT):
+        right[row] = PADDED[row].roll(int(marks.sum()))
+    options = {"max_new_tokens": 24, "do_sample": False}
+    truth = model.generate(PADDED, attention_mask=LEFT, **options)
+    out = model.generate(right, attention_mask=mask, custom_generate=spectra.generate, **options)
+    assert torch.equal(out[:, :7], right)
+    assert torch.equal(out[:, 7:], truth[:, 7:])
+
+
+def test_several_samples_of_a_prompt_have_seeds_of_their_own():
+    model = model_of("llama")
+    options = {"do_sample": True, "temperature": 0.9, "top_k": 20}
+    several = ours(model, seed=3, num_return_sequences=4, **options)
+    assert several.shape[0] == 4
+    for number, row in enumerate(several):
+        assert torch.equal(ours(model, seed=3 + number, **options)[0], row)
+    assert len({tuple(row.tolist()) for row in several}) > 1
+
+
+def test_each_sequence_of_a_batch_has_a_grammar_of_its_own():
+    model, prompts = model_of("llama"), torch.tensor([[5, 6, 7, 5], [9, 8, 9, 8]])
+    options = {"max_new_tokens": 16, "do_sample": False, "custom_generate": spectra.generate, "pad_token_id": 0}
+    both = model.generate(
+        prompts, attention_mask=torch.ones_like(prompts), logits_processor=LogitsProcessorList([Grammar()]), **options
+    )
+    for prompt, row in zip(prompts, both, strict=True):
+        ids = prompt[None]
+        alone = model.generate(
+            ids, attention_mask=torch.ones_like(ids), logits_processor=LogitsProcessorList([Grammar()]), **options
+        )[0]
+        assert torch.equal(row[: len(alone)], alone)
+        assert not row[len(alone) :].any()
