@@ -41,6 +41,11 @@ def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str
     assert len({label["y"] for label in labels}) == 1
     words = page.locator("#ask .form [data-testid=block-info]:visible")
     assert words.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1).length") == 0
+    examples = page.locator("#ask .examples")
+    assert examples.evaluate("(row) => row.scrollWidth <= row.clientWidth"), "every example is seen"
+    page.locator("#field-seed input").focus()
+    line = page.locator("#field-seed input").evaluate("(input) => getComputedStyle(input).outline")
+    assert "solid 2px" in line, "what has the focus is seen"
     page.get_by_role("button", name="Method settings").first.click()
     beside = "(all) => all.filter(({offsetWidth, offsetHeight}) => offsetHeight < offsetWidth / 2).length"
     ticks = page.locator("#ask .method-settings label:has(input[type=checkbox]):visible")

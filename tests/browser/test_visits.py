@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start
+from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start, value_of
 from fakes_engine import FakeEngine
 
 Visit = Callable[..., Any]
@@ -77,6 +77,18 @@ def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Vi
     assert page.locator("#stage-race .t").count() == 0 and page.locator("[data-id=inside]").is_hidden()
     race(page, prompt="once more", max_new_tokens=10)
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+
+
+@pytest.mark.all_cases
+def test_a_race_that_a_reload_cut_off_can_be_asked_for_again(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    start(page, prompt="cut off", max_new_tokens=1500, seed=9)
+    page.reload()
+    appear(page, READY)
+    page.locator("#ask > .field-error:has-text('that race has ended') a").click()
+    page.wait_for_function("document.querySelector('#field-prompt textarea')?.value === 'cut off'")
+    assert value_of(page, "seed") == "9" and value_of(page, "max_new_tokens") == "1500"
+    assert page.locator("#ask .field-error").count() == 0
 
 
 @pytest.mark.all_cases

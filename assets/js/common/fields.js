@@ -20,7 +20,10 @@ export class Fields {
     return document.getElementById(`field-${this.scope}${field}`);
   }
 
-  /** @param {Problem} problem */
+  /**
+   * @param {Problem} problem
+   * @returns {HTMLElement} the message
+   */
   refuse({ field, text }) {
     this.clear();
     const place = this.box(field);
@@ -30,11 +33,12 @@ export class Fields {
     unfold(place);
     (place ?? this.root).append(note);
     const input = place?.querySelector("input, textarea");
-    if (!(input instanceof HTMLElement)) return;
+    if (!(input instanceof HTMLElement)) return note;
     input.setAttribute("aria-invalid", "true");
     input.setAttribute("aria-describedby", note.id);
     input.addEventListener("input", () => this.clear(), { once: true });
     input.focus();
+    return note;
   }
 
   /**

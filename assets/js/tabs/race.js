@@ -4,6 +4,7 @@ import { byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
+import { keepCutOff, queryOf, takeCutOff } from "../race/cut-off.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
@@ -46,6 +47,7 @@ class RaceTab {
     this.fields.explain(facts.examples);
     this.listen();
     if (facts.recorded) this.view.take(facts.recorded);
+    this.tellCutOff();
   }
 
   listen() {
@@ -59,6 +61,7 @@ class RaceTab {
     }
     at("clear").addEventListener("click", () => this.ask("clear"));
     at("link").addEventListener("click", () => this.copyLink());
+    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.view.turn)));
     byId("go").addEventListener("click", () => this.wait());
     this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey }) => {
       if (key === "Enter" && !shiftKey) this.wait();
@@ -69,6 +72,16 @@ class RaceTab {
   showModel({ model, badges }) {
     const items = [model, ...badges].map((text) => make("li", "", text));
     document.querySelector(".top .badges")?.replaceChildren(...items);
+  }
+
+  /** gradio loads the page again when a lost connection is back. */
+  tellCutOff() {
+    const link = stored(takeCutOff);
+    if (!link) return;
+    const again = make("a", "", "Fill in the form as it was");
+    again.href = link;
+    const text = "The page was left or lost its connection while a race ran, so that race has ended.";
+    this.fields.refuse({ field: "", text }).append(" ", again);
   }
 
   /** @param {Message} message */
@@ -142,11 +155,22 @@ class RaceTab {
   async copyLink() {
     const link = this.view.turn?.begin.link;
     if (!link) return;
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(link)) query.set(name, String(value));
-    history.replaceState(null, "", `?${query}`);
+    history.replaceState(null, "", `?${queryOf(link)}`);
     const copied = await copy(location.href);
     this.view.at("link").textContent = copied ? "Link copied" : "Link is in the address bar";
+  }
+}
+
+/**
+ * What is done with the storage of this tab; null where the browser lends none.
+ * @template T
+ * @param {(store: Storage) => T} work
+ */
+function stored(work) {
+  try {
+    return work(sessionStorage);
+  } catch {
+    return null;
   }
 }
 

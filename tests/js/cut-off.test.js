@@ -1,0 +1,31 @@
+/** What a browser keeps of a race that ran when the page went away. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { keepCutOff, takeCutOff } from "../../assets/js/race/cut-off.js";
+
+/** @type {Map<string, string>} */
+const kept = new Map();
+const STORE = {
+  setItem: (/** @type {string} */ key, /** @type {string} */ value) => {
+    kept.set(key, value);
+  },
+  getItem: (/** @type {string} */ key) => kept.get(key) ?? null,
+  removeItem: (/** @type {string} */ key) => {
+    kept.delete(key);
+  },
+};
+const link = { prompt: "a & b=<i>", method: "spectra", seed: 3 };
+
+test("a race that ran when the page went away is told once, with a link that asks for it again", () => {
+  keepCutOff(STORE, { state: "running", begin: { link } });
+  assert.equal(takeCutOff(STORE), "?prompt=a+%26+b%3D%3Ci%3E&method=spectra&seed=3");
+  assert.equal(takeCutOff(STORE), null);
+});
+
+test("one that was over is not told of", () => {
+  for (const turn of [{ state: "done", begin: { link } }, { state: "stopped", begin: { link } }, null, undefined]) {
+    keepCutOff(STORE, turn);
+    assert.equal(takeCutOff(STORE), null);
+  }
+});
