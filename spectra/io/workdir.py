@@ -78,11 +78,17 @@ def clear(folder: Path) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """A place to write a new version of the file to; at the end it is synced and takes the file's name."""
+    """A place to write a new version of the file to; at the end it is synced and takes the file's name.
+
+    What could not be written whole is removed: on a full disk the room is needed.
+    """
     fresh = path.with_name(f"{path.name}.new")
-    yield fresh
-    sync(fresh)
-    fresh.replace(path)
+    try:
+        yield fresh
+        sync(fresh)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def replace(path: Path, data: bytes) -> None:

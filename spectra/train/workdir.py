@@ -11,7 +11,7 @@ from typing import Any
 import safetensors.numpy
 import safetensors.torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from spectra.errors import SpectraError
@@ -20,7 +20,10 @@ from spectra.io.workdir import held, replaced, workdir_of
 
 @contextmanager
 def hold_workdir(out: Path, recipe: Mapping[str, Any]) -> Iterator[Path]:
-    """The folder for the run that `recipe` describes. Raises SpectraError when another run's work is in it."""
+    """The folder for the run that `recipe` describes.
+
+    Raises SpectraError when another run's work is in it, and where the disk refuses in the middle, which loses no work.
+    """
     folder = workdir_of(out)
 
     def keep_other_work() -> None:
@@ -34,7 +37,12 @@ def hold_workdir(out: Path, recipe: Mapping[str, Any]) -> Iterator[Path]:
             stack.enter_context(held(folder, recipe, busy=busy, on_other=keep_other_work))
         except OSError as error:
             raise SpectraError("out", f"cannot write {folder} ({error.strerror}); name another folder") from error
-        yield folder
+        try:
+            yield folder
+        except (OSError, SafetensorError) as error:  # the second is what safetensors makes of a full disk
+            raise SpectraError(
+                "out", f"the work stopped ({error}) and is kept in {folder}; mend that, and the same command goes on"
+            ) from error
 
 
 def save_tensors(file: Path, tensors: Mapping[str, Tensor], facts: dict[str, str] | None = None) -> None:

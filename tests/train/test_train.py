@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -112,6 +113,21 @@ def test_a_stopped_run_ends_with_the_weights_of_a_whole_one(model, data, tmp_pat
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == (
         tmp_path / "whole" / "model.safetensors"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("size", [1_000, 16_000])
+def test_a_full_disk_is_named_and_the_same_command_goes_on(model, data, tmp_path, capsys, size):
+    """At the tokens of the data, and at the weights."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        code = train(model, data, tmp_path / "out", "--teacher-tokens", "0")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert code == 2 and "out: the work stopped (" in said and "the same command goes on" in said
+    assert not (tmp_path / "out").exists() and not list((tmp_path / ".out.work").rglob("*.new"))
+    assert train(model, data, tmp_path / "out", "--teacher-tokens", "0") == 0
 
 
 def test_work_of_other_settings_is_left_alone(model, data, tmp_path, monkeypatch, capsys):

@@ -109,7 +109,7 @@ class Corpus:
     def _source(self, file: Path) -> Iterator[Text]:
         try:
             yield Text(readers.source(file))
-        except (SyntaxError, UnicodeDecodeError) as error:
+        except (SyntaxError, UnicodeError, LookupError) as error:  # the last: of a codec that is none of text
             self._complain(f"{file} is not Python source text", error)
 
     def _complain(self, problem: str, error: Exception) -> None:

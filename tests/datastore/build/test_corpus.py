@@ -139,6 +139,8 @@ BAD = {
     "cut txt": ("a.txt", "é".encode()[:1], "a.txt cannot be read"),
     "no parquet": ("a.parquet", b"PAR1 not really", "a.parquet cannot be read"),
     "bad source": ("a.py", b"# coding: nonsense\n", "a.py is not Python source text"),
+    "source in no text codec": ("a.py", b"# coding: rot13\n", "a.py is not Python source text"),
+    "source in a cut codec": ("a.py", b"# coding: utf-16\n", "a.py is not Python source text"),
     "kind": ("a.pdf", b"x", "a.pdf is of no known kind"),
     "no kind": ("a", b"x", "a is of no known kind"),
 }
