@@ -55,7 +55,8 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
         ('{"format": "spectra-race", "version": 1}', '"plain" is missing'),
         ('{"format": "spectra-race", "version": 1, "plain": {}, "method": {}}', "plain: this is no trace"),
         (changed(lambda race: race["plain"]["steps"][3].pop("tokens")), "plain: damaged"),
-        (changed(lambda race: race["method"]["steps"].clear()), "method: it holds no steps"),
+        (changed(lambda race: race["method"].update(steps=[], pieces=[])), "method: it holds no steps"),
+        (changed(lambda race: race["method"]["steps"].clear()), "method: damaged"),
         (changed(lambda race: race["method"]["steps"][0].update(sources=["<b>"])), "method: damaged"),
     ],
 )

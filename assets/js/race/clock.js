@@ -40,8 +40,8 @@ export class Clock {
   /**
    * @param {number} from
    * @param {number} to
-   * @param {number} [speed] seconds shown a second. One that was asked for is kept even where motion is unwelcome: it is
-   *   the visitor's.
+   * @param {number} [speed] seconds shown a second. One that was asked for is kept even where motion is unwelcome: it
+   *   is the visitor's.
    */
   play(from, to, speed = calm() ? Infinity : Clock.speed(to - from)) {
     this.halt();

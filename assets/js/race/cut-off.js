@@ -1,4 +1,4 @@
-/** What was asked of a race that still ran when the page went away; the browser keeps it until the tab is loaded again. */
+/** What was asked of a race that still ran when the page went away; the browser keeps it until the next load. */
 
 /** @import { Link, Begin } from "../stream/messages.js" */
 

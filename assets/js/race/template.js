@@ -60,7 +60,8 @@ const STEP_PANEL = `
   <p class="context" data-id="context"></p>
   <div class="tree" data-id="tree" tabindex="0" role="region" aria-label="Token tree of this step"></div>
   <p class="reading">Each box is a token (· a space, ↵ a line end, ‹part› a part of a character) with the chance it was
-    given, where one was. Bold lines: accepted. Struck through: not accepted. No number, no fill: the model's own pick.</p>
+    given, where one was. Bold lines: accepted. Struck through: not accepted. No number, no fill: the model's own
+    pick.</p>
   <p class="gist" data-id="gist"></p><ol data-id="reasons"></ol>
   <details class="fold" data-id="dictionaries" hidden><summary>What the dictionaries held and learned</summary>
     <div class="held" data-id="held"></div></details>
