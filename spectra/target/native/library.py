@@ -28,6 +28,8 @@ MAIN = SOURCE / "native.cpp"
 COMPILERS = ("c++", "g++", "clang++")
 WORK = ".build."
 """What folders of builds in progress are called, at first."""
+PATIENCE = 600.0
+"""Seconds after which a compiler is given up."""
 COMMON = ("-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-w")
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-DSPECTRA_AVX512=1")
@@ -166,7 +168,7 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
         _build([*compiler, *flags, str(MAIN)], file)
     try:
         library = Library(file, isa)
-    except OSError as error:
+    except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
         raise LibraryError(f"{file.name} cannot be loaded: {error}") from error
     if library.calls.spectra_prepare():
         raise LibraryError(f"the system does not let a process use {isa}")
@@ -224,11 +226,21 @@ def _version(compiler: tuple[str, ...]) -> str:
 
 
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    """Its output as text, whatever its bytes are. Raises LibraryError where the program cannot be run."""
+    """Its output as text, whatever its bytes are. Raises LibraryError where the program cannot be run or hangs."""
+    name = Path(command[0]).name
     try:
-        return subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=PATIENCE,
+        )
     except OSError as error:
-        raise LibraryError(f"{Path(command[0]).name} cannot be run: {error.strerror or error}") from error
+        raise LibraryError(f"{name} cannot be run: {error.strerror or error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise LibraryError(f"{name} did not end within {PATIENCE:.0f} seconds") from error
 
 
 @cache

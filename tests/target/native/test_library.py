@@ -240,3 +240,18 @@ def test_a_compiler_that_does_not_run_or_writes_other_bytes_is_named(compiler, t
     (tmp_path / "bin" / "c++").write_bytes(text)
     with pytest.raises(LibraryError, match=rf"c\+\+ {why}"):
         load(paths_here()[:1], tmp_path / "cache")
+
+
+def test_a_compiler_that_hangs_is_given_up(compiler, tmp_path, monkeypatch):
+    compiler(f'#!/bin/sh\n[ "$1" = --version ] && echo one && exit\nexec {shutil.which("sleep")} 60\n')
+    monkeypatch.setattr(built, "PATIENCE", 0.2)
+    with pytest.raises(LibraryError, match=r"c\+\+ did not end within"):
+        load(paths_here()[:1], tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_a_library_without_our_functions_is_named(compiler, tmp_path, monkeypatch):
+    compiler(WORKS)
+    monkeypatch.setenv("SPECTRA_TEST_LIBRARY", torch._C.__file__)
+    with pytest.raises(LibraryError, match=r"cannot be loaded: .*spectra_read_seconds"):
+        load(paths_here()[:1], tmp_path / "cache")
