@@ -102,10 +102,16 @@ class GgufFile:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def tokenizer(self) -> Any:
-        """As transformers reads it from the file."""
+        """As transformers reads it from the file. Raises SpectraError where it cannot."""
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
+        try:
+            return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
+        except Exception as error:  # of any kind, from the parsers of a damaged file
+            why = " ".join(str(error).split())[:200]
+            raise SpectraError(
+                "model", f"{self.path.name}: its tokenizer cannot be read ({why}); convert the model again"
+            ) from error
 
     def read(self, place: TensorPlace) -> Codes | torch.Tensor:
         """A tensor as it is in the file."""
@@ -181,7 +187,8 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
     if file.architecture not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise SpectraError(
-            "model", f"{path.name} is of the architecture {file.architecture!r}, which is not read; give one of {known}"
+            "model",
+            f"{path.name} is of the architecture {file.architecture[:40]!r}, which is not read; give one of {known}",
         )
     file.weights  # noqa: B018 - names the tensor that no such model has
     return file

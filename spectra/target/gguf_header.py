@@ -20,6 +20,7 @@ from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES
 
 MAGIC = b"GGUF"
 ALIGNMENT = 32
+LONGEST = 64  # letters of a tensor's name
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Type of a metadata value -> its `struct` format."""
@@ -152,6 +153,8 @@ class _Walk:
     def tensor(self) -> TensorEntry:
         """The next one of the list."""
         name = self.text()
+        if len(name) > LONGEST or not name.isprintable():
+            raise SpectraError("model", f"{self.name} names a tensor {name[:LONGEST]!r}; fetch it again")
         (dimensions,) = self.numbers("I")
         shape = self.numbers(f"{dimensions}Q")[::-1]
         kind, offset = self.numbers("IQ")

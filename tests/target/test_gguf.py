@@ -195,3 +195,18 @@ def test_the_embedded_models_file_holds_the_numbers_of_its_folder():
             weight = weights[name]
             dense = weight.dense() if isinstance(weight, Codes) else weight.bfloat16()
             assert torch.equal(dense, folder.get_tensor(name)), name
+
+
+def test_a_tokenizer_that_cannot_be_read_is_said_in_one_line(tiny):
+    data = tiny.read_bytes()
+    for whole, damaged in ((b"tokenizer.ggml.model", b"tokenizer.ggml.m\xffdel"), (b"gpt2", b"gpt9")):
+        tiny.write_bytes(data.replace(whole, damaged))
+        with pytest.raises(SpectraError, match=r"^model: tiny\.gguf: its tokenizer cannot be read .*convert") as error:
+            load_gguf_network(tiny)
+        assert "\n" not in str(error.value)
+
+
+def test_a_name_that_is_no_line_is_refused(tiny):
+    tiny.write_bytes(tiny.read_bytes().replace(b"blk.1.attn_norm.weight", b"blk.1.attn\nnorm\x1b[2J.wt"))
+    with pytest.raises(SpectraError, match=r"names a tensor 'blk\.1\.attn\\nnorm\\x1b"):
+        open_gguf(tiny)
