@@ -102,10 +102,17 @@ class GgufFile:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def tokenizer(self) -> Any:
-        """As transformers reads it from the file."""
+        """As transformers reads it from the file. Raises SpectraError where it cannot."""
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
+        try:
+            return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of tokenizers' Rust
+                raise
+            raise SpectraError(
+                "model", f"{self.path.name}: its tokenizer cannot be read ({error}); convert the model again"
+            ) from error
 
     def read(self, place: TensorPlace) -> Codes | torch.Tensor:
         """A tensor as it is in the file."""
