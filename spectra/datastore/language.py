@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from spectra.drafters.continuations import Node
 from spectra.io.hashes import tokenizer_sha256
+from spectra.target.chat_template import template_text
 
 NODES = 64
 """Nodes that a query asks for."""
@@ -43,8 +44,8 @@ class Language:
         if kind == "none" or not self.tokenizer.chat_template:
             return []
         turn = [{"role": "user", "content": "x"}]
-        asked = str(self.tokenizer.apply_chat_template(turn, add_generation_prompt=False, tokenize=False))
-        whole = str(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
+        asked = template_text(self.tokenizer, turn, opened=False)
+        whole = template_text(self.tokenizer, turn)
         return self.encode([whole.removeprefix(asked)])[0] if whole.startswith(asked) else []
 
 

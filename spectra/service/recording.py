@@ -10,6 +10,7 @@ from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
 from spectra.settings import Limits, Message, MethodSettings, Sampling, Value, check_unicode
+from spectra.target.chat_template import template_ids
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace, Trace
 
@@ -161,8 +162,4 @@ def encode(tokenizer: Any, prompt: str | Sequence[Message], *, raw: bool = False
         return list(tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"])
     if not getattr(tokenizer, "chat_template", None):
         raise SpectraError("prompt", "this model has no chat template; pass --raw to continue the text as it is")
-    return list(
-        tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=True)[
-            "input_ids"
-        ]
-    )
+    return template_ids(tokenizer, messages)

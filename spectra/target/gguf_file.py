@@ -107,7 +107,9 @@ class GgufFile:
 
         try:
             return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
-        except Exception as error:  # of any kind, from the parsers of a damaged file
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of tokenizers' Rust
+                raise
             why = " ".join(str(error).split())[:200]
             raise SpectraError(
                 "model", f"{self.path.name}: its tokenizer cannot be read ({why}); convert the model again"

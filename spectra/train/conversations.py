@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spectra.datastore.build.readers import UNREADABLE, json_rows, kind_of, reason, texts_of
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
+from spectra.target.chat_template import template_text
 
 BLOCK = 1000
 """Conversations tokenized together."""
@@ -109,8 +110,7 @@ def _asked(tokenizer: Any, prompt: str) -> str:
     """How decoding puts a prompt to the target."""
     if not tokenizer.chat_template:
         return f"{prompt}\n"
-    turn = [{"role": "user", "content": prompt}]
-    return str(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
+    return template_text(tokenizer, [{"role": "user", "content": prompt}])
 
 
 def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from gguf_files import MIXED, random_blocks, said, tiny_model, write_gguf
+from gguf_files import MIXED, WORDS, random_blocks, said, tiny_model, write_gguf
 
 from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
@@ -170,6 +170,14 @@ def test_an_array_is_no_number(tmp_path):
         write()
     writer.close()
     assert "llama.attention.head_count" not in read_header(path).metadata
+
+
+@pytest.mark.parametrize("tokens", [WORDS[:50], [*WORDS[:9], *WORDS[:-9]]])
+def test_a_vocabulary_that_is_damaged_is_named(tmp_path, tokens):
+    """Where the merges name other tokens, tokenizers' Rust panics, which is no Exception."""
+    path = write_gguf(tmp_path / "tiny.gguf", tiny_model(), MIXED, tokens=tokens)
+    with pytest.raises(SpectraError, match=r"^model: tiny\.gguf: its tokenizer cannot be read \("):
+        load_gguf_network(path)
 
 
 def test_a_gguf_file_is_known_by_name_or_by_content(tiny, tmp_path):

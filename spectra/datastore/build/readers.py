@@ -25,7 +25,7 @@ PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 LONGEST = 1 << 20
 """Characters of a paragraph after which it is cut, so that no file is held whole."""
 
-ANSWERS = ("assistant", "text", "content", "answer", "completion", "output")
+ANSWERS = ("assistant", "text", "content", "answer", "response", "completion", "output")
 PROMPTS = ("user", "prompt", "instruction", "question")
 MESSAGES = "messages"
 FIELDS = (*ANSWERS, *PROMPTS, MESSAGES)

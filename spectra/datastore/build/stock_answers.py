@@ -7,6 +7,7 @@ import torch
 
 from spectra.datastore.build.selftext import Answering, Question, Row
 from spectra.errors import SpectraError
+from spectra.target.chat_template import template_ids
 
 
 def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
@@ -22,12 +23,7 @@ def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
 @torch.inference_mode()
 def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
     """One row a question, all of one temperature."""
-    prompts = [
-        tokenizer.apply_chat_template(
-            [{"role": "user", "content": one.user}], add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
-        for one in batch
-    ]
+    prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
     limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
     if width + max_new_tokens > limit:
