@@ -169,6 +169,8 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
     try:
         library = Library(file, isa)
     except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
+        with suppress(OSError):
+            file.unlink()  # built again at the next start
         raise LibraryError(f"{file.name} cannot be loaded: {error}") from error
     if library.calls.spectra_prepare():
         raise LibraryError(f"the system does not let a process use {isa}")

@@ -255,3 +255,4 @@ def test_a_library_without_our_functions_is_named(compiler, tmp_path, monkeypatc
     monkeypatch.setenv("SPECTRA_TEST_LIBRARY", torch._C.__file__)
     with pytest.raises(LibraryError, match=r"cannot be loaded: .*spectra_read_seconds"):
         load(paths_here()[:1], tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
