@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spectra.errors import SpectraError
 from spectra.io.resources import package_root, shipped
+from spectra.io.workdir import beside
 
 MODELS = ("HuggingFaceTB/SmolLM2-1.7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct")
 """What the page offers where nothing else is asked for, ungated all; the shipped stores fit the first and the last."""
@@ -50,7 +51,7 @@ def write_space(folder: Path) -> Path:
             "folder", "a Space is made of a checkout, not of an installed package; run `make space` there"
         )
     folder = Path(os.path.realpath(folder))
-    fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
+    fresh, old = beside(folder, "new", "folder"), beside(folder, "old", "folder")
     finish(folder, old)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):
         raise SpectraError("folder", f"{folder} holds other things; name a new folder")
