@@ -10,7 +10,6 @@ from pathlib import Path
 
 from spectra.errors import SpectraError
 from spectra.io.resources import package_root, shipped
-from spectra.io.workdir import beside
 
 MODELS = ("HuggingFaceTB/SmolLM2-1.7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct")
 """What the page offers where nothing else is asked for, ungated all; the shipped stores fit the first and the last."""
@@ -51,7 +50,9 @@ def write_space(folder: Path) -> Path:
             "folder", "a Space is made of a checkout, not of an installed package; run `make space` there"
         )
     folder = Path(os.path.realpath(folder))
-    fresh, old = beside(folder, "new", "folder"), beside(folder, "old", "folder")
+    if not folder.name:
+        raise SpectraError("folder", f"{folder} is the root folder; name a folder in it")
+    fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     finish(folder, old)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):
         raise SpectraError("folder", f"{folder} holds other things; name a new folder")

@@ -24,11 +24,11 @@ def workdir_of(out: Path) -> Path:
     return beside(out, "work")
 
 
-def beside(folder: Path, ending: str, field: str = "out") -> Path:
+def beside(folder: Path, ending: str) -> Path:
     """`.NAME.ENDING`, next to the folder. Raises SpectraError for the root folder, which has no name."""
     whole = folder.absolute()
     if not whole.name:
-        raise SpectraError(field, f"{folder} is the root folder; name a folder in it")
+        raise SpectraError("out", f"{folder} is the root folder; name a folder in it")
     return whole.with_name(f".{whole.name}.{ending}")
 
 

@@ -8,6 +8,7 @@ from drafting import Scripted, decode_by, method_of
 from reference import plain
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 from transformers import (
+    AutoModelForCausalLM,
     BloomConfig,
     BloomForCausalLM,
     FalconConfig,
@@ -176,6 +177,22 @@ def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path):
         truth = answer(whole, prompt, "autoregressive", 24, sampling)
         assert answer(spread, prompt, "autoregressive", 24, sampling) == truth
         assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
+
+
+@pytest.mark.parametrize(
+    ("device_map", "said"),
+    [
+        ({"model": "cuda:9", "lm_head": "cpu"}, "device 'cuda:9' is not available"),
+        ({"": 7}, "device 7 is not available"),
+        ({"": "cpu", "model.layers.9": "disk"}, "the model has no 'model.layers.9'"),
+        ({"model.layers": "cpu", "lm_head": "cpu"}, "model.embed_tokens.weight has no place"),
+        ({"model.layers.1": "cpu"}, "model.embed_tokens.weight has no place"),
+    ],
+)
+def test_a_device_map_that_does_not_fit_is_told_before_weights_are_read(folder, monkeypatch, device_map, said):
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
+    with pytest.raises(SpectraError, match=f"^device_map: {said}"):
+        load_target(folder, device_map=device_map)
 
 
 @pytest.mark.parametrize(
