@@ -16,16 +16,25 @@ def try_device(device: Any) -> torch.device:
     return place
 
 
-def check_device_map(config: PretrainedConfig, device_map: Mapping[str, Any]) -> None:
-    """Raise SpectraError for a device that is not here, a module that the model lacks, or one that has no place."""
+def empty_model(config: PretrainedConfig) -> Any:
+    """The model without its numbers."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
+def check_device_map(model: Any, device_map: Any) -> None:
+    """Raise SpectraError for a device that is not here, a module that the model lacks, or one that has no place.
+
+    A map that is not given by modules is nothing to check.
+    """
+    if not isinstance(device_map, Mapping):
+        return
     for place in {str(place): place for place in device_map.values()}.values():
         try:
             if place != "disk":
                 try_device(place)
         except Exception as error:  # each kind of missing device fails in its own way
             raise SpectraError("device_map", f"device {place!r} is not available; name those that are here") from error
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
     parameters = [name for name, _ in model.named_parameters()]
     places = {*parameters, *(name for name, _ in model.named_modules())}
     unknown = [name for name in device_map if name not in places]

@@ -29,7 +29,7 @@ from spectra.target.choices import (
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.device_map import check_device_map, try_device
+from spectra.target.device_map import check_device_map, empty_model, try_device
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
@@ -182,7 +182,8 @@ def load_network(
     if weights in ("int8", "q4"):
         if place.type == "cpu":
             raise SpectraError("weights", f"{weights} takes a GPU here, and the device is {place}; leave it out")
-        options |= loading_arguments(weights)
+        if model is not None and is_gguf(model):
+            raise SpectraError("weights", "a GGUF file on a GPU is read in 16 bits; leave it out")
         device_map = device_map or {"": str(place)}  # quantised as they arrive, and not moved afterwards
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     if model is not None and is_gguf(model):
@@ -192,8 +193,11 @@ def load_network(
         network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
         return PlainNetwork(network.to(place), tokenizer, name)
     with _named_failure(model) as (folder, name, cached):
-        if isinstance(device_map, Mapping):
-            check_device_map(AutoConfig.from_pretrained(folder, local_files_only=cached), device_map)
+        quantised = weights in ("int8", "q4")
+        if quantised or isinstance(device_map, Mapping):
+            empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached))
+            check_device_map(empty, device_map)
+            options |= loading_arguments(weights, empty) if quantised else {}
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
             folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
