@@ -190,6 +190,18 @@ def test_two_dashes_are_no_value_of_any_option(program, capsys):
                 assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
 
 
+@pytest.mark.parametrize("program", PARSERS)
+def test_every_option_of_a_number_refuses_what_is_none(program, capsys):
+    for parser in parsers_of(PARSERS[program]()):
+        for action in parser._actions:
+            if getattr(action.type, "__qualname__", "").startswith("number."):
+                for value in ("", "x", "nan", "inf", "1" + "0" * 5000):
+                    with pytest.raises(SystemExit) as stop:
+                        parser.parse_args([f"{action.option_strings[0]}={value}"])
+                    said = capsys.readouterr().err
+                    assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
+
+
 def test_a_refusal_of_the_parser_is_short_and_printable(capsys):
     for value in ("x" * 5000, "\x1b[31m", "\udcff"):
         with pytest.raises(SystemExit):
