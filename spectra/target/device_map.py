@@ -1,6 +1,6 @@
 """Whether a device map fits a model and this machine, asked before weights are read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -29,12 +29,7 @@ def check_device_map(model: Any, device_map: Any) -> None:
     """
     if not isinstance(device_map, Mapping):
         return
-    for place in {str(place): place for place in device_map.values()}.values():
-        try:
-            if place != "disk":
-                try_device(place)
-        except Exception as error:  # each kind of missing device fails in its own way
-            raise SpectraError("device_map", f"device {place!r} is not available; name those that are here") from error
+    check_here("device_map", device_map.values())
     parameters = [name for name, _ in model.named_parameters()]
     places = {*parameters, *(name for name, _ in model.named_modules())}
     unknown = [name for name in device_map if name not in places]
@@ -43,6 +38,15 @@ def check_device_map(model: Any, device_map: Any) -> None:
     left_out = [name for name in parameters if not any(is_in(name, module) for module in device_map)]
     if left_out:
         raise SpectraError("device_map", f"{left_out[0]} has no place in it; name all modules, or '' for the others")
+
+
+def check_here(field: str, places: Iterable[Any]) -> None:
+    """Raise SpectraError for a device that is not here."""
+    for place in {str(place): place for place in places if place != "disk"}.values():
+        try:
+            try_device(place)
+        except Exception as error:  # each kind of missing device fails in its own way
+            raise SpectraError(field, f"device {place!r} is not available; name those that are here") from error
 
 
 def is_in(parameter: str, module: str) -> bool:

@@ -29,7 +29,7 @@ from spectra.target.choices import (
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.device_map import check_device_map, empty_model, try_device
+from spectra.target.device_map import check_device_map, check_here, empty_model, try_device
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
@@ -192,6 +192,7 @@ def load_network(
             raise SpectraError("model", f"a GGUF file is not loaded with {given}; leave it out")
         network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
         return PlainNetwork(network.to(place), tokenizer, name)
+    check_here("max_memory", options.get("max_memory") or ())
     with _named_failure(model) as (folder, name, cached):
         quantised = weights in ("int8", "q4")
         if quantised or isinstance(device_map, Mapping):

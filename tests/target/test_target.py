@@ -175,6 +175,7 @@ def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path):
     prompt = [5, 6, 7, 5, 6, 7, 5]
     for sampling in (Sampling(), Sampling(0.9, seed=2)):
         truth = answer(whole, prompt, "autoregressive", 24, sampling)
+        assert len(truth) == 24
         assert answer(spread, prompt, "autoregressive", 24, sampling) == truth
         assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
 
@@ -193,6 +194,8 @@ def test_a_device_map_that_does_not_fit_is_told_before_weights_are_read(folder, 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
     with pytest.raises(SpectraError, match=f"^device_map: {said}"):
         load_target(folder, device_map=device_map)
+    with pytest.raises(SpectraError, match=r"^max_memory: device 7 is not available"):
+        load_target(folder, device_map="auto", max_memory={7: "1GiB", "cpu": "9GiB"})
 
 
 @pytest.mark.parametrize(
