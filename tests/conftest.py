@@ -8,22 +8,29 @@ from chromium import LEFT_OUT, find_chromium
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio and its client would tell the Hub that they run
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+BROWSER = "tests/browser"
 
 
 def pytest_addoption(parser):
     parser.addoption("--all-cases", action="store_true", help="every random case (`make test-all`) instead of some")
 
 
-def pytest_collection_modifyitems(config, items):
-    """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """For several processes: a file stays in one of them, and so do all tests with Chromium. Those come first: they
+    take the longest, and wait for the page half of the time."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    For several processes (`-n 2 --dist loadgroup`): a file stays in one of them, and so do all tests with Chromium,
-    which come first because together they take the longest.
-    """
-    browser = config.rootpath / "tests" / "browser"
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("browser" if browser in item.path.parents else str(item.path)))
-    items.sort(key=lambda item: browser not in item.path.parents)
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return BROWSER if nodeid.startswith(f"{BROWSER}/") else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour."""
+    items.sort(key=lambda item: not item.nodeid.startswith(f"{BROWSER}/"))
     if config.getoption("all_cases"):
         for item in items:
             item.add_marker(pytest.mark.timeout(3600))
@@ -36,7 +43,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_terminal_summary(terminalreporter, config):
     """Here and not in tests/browser: with several processes, the one that prints loads no other file of tests."""
-    browser = config.rootpath / "tests" / "browser"
+    browser = config.rootpath / BROWSER
     asked = [(config.invocation_params.dir / name.partition("::")[0]).resolve() for name in config.args]
     if any(path in (browser, *browser.parents) for path in asked) and find_chromium() is None:
         terminalreporter.write_line(LEFT_OUT)

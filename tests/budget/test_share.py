@@ -34,8 +34,8 @@ def test_nodes_of_all_trees_are_ranked_together():
 def test_a_pass_has_only_so_many_rows():
     budget, rankings = ranked(random.Random(2), [30, 30, 30], FREE)
     assert sum(map(len, share(rankings, budget.seconds))) == 90
-    assert sum(map(len, share(rankings, budget.seconds, most=40))) == 40
-    assert sum(map(len, share(rankings, budget.seconds, most=1))) == 3
+    assert sum(map(len, share(rankings, budget.seconds, max_rows=40))) == 40
+    assert sum(map(len, share(rankings, budget.seconds, max_rows=1))) == 3
 
 
 def test_trees_shrink_to_none_where_rows_are_dear():

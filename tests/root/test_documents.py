@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from drafting import decode_by
+from examples import FENCED, PAGES, REDIRECTED, ROOT, blocks, commands, name_of, text_of
 from fakes_engine import FakeEngine
 from programs import PARSERS
 from tiny import make, target_of
@@ -21,40 +21,8 @@ import app
 import spectra
 from spectra.methods.preset import Preset, Setup
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INDENTED = re.compile(r"^\n((?: {4}\S.*\n(?: {4}.*\n)*)+)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-VARIABLE = re.compile(r"^[A-Z_]+=")
-REDIRECTED = (">", "|")
-SHELL = ("for", "do", "done")
-PLACEHOLDER = re.compile(r"<[a-z ]+>")
 PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md"]
-
-
-def text_of(page):
-    return page.read_text(encoding="utf-8")
-
-
-def name_of(page):
-    return str(page.relative_to(ROOT))
-
-
-def blocks(page, language):
-    return [code for kind, code in FENCED.findall(text_of(page)) if kind == language]
-
-
-def commands():
-    """Every command line in a block of shell, fenced or indented, its continued lines joined."""
-    for page in PAGES:
-        found = [*blocks(page, "sh"), *INDENTED.findall(FENCED.sub("", text_of(page)))]
-        for line in re.sub(r"\\\n *", "", "\n".join(found)).splitlines():
-            words = shlex.split(PLACEHOLDER.sub("PLACEHOLDER", line), comments=True)
-            while words and VARIABLE.match(words[0]):
-                words.pop(0)
-            if words and words[0] not in SHELL and not line.lstrip().startswith('"'):
-                yield pytest.param(words, id=f"{name_of(page)}: {line.strip()[:60]}")
 
 
 def program(arguments):
@@ -73,8 +41,9 @@ def program(arguments):
         PARSERS[name]().parse_args(arguments)
 
 
-@pytest.mark.parametrize("words", commands())
-def test_commands_can_be_typed(words):
+@pytest.mark.parametrize("command", commands(), ids=str)
+def test_commands_can_be_typed(command):
+    words = command.words
     words = words[: next((at for at, word in enumerate(words) if word in REDIRECTED), len(words))]
     match words:
         case ["python" | "python3", *arguments]:
@@ -93,7 +62,7 @@ def test_commands_can_be_typed(words):
 
 
 def test_the_commands_are_found():
-    found = Counter(param.values[0][0] for param in commands())
+    found = Counter(command.words[0] for command in commands())
     assert found["python"] > 60 and found["make"] >= 6
 
 
@@ -185,14 +154,18 @@ def test_the_drafter_is_offered_by_one_line():
     assert one == other
 
 
-def test_the_endpoint_of_the_page_is_asked_as_page_md_says(capsys):
+@pytest.fixture
+def page_url() -> Iterator[str]:
     from browsing import serve
 
     page, url = serve(FakeEngine())
-    try:
-        run("docs/page.md", [("http://127.0.0.1:7860", url.rstrip("/"))])
-    finally:
-        page.close()
+    yield url.rstrip("/")
+    page.close()
+
+
+def test_the_endpoint_of_the_page_is_asked_as_page_md_says(page_url, capsys):
+    """The server comes before capsys: what configures logging anew may close a stderr that is not today's."""
+    run("docs/page.md", [("http://127.0.0.1:7860", page_url)])
     assert re.search(r"^method 64 True$", capsys.readouterr().out, re.MULTILINE)
 
 

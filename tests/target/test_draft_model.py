@@ -54,7 +54,7 @@ def test_what_is_said_after_any_node_is_what_the_model_says_alone(family):
 def test_in_bf16_with_little_space(monkeypatch, step):
     if step == "native":
         needs_native()
-    monkeypatch.setattr(draft_model, "ROOM", 8)
+    monkeypatch.setattr(draft_model, "CAPACITY", 8)
     target = wrap_model(make("llama").bfloat16(), numerics="fast", step=step)
     answer, truth, text = DraftModel(target).start(Sampling()), make("llama"), [5]
     for token in (3, 9, 27, 4, 40, 8, 2, 11, 60, 7):

@@ -16,8 +16,8 @@ def tool() -> ModuleType:
 
 
 def test_visitors_get_their_own_answers_and_leave_nothing_behind(tmp_path: Path) -> None:
-    enough = {"whole answers": 6, "stopped in the middle": 1, "reload": 1, "deaf": 1, "upload": 1, "read": 1}
-    counts, rows = tool().run(10, 150.0, tmp_path, enough)
+    enough = {"whole answers": 3, "stopped in the middle": 1, "reload": 1, "deaf": 1, "upload": 1, "read": 1}
+    counts, rows = tool().run(5, 150.0, tmp_path, enough)
     assert {name: counts[name] for name in enough if counts[name] < enough[name]} == {}, counts
     assert counts["asked last, answered"] == 1
     assert not {name: counts[name] for name in ("mixed", "neither", "no end within a minute") if counts[name]}
