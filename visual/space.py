@@ -50,6 +50,8 @@ def write_space(folder: Path) -> Path:
             "folder", "a Space is made of a checkout, not of an installed package; run `make space` there"
         )
     folder = Path(os.path.realpath(folder))
+    if not folder.name:
+        raise SpectraError("folder", f"{folder} is the root folder; name a folder in it")
     fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     finish(folder, old)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):

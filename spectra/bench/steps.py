@@ -18,6 +18,8 @@ from spectra.methods.presets import METHODS
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import record
 from spectra.settings import MethodSettings, check_unicode
+from spectra.target.choices import check_choice
+from spectra.target.shapes import SHAPES
 from spectra.trace import StepTrace
 
 PROMPT = "Write a Python class for a bank account with methods to deposit, withdraw and show the balance."
@@ -45,6 +47,10 @@ class LatencyOptions:
         for name, sizes in (("contexts", self.contexts), ("queries", self.queries)):
             if min(sizes) < 1:
                 raise SpectraError(name, f"{min(sizes)} is out of range; give 1 or more")
+        if self.shape is not None:
+            check_choice("shape", self.shape, tuple(SHAPES))
+            if self.model.placement:
+                raise SpectraError("device_map", "a shape goes to one device; leave the map out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ def run_latency(options: LatencyOptions) -> int:
         check_writable(options.out, "out")
     contexts = sorted(options.contexts)
     queries = sorted(options.queries)
-    target = shaped(options) if options.shape else options.model.load().target
+    target = shaped(options) if options.shape is not None else options.model.load().target
     max_queries = target.max_query_tokens
     fitting = [count for count in queries if count <= max_queries]
     if not fitting:

@@ -99,7 +99,8 @@ def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
                 return value
         except ValueError:
             pass
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number; give a {'whole ' if kind is int else ''}number")
+        whole = "whole " if kind is int else ""
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number; give a {whole}number")
 
     return parse
 
@@ -113,14 +114,10 @@ def numbers(field: str, texts: Sequence[str], kind: type[int] | type[float]) -> 
     """Each as a number, equal ones once. Raises SpectraError naming `field`."""
     if not texts:
         raise SpectraError(field, "there is none; give numbers with commas between them")
-    values = []
-    for text in texts:
-        try:
-            values.append(kind(text))
-        except ValueError as error:
-            whole = "whole " if kind is int else ""
-            raise SpectraError(field, f"{text!r} is not a number; give a {whole}number") from error
-    return tuple(dict.fromkeys(values))
+    try:
+        return tuple(dict.fromkeys(map(number(kind), texts)))
+    except argparse.ArgumentTypeError as error:
+        raise SpectraError(field, str(error)) from error
 
 
 class _Kind(NamedTuple):
@@ -185,8 +182,19 @@ def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
         value = getattr(chosen, one.name)
         if value is not None and kind.several and kind.base in (int, float):
             value = numbers(one.name, value, kind.base)
+        if kind.base is Path:
+            check_reachable(one.name, value)
         values[one.name] = tuple(value) if kind.several and value is not None else value
     return options(**values)
+
+
+def check_reachable(field: str, value: Path | Sequence[Path] | None) -> None:
+    """Raise SpectraError for paths that cannot even be asked for: too long, or behind a folder that is closed."""
+    for path in [value] if isinstance(value, Path) else value or ():
+        try:
+            path.exists()
+        except OSError as error:
+            raise SpectraError(field, f"{str(path)[:80]!r} cannot be used ({error.strerror}); give another") from None
 
 
 def _kind(hint: Any) -> _Kind:

@@ -21,7 +21,15 @@ LOCK, RECIPE = "lock", "recipe.json"
 
 def workdir_of(out: Path) -> Path:
     """The folder of the work on `out`."""
-    return out.with_name(f".{out.name}.work")
+    return beside(out, "work")
+
+
+def beside(folder: Path, ending: str) -> Path:
+    """`.NAME.ENDING`, next to the folder. Raises SpectraError for the root folder, which has no name."""
+    whole = folder.absolute()
+    if not whole.name:
+        raise SpectraError("out", f"{folder} is the root folder; name a folder in it")
+    return whole.with_name(f".{whole.name}.{ending}")
 
 
 @contextmanager

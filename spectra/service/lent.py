@@ -47,13 +47,15 @@ Lend = Callable[[Work, Callable[..., int]], Work]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a call tells of the loaded model, first of all. start: seconds until it could answer."""
+    """What a call tells of the loaded model, first of all. start: seconds until it could answer. fresh: in a fork that
+    had not answered with this model before, as the next call's may not have."""
 
     model: str
     badges: list[str]
     cost: tuple[tuple[int, float], ...]
     plain: PlainRate
     start: float
+    fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class LentEngine(Engine):
         self._networks: dict[str, HuggingFaceTarget] = {}
         self._inside: dict[tuple[str, str], Engine] = {}  # filled in a fork
         super().__init__(loaded, options)
-        self._lent = lend(self._work, self.seconds)
+        self._lent = lend(self._work, lambda *arguments: arguments[-1])
 
     @classmethod
     def load_for(cls, lend: Lend, *models: str, options: ModelOptions | None = None) -> LentEngine:
@@ -122,11 +124,15 @@ class LentEngine(Engine):
         raise SpectraError("model", "; ".join(problems))
 
     def choose(self, model: str) -> None:
-        """Use another of `models` from the next call on, which moves it to the GPU. See `Engine.choose`."""
+        """Use another of `models` from the next call on, which moves it to the GPU, in the first one's precision: what
+        this machine's CPU would take is no matter. See `Engine.choose`."""
+        from spectra.target.load import TORCH_DTYPES
+
         self.check_offered(model)
         if model != self.chosen:
             if model not in self._networks:
-                loaded = unmeasured(replace(self._options, model=model, device="cpu"))
+                dtype = next(name for name, kind in TORCH_DTYPES.items() if kind == self.target.dtype)
+                loaded = unmeasured(replace(self._options, model=model), device="cpu", dtype=dtype)
                 self._networks = {self.chosen: self.target, model: loaded.target}
                 self._adopt(loaded.target, loaded.resources)
             else:
@@ -141,8 +147,8 @@ class LentEngine(Engine):
         self.together = 1
         self.badges = ["a GPU lent by the call", self.badges[1].split(",")[0]]
 
-    def seconds(self, model: str, requests: Sequence[AnswerRequest], context: int | None = None) -> int:
-        """How long a call with these arguments may take."""
+    def seconds(self, model: str, requests: Sequence[AnswerRequest]) -> int:
+        """How long a call that answers these may take."""
         known = self._known.get(model)
         start = known.start if known else UNKNOWN_START
         step = 1 / known.plain.tokens_per_second if known and known.plain.tokens_per_second else UNKNOWN_STEP
@@ -151,14 +157,14 @@ class LentEngine(Engine):
 
     def answer(self, request: AnswerRequest) -> RunningAnswer:
         """Start an answer in a call of its own."""
-        return LentAnswer(Call(self._lent(self.chosen, (request,)), self._learn))
+        return LentAnswer(self._call((request,)))
 
     def in_turn(self, requests: Sequence[AnswerRequest]) -> Generator[RunningAnswer]:
         """Start these answers, one after the other, in one call; each is to be iterated to its end before the next.
 
         Raises SpectraError where no GPU is lent, and for what `Engine.answer` refuses.
         """
-        call = Call(self._lent(self.chosen, tuple(requests)), self._learn)
+        call = self._call(tuple(requests))
         try:
             for _ in requests:
                 yield LentAnswer(call)
@@ -167,7 +173,7 @@ class LentEngine(Engine):
 
     def measure(self, context: int) -> PlainRate:
         """See `Engine.measure`."""
-        call = Call(self._lent(self.chosen, (), context), self._learn)
+        call = self._call((), context)
         if call.next() is not None:
             call.close()
         return self.plain
@@ -184,21 +190,31 @@ class LentEngine(Engine):
     def build_written(self, *_: Any) -> dict[str, Any]:
         raise SpectraError("texts", "the GPU here is lent by the call; build the store on a machine of your own")
 
+    def _call(self, requests: Sequence[AnswerRequest], context: int | None = None) -> Call:
+        """The seconds go along: the fork is older than what is known here."""
+        seconds = self.seconds(self.chosen, requests)
+        return Call(self._lent(self.chosen, requests, context, seconds), self._learn)
+
     def _learn(self, known: Known) -> None:
+        if not known.fresh and known.model in self._known:
+            known = replace(known, start=self._known[known.model].start)
         self._known[known.model] = known
         if known.model == self.chosen:
             self.badges, self.cost, self.plain = known.badges, known.cost, known.plain
 
-    def _work(self, model: str, requests: Sequence[AnswerRequest], context: int | None = None) -> Iterator[Message]:
-        """What runs on the GPU."""
+    def _work(
+        self, model: str, requests: Sequence[AnswerRequest], context: int | None, seconds: int
+    ) -> Iterator[Message]:
+        """What runs on the GPU, for so many seconds."""
         began = time.monotonic()
-        over = began + self.seconds(model, requests, context) - 1
+        over = began + seconds - 1
+        fresh = all(known != model for known, _ in self._inside)
         try:
             engine = self._engine(model, sum(request.max_new_tokens for request in requests))
             if context is not None:
                 engine.measure(context)
             started = time.monotonic() - began
-            yield Known(model, engine.badges, engine.cost, engine.plain, started)
+            yield Known(model, engine.badges, engine.cost, engine.plain, started, fresh)
             for request in requests:
                 for message in answered(engine, request):
                     yield message
@@ -311,12 +327,15 @@ def pays(eager: Sequence[tuple[int, float]], recorded: Sequence[tuple[int, float
     return saved > CAPTURED_PASSES * sum(seconds for _, seconds in eager)
 
 
-def unmeasured(options: ModelOptions) -> LoadedModel:
-    """The model with its stores, as `load_network` has it. Raises SpectraError."""
+def unmeasured(options: ModelOptions, **placed: str) -> LoadedModel:
+    """The model with its stores, as `load_network` has it. placed: in the place of what the options say of it.
+
+    Raises SpectraError.
+    """
     from spectra.target.huggingface import HuggingFaceTarget
     from spectra.target.load import load_network
 
-    network, tokenizer, name = load_network(**options.loading())
+    network, tokenizer, name = load_network(**options.loading() | placed)
     return options.equipped(HuggingFaceTarget(network, tokenizer, name=name))
 
 

@@ -6,6 +6,7 @@ import time
 import torch
 
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.parameter_state import stored
 from spectra.target.preflight import Probe, probe_tokens
 from spectra.target.session import synchronize
 
@@ -20,12 +21,17 @@ def weight_bytes(target: HuggingFaceTarget) -> int:
     if target.native is not None:
         return target.native.nbytes
     read = {
-        id(parameter): parameter.nbytes
+        id(parameter): stored_bytes(parameter)
         for module in target.model.modules()
         if not isinstance(module, torch.nn.Embedding)
         for parameter in module.parameters(recurse=False)
     }
     return sum(read.values())
+
+
+def stored_bytes(tensor: torch.Tensor) -> int:
+    """Of what is in memory: the count of a quantised tensor itself is that of the numbers it stands for."""
+    return sum(part.nbytes for part in stored(tensor))
 
 
 def token_bytes(target: HuggingFaceTarget) -> int:

@@ -29,6 +29,7 @@ from spectra.target.choices import (
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
+from spectra.target.device_map import check_device_map, check_here, empty_model, try_device
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
@@ -181,7 +182,8 @@ def load_network(
     if weights in ("int8", "q4"):
         if place.type == "cpu":
             raise SpectraError("weights", f"{weights} takes a GPU here, and the device is {place}; leave it out")
-        options |= loading_arguments(weights)
+        if model is not None and is_gguf(model):
+            raise SpectraError("weights", "a GGUF file on a GPU is read in 16 bits; leave it out")
         device_map = device_map or {"": str(place)}  # quantised as they arrive, and not moved afterwards
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     if model is not None and is_gguf(model):
@@ -190,7 +192,13 @@ def load_network(
             raise SpectraError("model", f"a GGUF file is not loaded with {given}; leave it out")
         network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
         return PlainNetwork(network.to(place), tokenizer, name)
+    check_here("max_memory", options.get("max_memory") or ())
     with _named_failure(model) as (folder, name, cached):
+        quantised = weights in ("int8", "q4")
+        if quantised or isinstance(device_map, Mapping):
+            empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached))
+            check_device_map(empty, device_map)
+            options |= loading_arguments(weights, empty) if quantised else {}
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
             folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
@@ -337,7 +345,7 @@ def only_cached(name: str) -> bool:
 def default_dtype(device: torch.device) -> torch.dtype:
     """bf16 where the device has fast kernels for it, or our library computes, else fp32."""
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):
         return torch.bfloat16
     return torch.float32
@@ -350,9 +358,7 @@ def check_device(device: str | None) -> torch.device:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch has some to say about outdated names
-            place = torch.device(device)
-            float(torch.zeros(1, device=place))
-        return place
+            return try_device(device)
     except Exception as error:  # each kind of missing device fails in its own way
         raise SpectraError(
             "device", f"{device!r} is not available; use cpu, or cuda on a machine with a GPU"

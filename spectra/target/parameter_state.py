@@ -1,7 +1,7 @@
 """Whether a model's numbers are those of before."""
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 
@@ -14,8 +14,21 @@ def parameter_state(parameters: Iterable[torch.Tensor]) -> tuple[int, ...]:
     The last leaves no trace but the numbers themselves, of which `SAMPLES` pieces a parameter are read.
     """
     return tuple(
-        number for p in parameters for number in (p.data_ptr(), -1 if p.is_inference() else p._version, _sample(p))
+        number
+        for parameter in parameters
+        for p in stored(parameter)
+        for number in (p.data_ptr(), -1 if p.is_inference() else p._version, _sample(p))
     )
+
+
+def stored(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """What is in memory of it: the tensors that one of torchao's is made of, else itself."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:
+        if isinstance(part := getattr(tensor, name), torch.Tensor):
+            yield from stored(part)
 
 
 def _sample(parameter: torch.Tensor) -> int:

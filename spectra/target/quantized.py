@@ -1,6 +1,7 @@
 """8 and 4 bits where torch computes the steps: weights of torchao or bitsandbytes, by transformers' own configs.
 
-`weights` "int8": 8 bits, a scale an output. "q4": 4 bits, a scale for 128 inputs (torchao) or NF4 (bitsandbytes).
+`weights` "int8": 8 bits, a scale an output. "q4": 4 bits, a scale for 128, 64 or 32 inputs
+(torchao) or NF4 (bitsandbytes).
 torchao is taken where it is installed, else bitsandbytes.
 
 Whether a row's numbers depend on the rows beside it decides about exact numerics. Weights that are turned back into
@@ -18,8 +19,8 @@ import torch
 from spectra.errors import SpectraError
 
 LIBRARIES = ("torchao", "bitsandbytes")
-GROUP = 128
-"""Inputs that share a scale in torchao's 4 bits: its kernel for GPUs takes 32, 64, 128 or 256."""
+GROUPS = (128, 64, 32)
+"""Inputs that may share a scale in torchao's 4 bits, by its kernel for GPUs."""
 
 
 def library() -> str:
@@ -30,14 +31,12 @@ def library() -> str:
     return found
 
 
-def loading_arguments(weights: str) -> dict[str, Any]:
-    """What `from_pretrained` takes to quantise while it loads; nothing for "auto" and "bf16". Raises SpectraError."""
-    if weights not in ("int8", "q4"):
-        return {}
+def loading_arguments(weights: str, model: torch.nn.Module) -> dict[str, Any]:
+    """What `from_pretrained` takes to quantise this model while it loads. Raises SpectraError."""
     import transformers
 
     if library() == "torchao":
-        return {"quantization_config": transformers.TorchAoConfig(torchao_config(weights))}
+        return {"quantization_config": transformers.TorchAoConfig(torchao_config(weights, model))}
     if weights == "int8":
         return {"quantization_config": transformers.BitsAndBytesConfig(load_in_8bit=True)}
     half = torch.bfloat16
@@ -47,13 +46,25 @@ def loading_arguments(weights: str) -> dict[str, Any]:
     return {"quantization_config": four}
 
 
-def torchao_config(weights: str) -> Any:
-    """Weights alone are quantised; activations stay as they are."""
+def torchao_config(weights: str, model: torch.nn.Module) -> Any:
+    """Weights alone are quantised; activations stay as they are. Raises SpectraError."""
     from torchao.quantization import Int4WeightOnlyConfig, Int8WeightOnlyConfig
 
     if weights == "int8":
         return Int8WeightOnlyConfig()
-    return Int4WeightOnlyConfig(group_size=GROUP, int4_packing_format="tile_packed_to_4d")
+    return Int4WeightOnlyConfig(group_size=group_size(model), int4_packing_format="tile_packed_to_4d")
+
+
+def group_size(model: torch.nn.Module) -> int:
+    """The largest of GROUPS that divides the inputs of all its layers: torchao leaves the others in 16 bits, unsaid.
+
+    Raises SpectraError where there is none.
+    """
+    widths = {module.in_features for module in model.modules() if isinstance(module, torch.nn.Linear)}
+    found = next((size for size in GROUPS if all(width % size == 0 for width in widths)), None)
+    if found is None:
+        raise SpectraError("weights", f"q4 takes layers of multiples of {GROUPS[-1]} inputs; use int8 or bf16")
+    return found
 
 
 def quantize(model: torch.nn.Module, weights: str) -> None:
@@ -64,7 +75,7 @@ def quantize(model: torch.nn.Module, weights: str) -> None:
         raise SpectraError("weights", "a model in memory is quantised by torchao; pip install torchao")
     from torchao.quantization import quantize_
 
-    quantize_(model, torchao_config(weights))
+    quantize_(model, torchao_config(weights, model))
 
 
 def quantized_by(model: Any) -> str:

@@ -1,13 +1,11 @@
 """Models of known shapes with random weights, to time: the time of a pass does not depend on what the weights say."""
 
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from typing import TYPE_CHECKING
 
 from spectra.target.choices import DTYPES, check_choice
-from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
-from spectra.target.quantized import quantize
-from spectra.target.weights import choose_weights, quantise
+
+if TYPE_CHECKING:
+    from spectra.target.huggingface import HuggingFaceTarget
 
 CONTEXT = 16384
 
@@ -48,8 +46,15 @@ def shaped_target(
     weights: str = "auto",
     numerics: str = "auto",
     step: str = "auto",
-) -> HuggingFaceTarget:
+) -> "HuggingFaceTarget":
     """A target without a tokenizer; arguments as in `load_target`. Raises SpectraError for an unknown shape."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
+    from spectra.target.quantized import quantize
+    from spectra.target.weights import choose_weights, quantise
+
     check_choice("shape", shape, tuple(SHAPES))
     check_choice("dtype", dtype, DTYPES)
     place = check_device(device)

@@ -61,7 +61,7 @@ class Run:
             raise SpectraError("out", f"{self.out} is there already; name another folder or remove it")
         if self.first is not None and not (self.first / "config.json").is_file():
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
-        self.files = {"data": self._facts(self.data), "general": self._facts(self.general)}
+        self.files = {"data": facts_of("data", self.data), "general": facts_of("general_data", self.general)}
         recipe = {
             "files": self.files,
             "settings": {key: value for key, value in self.settings.to_dict().items() if key not in MAY_CHANGE},
@@ -152,12 +152,6 @@ class Run:
             save_arrays(file, {name: getattr(found, name) for name in names})
         return Conversations(**load_file(file))
 
-    def _facts(self, files: Sequence[Path]) -> list[dict[str, Any]]:
-        for file in files:
-            if not file.is_file():
-                raise SpectraError("data", f"{file} is not there; give jsonl files")
-        return [{"name": file.name, "bytes": file.stat().st_size, "sha256": file_sha256(file)} for file in files]
-
     def _card(self, trainer: Trainer, seen: dict[str, Any]) -> dict[str, Any]:
         facts = trainer.facts
         return {
@@ -188,3 +182,11 @@ class Run:
 def describe(card: dict[str, Any]) -> str:
     """The measured facts in one line."""
     return json.dumps(card["held_back"])
+
+
+def facts_of(field: str, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Of files that are read, as the card has them. Raises SpectraError naming `field` for one that is not there."""
+    for file in files:
+        if not file.is_file():
+            raise SpectraError(field, f"{file} is not there; give jsonl files")
+    return [{"name": file.name, "bytes": file.stat().st_size, "sha256": file_sha256(file)} for file in files]

@@ -17,7 +17,7 @@ from spectra.bench.gpu import run as runner
 from spectra.bench.gpu.parts import Part, parts_of
 from spectra.bench.gpu.prompts import PROMPTS, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
-from spectra.bench.gpu.run import GpuOptions, as_shown, end_group, held, in_order, run_gpu, run_part
+from spectra.bench.gpu.run import GpuOptions, as_shown, end_group, ended_by_signal, held, in_order, run_gpu, run_part
 from spectra.bench.tasks import PromptOptions
 from spectra.budget.weights import BUILT_IN
 from spectra.cli.bench import build_parser
@@ -137,6 +137,42 @@ def test_a_folder_holds_parts_of_one_model_and_no_rehearsal(scripted, tmp_path):
             run_gpu(other)
     run_gpu(GpuOptions(ModelOptions(), out, parts=("fails",), tiny=True))
     assert states(out) == {"works": "done", "fails": "failed"}
+
+
+def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
+    """Else figures of a CPU would stand under the name of a GPU."""
+    out = tmp_path / "out"
+    run_gpu(GpuOptions(ModelOptions(), out, parts=("works",)))
+    assert "Measured on: GPU none, processor " in (out / "README.md").read_text()
+    monkeypatch.setattr(runner, "machine", lambda: {"GPU": "H100", "cores": 8})
+    with pytest.raises(SpectraError, match=r"^out: .* another machine"):
+        run_gpu(GpuOptions(ModelOptions(), out))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_lost_connection_ends_a_run_like_a_machine_that_is_taken_back(number):
+    with pytest.raises(KeyboardInterrupt), ended_by_signal():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_under_nohup_a_lost_connection_ends_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_by_signal():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_cpu_is_not_asked_for_large_shapes_and_a_device_is_every_parts_own(tmp_path):
+    parts = parts_of(("--model", "m", "--device", "cuda:1"), tmp_path, tmp_path)
+    assert all(part.gpu for part in parts if part.name.startswith("latency"))
+    assert all(part.arguments[part.arguments.index("--device") + 1] == "cuda:1" for part in parts)
+    assert {part.name for part in parts if part.needs == "torchao"} == {
+        "start-eager-exact-int8", *(part.name for part in parts if "70b" in part.name)
+    }  # fmt: skip
 
 
 def test_a_full_disk_costs_what_could_not_be_written(scripted, tmp_path, monkeypatch, capsys):

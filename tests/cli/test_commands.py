@@ -190,6 +190,18 @@ def test_two_dashes_are_no_value_of_any_option(program, capsys):
                 assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
 
 
+@pytest.mark.parametrize("program", PARSERS)
+def test_every_option_of_a_number_refuses_what_is_none(program, capsys):
+    for parser in parsers_of(PARSERS[program]()):
+        for action in parser._actions:
+            if getattr(action.type, "__qualname__", "").startswith("number."):
+                for value in ("", "x", "nan", "inf", "1" + "0" * 5000):
+                    with pytest.raises(SystemExit) as stop:
+                        parser.parse_args([f"{action.option_strings[0]}={value}"])
+                    said = capsys.readouterr().err
+                    assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
+
+
 def test_a_refusal_of_the_parser_is_short_and_printable(capsys):
     for value in ("x" * 5000, "\x1b[31m", "\udcff"):
         with pytest.raises(SystemExit):
@@ -233,3 +245,31 @@ def test_text_that_is_no_unicode_is_told_before_a_model_is_loaded(arguments, cap
     out = ["--out", str(tmp_path / "race.json")] if arguments[0] == "race" else []
     assert main.main([*arguments, *out]) == 2
     assert "it is not valid Unicode; give it as UTF-8" in capsys.readouterr().err
+
+
+LONG = "x" * 300
+REFUSED = [
+    ("sweep --data d --out o --vary N --values nan", "values: 'nan' is not a number"),
+    ("sweep --data d --out o --vary N --values 4,inf", "values: 'inf' is not a number"),
+    (f"run --data {LONG} --out o", "data: 'xxx"),
+    (f"report {LONG}", "folders: 'xxx"),
+    (f"fit r --out o --datastore {LONG}", "datastore"),
+    ("latency --shape large", "shape: 'large' is unknown; choose one of llama-tiny"),
+    ("latency --shape llama-tiny --device-map auto", "device_map: a shape goes to one device"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED, ids=[line.split()[0] for line, _ in REFUSED])
+def test_what_a_benchmark_cannot_use_is_one_line_that_names_it(line, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert bench.main(line.split()) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"spectra.bench: {said}") and err.count("\n") == 1
+
+
+def test_a_training_names_the_option_whose_file_is_missing(tmp_path, capsys):
+    (tmp_path / "own.jsonl").touch()
+    own, out = str(tmp_path / "own.jsonl"), str(tmp_path / "out")
+    for more, field in ((["--general-data", "none"], "general_data"), (["--boost", LONG], "boost")):
+        assert train.main(["--data", own, "--out", out, *more]) == 2
+        assert capsys.readouterr().err.startswith(f"spectra.train: {field}: ")

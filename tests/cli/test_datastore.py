@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -323,3 +324,14 @@ def test_interrupted(run, model, corpus, tmp_path, monkeypatch):
     code, _, err = run("build", "--corpus", corpus, "--model", model, "--window", "64", "--out", tmp_path / "x")
     assert code == 130
     assert "goes on from here" in err
+
+
+def test_a_folder_of_other_things_is_never_replaced(model, corpus, tmp_path, monkeypatch, capsys):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter.txt").write_text("x")
+    monkeypatch.chdir(tmp_path / "home")
+    for out, problem in ((".", "no datastore"), ("letter.txt", "no datastore"), ("/", "the root folder")):
+        assert build(corpus, Path(out), model, "--no-refine", "--force") == 2
+        err = capsys.readouterr().err
+        assert err.startswith("spectra.datastore: out: ") and problem in err and err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["home"] and Path("letter.txt").read_text() == "x"

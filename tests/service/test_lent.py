@@ -4,6 +4,7 @@ import importlib
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from tiny import make
 from words import tokenizer
 
 from spectra.errors import SpectraError
+from spectra.metrics import PlainRate
 from spectra.service.engine import Engine
-from spectra.service.lent import MAX_SECONDS, LentEngine, pays
+from spectra.service.lent import MAX_SECONDS, SPARE_SECONDS, Known, LentEngine, pays
 from spectra.service.loading import ModelOptions
 
 STAND_IN = Path(__file__).parents[1] / "support" / "space"
@@ -118,6 +120,30 @@ def test_another_model_is_used_by_workers_that_do_not_know_it(engine, spaces, fo
     assert race(engine)[0].tokens == truth[folders[0], "autoregressive"].tokens
     with pytest.raises(SpectraError, match="model: 'x' is not offered"):
         engine.choose("x")
+
+
+def test_another_model_is_loaded_beside_any_options_and_in_the_first_ones_precision(spaces, folders):
+    """Outside of a call it goes to the CPU, which says nothing about the steps and the precision on the GPU."""
+    options = ModelOptions(dtype="fp16", numerics="fast", step="graphs")
+    engine = LentEngine.load_for(lambda work, seconds: work, *folders, options=options)
+    engine._options = replace(options, dtype="auto")
+    engine.choose(folders[1])
+    assert str(engine.target.dtype) == "torch.float16" and engine.chosen == folders[1]
+
+
+def test_a_fork_ends_by_the_seconds_that_were_asked_for(engine, monkeypatch):
+    """It is older than what its parent knows, and would go by the seconds of an unknown model."""
+    race(engine)
+    monkeypatch.setattr(LentEngine, "seconds", lambda *_: 1)
+    with pytest.raises(SpectraError, match=r"^max_new_tokens: the GPU's time is over"):
+        race(engine)
+
+
+def test_a_call_asks_for_the_start_of_a_fork_that_knows_nothing(engine):
+    """The next one may not have this model on its GPU, and would be taken away each time."""
+    for start, fresh, expected in ((40.0, True, 40.0), (0.1, False, 40.0), (9.0, True, 9.0)):
+        engine._learn(Known(engine.chosen, [], ((1, 0.01),), PlainRate(100.0, 8), start, fresh))
+        assert engine.seconds(engine.chosen, ()) == SPARE_SECONDS + expected
 
 
 def test_no_gpu_is_one_line_that_says_what_there_is_instead(engine, spaces):

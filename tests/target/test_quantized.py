@@ -10,9 +10,19 @@ from tiny import COST, make, target_of
 from spectra import Limits, Sampling, load_target
 from spectra.errors import SpectraError
 from spectra.target import quantized
+from spectra.target.bandwidth import stored_bytes
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import load_network, wrap_model
-from spectra.target.quantized import LIBRARIES, library, loading_arguments, obstacle_to_exact, quantize, quantized_by
+from spectra.target.parameter_state import parameter_state
+from spectra.target.quantized import (
+    LIBRARIES,
+    group_size,
+    library,
+    loading_arguments,
+    obstacle_to_exact,
+    quantize,
+    quantized_by,
+)
 
 PROMPT = [5, 6, 7, 5, 6, 7, 5]
 torchao = pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="torchao is not installed")
@@ -33,13 +43,12 @@ def test_torchao_goes_first_and_without_either_the_fix_is_named(monkeypatch):
         assert library() == expected
     installed(monkeypatch)
     with pytest.raises(SpectraError, match=r"^weights: .* requirements-gpu.txt"):
-        loading_arguments("int8")
-    assert loading_arguments("auto") == {}
+        loading_arguments("int8", make("llama"))
 
 
 def test_what_bitsandbytes_is_asked_for(monkeypatch):
     installed(monkeypatch, "bitsandbytes")
-    eight, four = (loading_arguments(weights)["quantization_config"] for weights in ("int8", "q4"))
+    eight, four = (loading_arguments(weights, make("llama"))["quantization_config"] for weights in ("int8", "q4"))
     assert eight.load_in_8bit and not eight.load_in_4bit
     assert four.load_in_4bit and four.bnb_4bit_quant_type == "nf4"
     with pytest.raises(SpectraError, match=r"^weights: a model in memory"):
@@ -62,6 +71,38 @@ def test_a_cpu_is_refused_by_name():
         load_network("anything", device="cpu", weights="int8")
     with pytest.raises(SpectraError, match=r"^weights: 'int3' is unknown"):
         load_target("anything", weights="int3")
+
+
+def test_four_bits_take_a_group_that_every_layer_can_be_cut_into():
+    """torchao leaves a layer of other widths in 16 bits and says nothing: 576 inputs are those of SmolLM2-135M."""
+    for widths, size in (((4096, 14336), 128), ((576, 1536), 64), ((96, 128), 32)):
+        assert group_size(torch.nn.ModuleList(torch.nn.Linear(width, 1) for width in widths)) == size
+    with pytest.raises(SpectraError, match=r"^weights: q4 takes layers of multiples of 32 inputs"):
+        group_size(make("llama"))
+
+
+class Packed(torch.Tensor):
+    """A parameter as torchao makes them: it stands for 16-bit numbers and has no memory of its own."""
+
+    def __new__(cls, numbers):
+        return torch.Tensor._make_wrapper_subclass(cls, (len(numbers),), dtype=torch.bfloat16)
+
+    def __init__(self, numbers):
+        self.qdata, self.nothing = numbers, None
+
+    def __tensor_flatten__(self):
+        return ["qdata", "nothing"], {}
+
+    def __torch_dispatch__(self, *_):
+        raise NotImplementedError
+
+
+def test_the_bytes_and_the_state_of_a_quantised_weight_are_those_of_what_it_holds():
+    packed = Packed(torch.arange(40, dtype=torch.int8))
+    assert packed.nbytes == 80 and stored_bytes(packed) == 40
+    before = parameter_state([packed])
+    packed.qdata.data[0] = 1
+    assert before[0] == packed.qdata.data_ptr() and parameter_state([packed]) != before
 
 
 def written(target, method, sampling):

@@ -8,6 +8,7 @@ from drafting import Scripted, decode_by, method_of
 from reference import plain
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 from transformers import (
+    AutoModelForCausalLM,
     BloomConfig,
     BloomForCausalLM,
     FalconConfig,
@@ -174,8 +175,27 @@ def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path):
     prompt = [5, 6, 7, 5, 6, 7, 5]
     for sampling in (Sampling(), Sampling(0.9, seed=2)):
         truth = answer(whole, prompt, "autoregressive", 24, sampling)
+        assert len(truth) == 24
         assert answer(spread, prompt, "autoregressive", 24, sampling) == truth
         assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
+
+
+@pytest.mark.parametrize(
+    ("device_map", "said"),
+    [
+        ({"model": "cuda:9", "lm_head": "cpu"}, "device 'cuda:9' is not available"),
+        ({"": 7}, "device 7 is not available"),
+        ({"": "cpu", "model.layers.9": "disk"}, "the model has no 'model.layers.9'"),
+        ({"model.layers": "cpu", "lm_head": "cpu"}, "model.embed_tokens.weight has no place"),
+        ({"model.layers.1": "cpu"}, "model.embed_tokens.weight has no place"),
+    ],
+)
+def test_a_device_map_that_does_not_fit_is_told_before_weights_are_read(folder, monkeypatch, device_map, said):
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
+    with pytest.raises(SpectraError, match=f"^device_map: {said}"):
+        load_target(folder, device_map=device_map)
+    with pytest.raises(SpectraError, match=r"^max_memory: device 7 is not available"):
+        load_target(folder, device_map="auto", max_memory={7: "1GiB", "cpu": "9GiB"})
 
 
 @pytest.mark.parametrize(

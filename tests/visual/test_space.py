@@ -90,9 +90,9 @@ def test_it_is_written_anew_and_never_over_other_things(tmp_path, capsys):
     assert (folder / ".git").is_dir() and not (folder / "old.txt").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("x")
-    for arguments in ([str(tmp_path / "mine")], [], ["--help"]):
+    for arguments in ([str(tmp_path / "mine")], ["/"], [], ["--help"]):
         assert main(arguments) == 2
-    assert capsys.readouterr().err.count("\n") == 3 and (tmp_path / "mine" / "letter.txt").exists()
+    assert capsys.readouterr().err.count("\n") == 4 and (tmp_path / "mine" / "letter.txt").exists()
 
 
 SMALL = {"CODE": (), "DATA": (), "large_files": lambda folder: "", "requirements": lambda file: ""}

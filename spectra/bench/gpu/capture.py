@@ -27,17 +27,18 @@ def run_capture(options: CaptureOptions) -> int:
     import torch
 
     from spectra.settings import Sampling
+    from spectra.target.cuda_graphs.choice import COUNTS
     from spectra.target.preflight import probe_tokens
 
     target = replace(options.model, step="graphs").load().target
     lines = ["| context | seconds, first session | seconds, second session | GPU memory more, MiB |", "|---:" * 4 + "|"]
     for context in CONTEXTS:
-        prompt = probe_tokens(target, min(context, target.context - target.max_query_tokens - 2))
+        prompt = probe_tokens(target, min(context, target.context - 2))
         before = torch.cuda.memory_reserved(target.device)
         seconds = []
         for _ in range(2):
             began = time.perf_counter()
-            target.start(prompt, 1, target.max_query_tokens, Sampling()).close()
+            target.start(prompt, 1, COUNTS[-1], Sampling()).close()
             seconds.append(time.perf_counter() - began)
         more = (torch.cuda.memory_reserved(target.device) - before) / 2**20
         lines.append(f"| {len(prompt)} | {seconds[0]:.2f} | {seconds[1]:.2f} | {more:.0f} |")

@@ -86,7 +86,8 @@ def wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:
             if httpx.get(url, timeout=5).status_code == 200:
                 return
         except httpx.HTTPError:
-            time.sleep(0.5)
+            pass
+        time.sleep(0.5)
     raise SpectraError("model", f"the page did not answer within {START_SECONDS} seconds; try a smaller model")
 
 

@@ -60,7 +60,7 @@ def parts_of(model: Sequence[str], data: Path, out: Path, *, tiny: bool = False)
         *_starts(model, out, tiny=tiny),
         _exactness(model, data, out, tiny=tiny),
         _capture(model, out),
-        *_latencies(out, tiny=tiny),
+        *_latencies(model, out, tiny=tiny),
         _speed(model, data, out, tiny=tiny),
         _figure4(model, data, out, tiny=tiny),
         _page(model, out, tiny=tiny),
@@ -77,7 +77,8 @@ def _starts(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
             "--max-new-tokens", "12" if tiny else "128", "--baseline", "--json", result,
         )  # fmt: skip
         gpu = step not in ("auto", "eager") or weights != "auto"
-        yield Part(name, "Does it start", 2.0, GENERATE, arguments, result, gpu=gpu)
+        needs = "torchao" if weights == "int8" else ""
+        yield Part(name, "Does it start", 2.0, GENERATE, arguments, result, gpu=gpu, needs=needs)
 
 
 def _exactness(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
@@ -95,7 +96,9 @@ def _capture(model: Sequence[str], out: Path) -> Part:
     return Part("capture", "Capturing CUDA graphs", 2.0, BENCH, ("capture", *model, "--out", file), file, gpu=True)
 
 
-def _latencies(out: Path, *, tiny: bool) -> Iterator[Part]:
+def _latencies(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
+    """Shapes on the model's device. A CPU has neither the memory nor the time for large ones."""
+    place = model[model.index("--device") :][:2] if "--device" in model else ()
     seen = set()
     for shape, weights, step, numerics in LATENCIES:
         shape = "llama-tiny" if tiny else shape
@@ -105,11 +108,13 @@ def _latencies(out: Path, *, tiny: bool) -> Iterator[Part]:
         seen.add(name)
         file = str(out / f"{name}.md")
         arguments = (
-            "latency", "--shape", shape, "--weights", weights, "--step", step, "--numerics", numerics, "--out", file,
+            "latency", *place, "--shape", shape, "--weights", weights, "--step", step, "--numerics", numerics,
+            "--out", file,
             "--contexts", "8,16" if tiny else "256,1024,4096", "--queries", "1,2,4" if tiny else "1,2,4,8,16,32,64,128",
         )  # fmt: skip
-        gpu = step != "eager" or weights != "auto"
-        yield Part(name, "T(q), the time of a forward pass", 2.5, BENCH, arguments, file, gpu=gpu)
+        gpu = not tiny or step != "eager" or weights != "auto"
+        needs = "torchao" if weights != "auto" else ""
+        yield Part(name, "T(q), the time of a forward pass", 2.5, BENCH, arguments, file, gpu=gpu, needs=needs)
 
 
 def _speed(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:

@@ -32,6 +32,8 @@ from spectra.settings import check_number
 
 LEAST_SECONDS = 20
 """Left at which no part is begun any more."""
+HARDWARE = ("processor", "GPU", "CUDA", "torch", "transformers")
+"""Of a machine's facts: those that all parts of one report have in common."""
 KEPT_CHARACTERS = 6000
 """Of what a part printed, its end."""
 
@@ -87,7 +89,9 @@ def run_gpu(options: GpuOptions) -> int:
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
     with ended_by_signal(), held(out) as lock:
-        check_same(out, {"model": list(options.model_arguments), "data": str(data), "tiny": options.tiny})
+        facts = {name: value for name, value in machine().items() if name in HARDWARE}
+        same = {"model": list(options.model_arguments), "data": str(data), "tiny": options.tiny, "machine": facts}
+        check_same(out, same)
         known = read_outcomes(out)
         _run(options, listed, in_order(chosen, known, again=options.again), known, out, lock)
     print(out / "README.md")
@@ -139,7 +143,7 @@ def held(out: Path) -> Iterator[int]:
 
 
 def check_same(out: Path, options: dict[str, Any]) -> None:
-    """Raise SpectraError where the folder holds parts of another model, of other prompts or of a rehearsal."""
+    """Raise SpectraError where the folder holds parts of another model, machine or torch, or of a rehearsal."""
     file = out / "options.json"
     try:
         there = parse_json(file.read_text(encoding="utf-8"))
@@ -147,21 +151,28 @@ def check_same(out: Path, options: dict[str, Any]) -> None:
         write_text(file, json.dumps(options) + "\n", "out")
         return
     if there != options:
-        raise SpectraError("out", f"{out} holds parts of other options, see {file.name} there; name a new folder")
+        raise SpectraError(
+            "out", f"{out} holds parts of other options or another machine, see {file.name}; name a new folder"
+        )
 
 
 @contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """SIGTERM ends this process as Ctrl-C does, so that it ends what it started. For the main thread."""
+    """SIGTERM and a lost connection end this process as Ctrl-C does, so that it ends what it started. For the main
+    thread. Under nohup a lost connection ends nothing."""
 
     def stop(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    for one, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(one, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def in_order(parts: Sequence[Part], known: dict[str, Outcome], *, again: bool) -> list[Part]:
@@ -245,7 +256,7 @@ def machine() -> dict[str, object]:
     from spectra.target.facts import processor_name
     from spectra.target.quantized import version_of
 
-    facts: dict[str, object] = {"processor": processor_name(), "cores": os.cpu_count()}
+    facts: dict[str, object] = {"GPU": "none", "processor": processor_name(), "cores": os.cpu_count()}
     if torch.cuda.is_available():
         gpu = torch.cuda.get_device_properties(0)
         facts |= {

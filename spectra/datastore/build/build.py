@@ -23,6 +23,7 @@ from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.build.workdir import Workdir
 from spectra.datastore.card import read_card
 from spectra.datastore.language import Language
+from spectra.datastore.layout import CARD
 from spectra.datastore.sources import list_sha256, read_sources
 from spectra.errors import SpectraError
 from spectra.io.progress import Progress, bar
@@ -98,6 +99,8 @@ def describe(order: Order, language: Language) -> dict[str, Any]:
     """All that the result depends on. Raises SpectraError for a store that is in the way or does not fit."""
     if order.out.exists() and not order.force and order.out != order.base:
         raise SpectraError("out", f"{order.out} exists; choose another folder or pass --force to replace it")
+    if order.out.exists() and not (order.out / CARD).is_file():
+        raise SpectraError("out", f"{order.out} is there and no datastore, so it is not replaced; name a new folder")
     if order.base is not None:
         check_base(read_card(order.base), language)
     return {

@@ -19,7 +19,7 @@ from spectra.datastore.build.workdir import Workdir
 from spectra.datastore.language import Language
 from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
 from spectra.datastore.sources import write_sources
-from spectra.io.workdir import replace, sync_folder
+from spectra.io.workdir import beside, replace, sync_folder
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
 """Their versions go on the card."""
@@ -96,7 +96,7 @@ def _write_texts(workdir: Workdir, kept: NDArray[Any], settings: BuildSettings, 
 
 def put_in_place(workdir: Workdir) -> None:
     """The finished folder takes its name; what had it goes last. Killed in between, `restore` puts the old one back."""
-    old = _old(workdir.out)
+    old = beside(workdir.out, "old")
     if workdir.out.exists():
         workdir.out.rename(old)
     workdir.store.rename(workdir.out)
@@ -108,7 +108,7 @@ def put_in_place(workdir: Workdir) -> None:
 
 def restore(out: Path) -> None:
     """Undo a replacement that was killed half way."""
-    old = _old(out)
+    old = beside(out, "old")
     with contextlib.suppress(FileNotFoundError):  # another process of the same launch was faster
         if not old.exists():
             return
@@ -116,7 +116,3 @@ def restore(out: Path) -> None:
             shutil.rmtree(old)
         else:
             old.rename(out)
-
-
-def _old(out: Path) -> Path:
-    return out.with_name(f".{out.name}.old")

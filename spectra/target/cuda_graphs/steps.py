@@ -25,6 +25,7 @@ from spectra.target.cuda_graphs.static_pass import Buffers
 from spectra.target.cuda_graphs.static_step import StaticStep
 from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
+from spectra.target.parameter_state import stored
 
 SPANS = tuple(sorted(size << k for k in range(15) for size in (512, 768)))
 """Slots a cache has: what a session needs, filled up to one of these, so that the next one finds room in it too."""
@@ -151,5 +152,5 @@ def state_of(model: Any) -> tuple[int, ...]:
 
     Parameters that are changed in place are read as they are.
     """
-    numbers = [x.data_ptr() for x in (*model.parameters(), *model.buffers())]
+    numbers = [part.data_ptr() for x in (*model.parameters(), *model.buffers()) for part in stored(x)]
     return tuple(numbers + [id(module) for module in model.modules()])

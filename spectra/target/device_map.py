@@ -1,0 +1,53 @@
+"""Whether a device map fits a model and this machine, asked before weights are read."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PretrainedConfig
+
+from spectra.errors import SpectraError
+
+
+def try_device(device: Any) -> torch.device:
+    """The device, tried by putting one number on it. Raises what torch does where it is not there."""
+    place = torch.device(device)
+    float(torch.zeros(1, device=place))
+    return place
+
+
+def empty_model(config: PretrainedConfig) -> Any:
+    """The model without its numbers."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
+def check_device_map(model: Any, device_map: Any) -> None:
+    """Raise SpectraError for a device that is not here, a module that the model lacks, or one that has no place.
+
+    A map that is not given by modules is nothing to check.
+    """
+    if not isinstance(device_map, Mapping):
+        return
+    check_here("device_map", device_map.values())
+    parameters = [name for name, _ in model.named_parameters()]
+    places = {*parameters, *(name for name, _ in model.named_modules())}
+    unknown = [name for name in device_map if name not in places]
+    if unknown:
+        raise SpectraError("device_map", f"the model has no {unknown[0]!r}; give names of its modules, or auto")
+    left_out = [name for name in parameters if not any(is_in(name, module) for module in device_map)]
+    if left_out:
+        raise SpectraError("device_map", f"{left_out[0]} has no place in it; name all modules, or '' for the others")
+
+
+def check_here(field: str, places: Iterable[Any]) -> None:
+    """Raise SpectraError for a device that is not here."""
+    for place in {str(place): place for place in places if place != "disk"}.values():
+        try:
+            try_device(place)
+        except Exception as error:  # each kind of missing device fails in its own way
+            raise SpectraError(field, f"device {place!r} is not available; name those that are here") from error
+
+
+def is_in(parameter: str, module: str) -> bool:
+    return not module or parameter == module or parameter.startswith(f"{module}.")
