@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import transformers
 
+from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 from spectra.io.version import VERSION
@@ -20,8 +21,11 @@ from spectra.target.quantized import quantized_by
 
 
 def cache_home() -> Path:
-    """`$XDG_CACHE_HOME/spectra`, else `~/.cache/spectra`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spectra"
+    """`$XDG_CACHE_HOME/spectra`, else `~/.cache/spectra`. Raises SpectraError where neither is known."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spectra"
+    except RuntimeError as error:  # a user without an entry, and HOME is not set
+        raise SpectraError("XDG_CACHE_HOME", "this user has no home folder; name a folder for caches there") from error
 
 
 def processor_name() -> str:

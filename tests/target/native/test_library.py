@@ -12,6 +12,8 @@ import pytest
 import torch
 from native_paths import FOLDER, library
 
+from spectra.errors import SpectraError
+from spectra.target.facts import cache_home
 from spectra.target.native import library as built
 from spectra.target.native.library import LibraryError, load, native_library, native_reason, paths_here
 from spectra.target.native.matrix import Matrix
@@ -155,6 +157,13 @@ def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECTRA_NATIVE_ISA", "sse")
     assert native_library() is None
     assert "sse" in str(native_reason())
+
+
+def test_a_user_without_a_home_is_told_what_to_name(monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.raises(SpectraError, match="^XDG_CACHE_HOME: this user has no home folder; name"):
+        cache_home()
 
 
 def test_a_cpu_without_avx2_has_none(monkeypatch):
