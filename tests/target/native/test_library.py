@@ -162,7 +162,7 @@ def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
 def test_a_user_without_a_home_is_told_what_to_name(monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    with pytest.raises(SpectraError, match="^XDG_CACHE_HOME: this user has no home folder; name"):
+    with pytest.raises(SpectraError, match=r"^XDG_CACHE_HOME: this user has no home folder; name"):
         cache_home()
 
 
