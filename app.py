@@ -113,7 +113,7 @@ def check_free(host: str, port: int) -> None:
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     check_free(options.host, options.port)
-    from visual.page import build_page  # with gradio, which takes seconds: a wrong option is told before
+    from visual.page import build_page  # with gradio, which takes seconds: a wrong option ends the program before
     from visual.serve import launch_options, queued
 
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None

@@ -17,7 +17,7 @@ from visual.wire.events import Event, harmless, send
 
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "show_progress_on": []}
 """For every handler: none of them is an endpoint. With every message gradio tells each component that shows progress,
-hidden or not, of every handler that ever ran; none is named, so none is told.
+hidden or not, of every handler that ever ran; with none named, nothing is sent.
 """
 
 RUN: dict[str, Any] = {**PRIVATE, "trigger_mode": "once", "concurrency_id": "gpu", "concurrency_limit": None}

@@ -98,7 +98,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
 
 
 def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> dict[int, Y]:
-    """What `work` makes of each; where it fails, the queue is told."""
+    """What `work` makes of each; the error of one that fails goes to the queue."""
     made = {}
     for number, thing in things.items():
         try:

@@ -41,7 +41,7 @@ def check_writable_folder(folder: Path, field_name: str) -> None:
 
 
 def write_text(path: Path, text: str, field_name: str = "path") -> None:
-    """Write a file whole or not at all: to a neighbour first, then rename; where a link points, not over the link.
+    """Write a file whole or not at all: to a file beside it, then rename; where a link points, not over the link.
 
     A device, a pipe or an open file (/dev/stdout) is written in place. Lone surrogates are written as escapes.
     """

@@ -20,6 +20,7 @@ from spectra.datastore.sources import list_sha256
 from spectra.errors import SpectraError
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
+from spectra.io.workdir import clear
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork
 from spectra.train.conversations import Conversations, read_conversations
@@ -85,6 +86,7 @@ class Run:
         rows = data.rows(self.settings.length, held=False)
         held = data.rows(self.settings.length, held=True)
         if not len(rows) or not len(held):
+            clear(folder)  # it holds no work, and other rows make another recipe
             raise SpectraError("data", "there is too little to hold some back; give more rows or another --held")
         first = None if self.first is None else self._load_draft(self.first)
         state = folder / "state.safetensors"

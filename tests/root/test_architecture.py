@@ -40,6 +40,9 @@ TORCH = ("target", "train", "datastore.build", "bench", "cli")
 TORCH_FILES = ("spectra/verify/noise.py", "spectra/verify/picks.py", "spectra/generate.py")
 """And these files."""
 
+COMPUTED = ("spectra/bench/weights.py", "spectra/bench/run/llama_cpp.py")
+"""Files that import what a constant names: modules of the standard library, and llama.cpp."""
+
 VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent", "io.file_kinds"}
 VISUAL_MAY |= {"io.json_text"}
 
@@ -64,7 +67,23 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
+            names.add(named(path, node.args[0]))
     return names
+
+
+def called(call):
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def named(path, name):
+    """The module that `import_module` is given, or the package of those that its f-string names."""
+    if isinstance(name, ast.JoinedStr) and isinstance(name.values[0], ast.Constant):
+        name = name.values[0]
+    if isinstance(name, ast.Constant):
+        return name.value.rstrip(".")
+    assert str(path.relative_to(ROOT)) in COMPUTED, f"{path}: what is imported here cannot be seen"
+    return ""
 
 
 def exports_of(path):

@@ -130,6 +130,13 @@ def test_a_full_disk_is_named_and_the_same_command_goes_on(model, data, tmp_path
     assert train(model, data, tmp_path / "out", "--teacher-tokens", "0") == 0
 
 
+def test_with_too_few_rows_nothing_is_left_that_more_rows_would_be_refused_for(model, data, tmp_path, capsys):
+    few = write_rows(tmp_path / "few.jsonl", [{"user": "w3", "assistant": "w4 w5"}])
+    assert train(model, few, tmp_path / "out") == 2
+    assert "too little to hold some back" in capsys.readouterr().err
+    assert train(model, data, tmp_path / "out", "--steps", "1") == 0
+
+
 def test_work_of_other_settings_is_left_alone(model, data, tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patched:
         patched.setattr(trainer.Trainer, "step", lambda self, number: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -13,7 +13,7 @@ export function keepCutOff(store, turn) {
 }
 
 /**
- * A link that asks for it again; told once.
+ * A link that asks for it again; given once.
  * @param {Pick<Storage, "getItem" | "removeItem">} store
  */
 export function takeCutOff(store) {

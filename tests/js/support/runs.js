@@ -108,7 +108,7 @@ export const sourcesIn = (lane) => lane.steps.flatMap(({ sources }) => sources);
  * @param {Partial<LaneFigures>} more
  * @returns {LaneFigures}
  */
-export function figuresOf(more) {
+function figuresOf(more) {
   return {
     tokens: 8,
     passes: 8,
