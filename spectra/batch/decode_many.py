@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
@@ -67,7 +67,7 @@ def decode_many(
 
 def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
-    trust, worth = Trust(), DraftingWorth()
+    trust, worth, passes = Trust(), DraftingWorth(), PassTime()
     while running := queue.running():
         shares = group.joins and len(running) > 1
         asks = worth.asks() if shares else True
@@ -76,7 +76,8 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         sequences = [running[number] for number in grown]
         if not sequences:
             continue
-        chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, trust.share if group.joins else None)
+        shared = Shared(trust.share, passes.beyond(len(sequences))) if group.joins else None
+        chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
@@ -91,9 +92,13 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
-        if shares and asks:
-            accepted = sum(len(step.path) for step in steps.values())
-            worth.learn(drafted - began, forward, _part_of_plain(sequences, trees), accepted / len(sequences))
+        if shares:
+            accepted = sum(len(step.path) for step in steps.values()) / len(sequences)
+            plain, whole = _seconds(sequences, trees)
+            passes.learn(whole, forward, len(sequences))
+            if asks:
+                beyond = passes.beyond(len(sequences))
+                worth.learn(drafted - began, forward, (beyond + plain) / (beyond + whole), accepted)
         yield from steps.items()
 
 
@@ -131,14 +136,14 @@ def _adapts(one: Decoding) -> bool:
     return isinstance(one.method.budget, AdaptiveBudget)
 
 
-def _part_of_plain(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> float:
-    """What the pass would have taken with a row for each sequence, in parts of what it took."""
+def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float]:
+    """T of a row for each sequence, and of all rows."""
     budget = next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
     if budget is None:
-        return 1.0
+        return 1.0, 1.0
     rows = sum(map(len, trees))
     seconds = budget.seconds(rows)
-    return seconds[len(trees)] / seconds[rows]
+    return seconds[len(trees)], seconds[rows]
 
 
 class DraftingWorth:
@@ -164,9 +169,9 @@ class DraftingWorth:
         return not self._resting
 
     def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
-        """Of a step at which they were asked. drafting, forward: its seconds. plain: see `_part_of_plain`.
+        """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence.
 
-        accepted: nodes a sequence.
+        plain: what the pass would have taken with a row for each sequence, in parts of what it took.
         """
         self._known += 1
         self._saved = self.KEPT * self._saved + accepted * forward * plain
@@ -195,22 +200,62 @@ class Trust:
             self._accepted = self.KEPT * self._accepted + accepted
 
 
+class PassTime:
+    """What a pass of several sequences takes beyond T of its rows, in seconds of the machine that T was measured on.
+
+    T is measured on rows of one sequence; each of several reads a KV cache of its own, however many rows it has. By the
+    line through (T, seconds) a sequence, least squares over the last steps: a machine that is busy is slower at both.
+    """
+
+    KEPT = 0.97
+    AS_MEASURED = 0.05
+    """How far the T of steps must spread, in parts of their mean, to say as much as the slope 1 does beforehand."""
+    LEAST_SLOPE = 0.5
+
+    def __init__(self) -> None:
+        self._count = self._t = self._seconds = self._tt = self._both = 0.0
+
+    def beyond(self, sequences: int) -> float:
+        if not self._count:
+            return 0.0
+        t, seconds = self._t / self._count, self._seconds / self._count
+        before = (self.AS_MEASURED * t) ** 2
+        slope = (self._both / self._count - t * seconds + before) / (self._tt / self._count - t * t + before)
+        return sequences * max(0.0, seconds / max(slope, self.LEAST_SLOPE) - t)
+
+    def learn(self, t: float, seconds: float, sequences: int) -> None:
+        """Of a pass. t: T of its rows."""
+        t, seconds = t / sequences, seconds / sequences
+        self._count = self.KEPT * self._count + 1
+        self._t = self.KEPT * self._t + t
+        self._seconds = self.KEPT * self._seconds + seconds
+        self._tt = self.KEPT * self._tt + t * t
+        self._both = self.KEPT * self._both + t * seconds
+
+
+class Shared(NamedTuple):
+    """Of a pass that several trees share: see `Trust` and `PassTime`."""
+
+    trust: float
+    beyond: float
+
+
 def _lap(sequences: Sequence[Decoding], part: str) -> None:
     for one in sequences:
         one.lap(part)
 
 
 def _choose(
-    sequences: Sequence[Decoding], grown: Sequence[TokenTree], max_rows: int, trust: float | None
+    sequences: Sequence[Decoding], grown: Sequence[TokenTree], max_rows: int, shared: Shared | None
 ) -> list[TokenTree]:
     """What is scored of the grown trees. In one pass of up to `max_rows` rows they share its budget.
 
-    trust: see `Trust`; None where each tree has a pass of its own.
+    shared: None where each tree has a pass of its own.
     """
     if all(len(tree) == 1 for tree in grown):
         return list(grown)
     budgets = [one.method.budget for one in sequences]
-    if len(sequences) == 1 or trust is None:
+    if len(sequences) == 1 or shared is None:
         return [budget.choose(tree) for budget, tree in zip(budgets, grown, strict=True)]
     adaptive = {at: budget for at, budget in enumerate(budgets) if isinstance(budget, AdaptiveBudget)}
     trees = {at: budget.choose(grown[at]) for at, budget in enumerate(budgets) if at not in adaptive}
@@ -218,8 +263,8 @@ def _choose(
         seconds = next(iter(adaptive.values())).seconds
         rankings = [budget.rank(grown[at]) for at, budget in adaptive.items()]
         rows = sum(map(len, trees.values()))
-        shared = share(rankings, seconds, others=len(trees), rows=rows, max_rows=max_rows, trust=trust)
-        trees |= zip(adaptive, shared, strict=True)
+        parts = share(rankings, seconds, others=len(trees), rows=rows, max_rows=max_rows, **shared._asdict())
+        trees |= zip(adaptive, parts, strict=True)
     return [trees[at] for at in range(len(sequences))]
 
 

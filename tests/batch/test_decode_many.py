@@ -11,7 +11,7 @@ from drafting import random_tree
 from tiny import VOCABULARY
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
-from spectra.batch.decode_many import DraftingWorth
+from spectra.batch.decode_many import DraftingWorth, PassTime
 
 FAMILIES = ("llama", "gpt2", "gemma3")
 CASES = [(way, family) for way in WAYS for family in FAMILIES]
@@ -172,6 +172,20 @@ def test_a_method_asks_less_where_many_share_a_step(known):
     assert kinds[32] == ["SuffixAutomaton"]  # a row must promise T(64) / T(32) - 1 = 0.56
     with pytest.raises(SpectraError, match="together"):
         make_method("spectra-core", target, together=0)
+
+
+def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is():
+    for busy in (1.0, 2.5):
+        passes = PassTime()
+        assert passes.beyond(4) == 0
+        for number in range(200):
+            rows = 4 + number % 7
+            passes.learn(0.010 + 0.002 * rows, busy * (0.010 + 0.002 * rows + 0.012), 4)
+        assert passes.beyond(4) == pytest.approx(0.012, rel=0.2)
+        assert passes.beyond(8) == pytest.approx(2 * passes.beyond(4))
+    fast = PassTime()
+    fast.learn(0.02, 0.01, 2)
+    assert fast.beyond(2) == 0
 
 
 def test_drafters_rest_where_they_do_not_pay():

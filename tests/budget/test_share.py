@@ -38,6 +38,12 @@ def test_a_pass_has_only_so_many_rows():
     assert sum(map(len, share(rankings, budget.seconds, max_rows=1))) == 3
 
 
+def test_more_nodes_pay_where_the_pass_takes_long_anyway():
+    budget, rankings = ranked(random.Random(4), [30, 30])
+    sizes = [sum(map(len, share(rankings, budget.seconds, beyond=beyond))) for beyond in (0.0, 1.0, 1e6)]
+    assert sizes[0] < sizes[1] < sizes[2] == 60
+
+
 def test_trees_shrink_to_none_where_rows_are_dear():
     steep = StepCost(((1, 1.0), (4, 1.1), (64, 60.0)))
     budget, rankings = ranked(random.Random(3), [20] * 8, steep)
