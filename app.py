@@ -16,8 +16,9 @@ from spectra.errors import SpectraError
 from spectra.io.streams import open_streams
 from spectra.service.engine import Engine
 from spectra.service.lent import Lend, LentEngine
-from spectra.service.loading import EMBEDDED, ModelOptions
+from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
+from spectra.target.choices import EMBEDDED
 from visual.endpoint import Endpoint
 from visual.guard import Guard
 from visual.space import MODELS

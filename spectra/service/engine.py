@@ -22,7 +22,7 @@ from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
 from spectra.service.badges import badges_of
 from spectra.service.demand_store import DemandStore, NoStore
-from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
+from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.service.recording import Recording, RunningAnswer
 from spectra.service.shared_decoding import SharedDecoding
@@ -31,6 +31,7 @@ from spectra.service.visitor_texts import OnWritten, VisitorTexts
 from spectra.service.warm_start import WarmStarts
 from spectra.service.worker_thread import in_worker_thread
 from spectra.settings import AnswerRequest, Limits, Sampling, TextOrder, Value
+from spectra.target.choices import EMBEDDED
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
 

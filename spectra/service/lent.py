@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from spectra.errors import SpectraError
 from spectra.metrics import PlainRate
 from spectra.service.engine import Engine
-from spectra.service.loading import EMBEDDED, LoadedModel, ModelOptions
+from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import RunningAnswer, Step
 from spectra.settings import AnswerRequest
+from spectra.target.choices import EMBEDDED
 from spectra.trace import StepTrace, Trace
 
 if TYPE_CHECKING:

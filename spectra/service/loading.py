@@ -28,9 +28,6 @@ from spectra.target.placement import Placement
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
-EMBEDDED = "embedded"
-"""What a list of models calls the one that needs no hub."""
-
 log = logging.getLogger("spectra")
 
 
@@ -153,7 +150,7 @@ class ModelOptions:
     def loading(self) -> dict[str, Any]:
         """Arguments for `load_network`."""
         return {
-            "model": None if self.model == EMBEDDED else self.model,
+            "model": self.model,
             "device": self.device,
             "dtype": self.dtype,
             "weights": self.weights,

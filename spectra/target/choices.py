@@ -5,6 +5,8 @@ import re
 from spectra.errors import SpectraError
 from spectra.target.placement import DEVICES, Placement
 
+EMBEDDED = "embedded"
+"""What stands for the model that comes along, as no model does."""
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 NUMERICS = ("auto", "exact", "fast")
 WEIGHTS = ("auto", "bf16", "int8", "q4")

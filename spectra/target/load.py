@@ -18,6 +18,7 @@ from spectra.errors import SpectraError
 from spectra.target import attention, embedded
 from spectra.target.choices import (
     DTYPES,
+    EMBEDDED,
     FLASH_STEPS,
     GPU_STEPS,
     NUMERICS,
@@ -109,7 +110,7 @@ def load_target(
 ) -> HuggingFaceTarget:
     """Load a causal language model as a target.
 
-    model: a hub id, a folder or a GGUF file; None is the embedded SmolLM2-135M-Instruct. device: "cpu", "cuda",
+    model: a hub id, a folder or a GGUF file; None or "embedded" is the embedded model. device: "cpu", "cuda",
     "cuda:1", ...; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else
     fp32), "bf16", "fp16", "fp32". weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (quantised: rounded
     to nearest for the native step on a CPU, see `spectra.target.quantized` for a GPU) or "auto" (the blocks of a GGUF
@@ -151,7 +152,7 @@ def load_coded_network(
         loaded = load_network(model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options)
         return LoadedNetwork(*loaded, {})
     file = model if model is not None and is_gguf(model) else None
-    packed = model is None or file is not None
+    packed = model in (None, EMBEDDED) or file is not None
     kind = choose_weights(weights, quantised=packed, device=place, dtype=dtype, step=step)
     if kind == OWN and file is not None:
         return LoadedNetwork(*_read_gguf(file, keep_codes=True, dtype=torch.bfloat16))
@@ -235,12 +236,13 @@ def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype:
 @contextmanager
 def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFiles]:
     """Where the model is; what fails inside names it."""
-    folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
+    own = model in (None, EMBEDDED)
+    folder = str(embedded.embedded_folder()) if own else os.fspath(model or "")
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
-        name = embedded.NAME if model is None else Path(folder).name if local else folder
+        name = embedded.NAME if own else Path(folder).name if local else folder
         yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder))
     except SpectraError:
         raise

@@ -9,6 +9,7 @@ import pytest
 
 from spectra.errors import SpectraError
 from spectra.target import embedded
+from spectra.target.load import check_loading, load_tokenizer
 
 pytestmark = pytest.mark.real
 
@@ -95,3 +96,8 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SpectraError, match="XDG_CACHE_HOME"):
         embedded.embedded_folder()
+
+
+def test_every_command_knows_it_by_name():
+    assert load_tokenizer("embedded")[1] == load_tokenizer()[1] == embedded.NAME
+    assert check_loading("embedded") == check_loading(None)

@@ -18,8 +18,9 @@ from spectra.bench.timing import run_methods, split_methods
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.methods.presets import METHODS
-from spectra.service.loading import EMBEDDED, ModelOptions, is_there
+from spectra.service.loading import ModelOptions, is_there
 from spectra.settings import Limits
+from spectra.target.choices import EMBEDDED
 
 CODE, TEXT = 512, 1024
 LENGTHS = {"mt-bench": TEXT, "gsm8k": TEXT, "humaneval": CODE, "mbpp": CODE, "classeval": CODE, "cnndm": TEXT}
