@@ -151,9 +151,13 @@ def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_lost_connection_ends_a_run_like_a_machine_that_is_taken_back(number):
-    with pytest.raises(KeyboardInterrupt), ended_by_signal():
-        os.kill(os.getpid(), number)
-    assert signal.getsignal(number) is signal.SIG_DFL
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(KeyboardInterrupt), ended_by_signal():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
 
 
 def test_under_nohup_a_lost_connection_ends_nothing():
