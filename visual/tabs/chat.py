@@ -1,10 +1,11 @@
 """The Chat tab: a conversation whose answers are coloured by source, each with what it gained."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import gradio as gr
+from gradio.components import Component
 
 from spectra.errors import SpectraError
 from visual import palette
@@ -46,10 +47,16 @@ class ChatUpdate(NamedTuple):
     stop_button: Any = SKIP
 
 
-def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> None:
-    """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
+class Handlers:
+    """What the tab's buttons do."""
 
-    def say(visit: gr.Request, conversation: Conversation | None, warm: bool, *fields: Any) -> Iterator[ChatUpdate]:
+    def __init__(self, backend: Backend, admission: AdmissionQueue) -> None:
+        self._backend = backend
+        self._admission = admission
+
+    def say(
+        self, visit: gr.Request, conversation: Conversation | None, warm: bool, *fields: Any
+    ) -> Iterator[ChatUpdate]:
         conversation = conversation or Conversation()
         if conversation.busy:
             yield ChatUpdate()
@@ -63,28 +70,30 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
             conversation.latest = run
             start, halt = button_updates(running=True)
             yield ChatUpdate(memory=conversation, start_button=start, stop_button=halt)
-            for message in stream(backend, run, admission):
+            for message in stream(self._backend, run, self._admission):
                 begins = message is not None and message["kind"] == "begin"
                 if begins:
                     conversation.turns.append(run)
-                yield ChatUpdate(with_turn(message, conversation), prompt="" if begins else SKIP)
+                yield ChatUpdate(self.with_turn(message, conversation), prompt="" if begins else SKIP)
         except SpectraError as error:
             yield ChatUpdate(refusal(error))
 
-    def with_turn(message: Event | None, conversation: Conversation) -> Any:
+    def with_turn(self, message: Event | None, conversation: Conversation) -> Any:
         """On the wire each message names its turn, and an end has the estimate."""
         if message is None:
             return SKIP
         more: Event = {"turn": len(conversation.turns) - 1}
         run = conversation.latest
         if run is not None and not run.running and "method" in run.traces:
-            more["readout"] = readout(run.traces["method"], backend.plain)
+            more["readout"] = readout(run.traces["method"], self._backend.plain)
         return send({**message, **more})
 
-    def resync(conversation: Conversation | None) -> Any:
-        return with_turn(conversation.latest.snapshot(), conversation) if conversation and conversation.latest else SKIP
+    def resync(self, conversation: Conversation | None) -> Any:
+        if conversation is None or conversation.latest is None:
+            return SKIP
+        return self.with_turn(conversation.latest.snapshot(), conversation)
 
-    def race_turn(conversation: Conversation | None) -> Iterator[RunUpdate]:
+    def race_turn(self, conversation: Conversation | None) -> Iterator[RunUpdate]:
         if conversation is None or not conversation.turns or conversation.busy:
             yield RunUpdate()
             return
@@ -93,7 +102,7 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
             conversation.latest = run
             turn = {"turn": len(conversation.turns) - 1}
             yield RunUpdate.begun()
-            for message in stream(backend, run, admission):
+            for message in stream(self._backend, run, self._admission):
                 kind = message["kind"] if message else ""
                 shown = {"begin": {"kind": "measuring", **turn}, "waiting": message, "left": message}.get(kind)
                 yield RunUpdate(send(shown) if shown else SKIP)
@@ -104,29 +113,44 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 
-    def renew(conversation: Conversation | None) -> Iterator[str]:
+    def renew(self, conversation: Conversation | None) -> Iterator[str]:
         context = max(MIN_CONTEXT, conversation.context if conversation else 0)
         try:
-            with admission.turn():
-                plain = backend.measure(context)
+            with self._admission.turn():
+                plain = self._backend.measure(context)
             yield send({"kind": "rate", "plain": plain.tokens_per_second, "context": plain.context})
         except Exception as error:  # whatever went wrong is one line at the button
             yield send({"kind": "refused", **explain(error)})
             if not isinstance(error, SpectraError):
                 raise
 
-    def clear(visit: gr.Request, conversation: Conversation | None) -> tuple[str, None]:
+    def clear(self, visit: gr.Request, conversation: Conversation | None) -> tuple[str, None]:
         stop(conversation)
-        backend.start_over(visitor_of(visit))
+        self._backend.start_over(visitor_of(visit))
         return send({"kind": "clear"}), None
 
-    def take_back(conversation: Conversation | None) -> PromptUpdate:
+    def take_back(self, conversation: Conversation | None) -> PromptUpdate:
         """The last turn goes and its message returns to the box, to be changed or sent once more."""
         if conversation is None or not conversation.turns or conversation.busy:
             return PromptUpdate()
         turn = conversation.turns.pop()
         return PromptUpdate(send({"kind": "back", "turn": len(conversation.turns)}), conversation, turn.request.prompt)
 
+
+@dataclass(frozen=True, slots=True)
+class ChatFields:
+    """settings: the method and its numbers, in the order of a request."""
+
+    prompt: gr.Textbox
+    go: gr.Button
+    halt: gr.Button
+    warm: gr.Checkbox
+    settings: Sequence[Component]
+
+
+def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> None:
+    """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
+    do = Handlers(backend, admission)
     memory = gr.State()
     facts = {
         "methods": dict(backend.methods),
@@ -137,6 +161,27 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
         "examples": [each.why for each in OPENERS],
     }
     stage = wire("chat", facts, ("resync", "race", "renew", "back", "clear"))
+    ask = chat_fields(backend, warm_start=not note)
+    outputs = [stage, memory, ask.go, ask.halt]
+    sent = gr.on(
+        [ask.go.click, ask.prompt.submit],
+        do.say,
+        [memory, ask.warm, ask.prompt, *ask.settings],
+        [stage, memory, ask.prompt, ask.go, ask.halt],
+        **RUN,
+    )
+    raced_turn = stage.race(do.race_turn, memory, outputs, **RUN)
+    renewed = stage.renew(do.renew, memory, stage, **RUN)
+    for each in (sent, raced_turn):
+        restore_buttons(each, memory, ask.go, ask.halt)
+    ask.halt.click(stop, memory, queue=False, **PRIVATE)
+    stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
+    stage.back(do.take_back, memory, [stage, memory, ask.prompt], queue=False, **PRIVATE)
+    stage.clear(do.clear, memory, [stage, memory], cancels=[sent, raced_turn, renewed], queue=False, **PRIVATE)
+
+
+def chat_fields(backend: Backend, *, warm_start: bool) -> ChatFields:
+    """Laid out inside the current container. warm_start: whether an answer can start from what earlier ones taught."""
     with gr.Column(elem_id="chat-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             prompt = gr.Textbox(
@@ -151,31 +196,15 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
             go = gr.Button("Send", elem_id="chat-go", elem_classes="go", scale=0, min_width=96)
             halt = stop_button("chat-stop")
         with gr.Row(elem_classes="ask-settings"):
-            method = method_field(backend, "chat-")
-            numbers = number_fields("chat-")
+            settings = [method_field(backend, "chat-"), *number_fields("chat-")]
             warm = gr.Checkbox(
                 False,
                 label="Warm: start from what earlier answers taught",
                 elem_id="field-chat-warm",
-                visible=not note,
+                visible=warm_start,
             )
             example_buttons(prompt, OPENERS)
-
-    sent = gr.on(
-        [go.click, prompt.submit],
-        say,
-        [memory, warm, prompt, method, *numbers],
-        [stage, memory, prompt, go, halt],
-        **RUN,
-    )
-    raced_turn = stage.race(race_turn, memory, [stage, memory, go, halt], **RUN)
-    renewed = stage.renew(renew, memory, stage, **RUN)
-    for each in (sent, raced_turn):
-        restore_buttons(each, memory, go, halt)
-    halt.click(stop, memory, queue=False, **PRIVATE)
-    stage.resync(resync, memory, stage, queue=False, **PRIVATE)
-    stage.back(take_back, memory, [stage, memory, prompt], queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory], cancels=[sent, raced_turn, renewed], queue=False, **PRIVATE)
+    return ChatFields(prompt, go, halt, warm, settings)
 
 
 def raced(turn: Run) -> Run:

@@ -1,10 +1,11 @@
 """The Compare tab: one prompt through the methods a visitor chose, one after the other."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
+from gradio.components import Component
 
 from spectra.errors import SpectraError
 from visual.engine import Engine
@@ -22,6 +23,7 @@ from visual.widgets import (
     PRIVATE,
     RUN,
     SKIP,
+    NumberFields,
     RunUpdate,
     example_buttons,
     number_fields,
@@ -45,102 +47,153 @@ FOLDED = {
 """Ablations and variants, which stand under a heading of their own that opens with a click."""
 
 
-def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
-    """Lay the tab out inside the current one and connect it."""
+@dataclass(frozen=True, slots=True)
+class CompareFields:
+    """methods: a group of boxes each. own: the method with settings of its own. sweep, values: of its settings."""
 
-    usual = grouped(method for method in engine.methods if method not in FOLDED)
-    folded = grouped(method for method in engine.methods if method in FOLDED)
-    groups = [*usual, *folded]
+    go: gr.Button
+    halt: gr.Button
+    prompt: gr.Textbox
+    methods: Sequence[Component]
+    numbers: NumberFields
+    own: gr.Dropdown
+    panel: SettingsPanel
+    sweep: gr.Dropdown
+    values: gr.Textbox
 
-    def start(visit: gr.Request, state: ShownTabState | None, prompt: str, *fields: Any) -> Iterator[RunUpdate]:
+    @property
+    def inputs(self) -> list[Component]:
+        """In the order in which `Handlers.start` takes them."""
+        return [self.prompt, *self.methods, *self.numbers, self.own, *self.panel.fields, self.sweep, self.values]
+
+
+class Handlers:
+    """What the tab's buttons do."""
+
+    def __init__(self, engine: Engine, admission: AdmissionQueue, ask: CompareFields) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._ask = ask
+
+    def start(self, visit: gr.Request, state: ShownTabState | None, prompt: str, *fields: Any) -> Iterator[RunUpdate]:
         """fields: the ticked methods of each group, the numbers, the panel's method and settings, the sweep."""
         state = state or ShownTabState()
         try:
-            ticked = [method for methods in fields[: len(groups)] for method in methods or []]
-            chosen = [method for method in ticked if method in engine.methods]
-            rest = fields[len(groups) :]
-            own, settings, vary = str(rest[len(numbers)]), rest[len(numbers) + 1 : -2], read_sweep(*rest[-2:])
-            request = request_of(prompt, own, *rest[: len(numbers)], visitor=visitor_of(visit))
-            request = replace(request, settings=panel.read(own, settings))
-            check_sweep(vary, own)
+            boxes, numbers = len(self._ask.methods), len(self._ask.numbers)
+            ticked = [method for methods in fields[:boxes] for method in methods or []]
+            chosen = [method for method in ticked if method in self._engine.methods]
+            form, rest = fields[boxes : boxes + numbers], fields[boxes + numbers :]
+            own, settings, vary = str(rest[0]), rest[1:-2], read_sweep(*rest[-2:])
+            request = request_of(prompt, own, *form, visitor=visitor_of(visit))
+            request = replace(request, settings=self._ask.panel.read(own, settings))
+            self.check_sweep(vary, own)
             run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True)
             if vary is not None:
                 run.facts["sweep"] = vary.facts(request)
             state.latest = run
             yield RunUpdate.begun(state)
-            for message in stream(engine, run, admission):
+            for message in stream(self._engine, run, self._admission):
                 if run.thread is not None:
                     state.shown = run
                 yield RunUpdate(send(with_rows(message, run)) if message else SKIP)
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 
-    def check_sweep(vary: Sweep | None, own: str) -> None:
-        if vary is not None and vary.name not in panel.values(own):
+    def check_sweep(self, vary: Sweep | None, own: str) -> None:
+        if vary is not None and vary.name not in self._ask.panel.values(own):
             raise SpectraError("sweep", f"{short(own)} has no such setting; choose another one, or another method")
 
-    def resync(state: ShownTabState | None) -> Any:
+    def resync(self, state: ShownTabState | None) -> Any:
         if state is None or state.shown is None:
             return SKIP
         return send(with_rows(state.shown.snapshot(), state.shown))
 
-    def download(state: ShownTabState | None) -> Any:
+    def download(self, state: ShownTabState | None) -> Any:
         if state is None or state.shown is None:
             return SKIP
         return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(state.shown))})
 
+
+def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
+    """Lay the tab out inside the current one and connect it."""
     memory = gr.State()
-    with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
-        with gr.Row(elem_classes="ask-prompt", equal_height=True):
-            prompt = prompt_box("field-compare-prompt")
-            go = gr.Button("Compare", elem_id="compare-go", elem_classes="go", scale=0, min_width=96)
-            halt = stop_button("compare-stop")
-        with gr.Column(elem_id="field-compare-methods"):
-            methods = [
-                gr.CheckboxGroup(presets, value=[each for _, each in presets if each in TICKED], label=heading)
-                for heading, presets in usual
-            ]
-            if folded:
-                with gr.Accordion("Ablations and variants", open=False, elem_classes="more-settings"):
-                    methods += [gr.CheckboxGroup(presets, label=heading) for heading, presets in folded]
-        with gr.Row(elem_classes="ask-settings"):
-            numbers = number_fields("compare-", tokens=128)
-            with gr.Accordion("A method with settings of its own", open=False, elem_classes=FOLD):
-                adjustable = [name for name in engine.methods if len(engine.settings.get(name, {})) > 1]
-                own = gr.Dropdown(
-                    [(short(name), name) for name in adjustable],
-                    value=start_from(engine, PAPER),
-                    label="Method",
-                    elem_id="field-compare-method",
-                    elem_classes="preset",
-                    filterable=False,
-                )
-                panel = SettingsPanel(engine, own, "compare-")
-                with gr.Row(elem_classes="sweep"):
-                    sweep = gr.Dropdown(
-                        [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS)],
-                        value="",
-                        label="Sweep",
-                        elem_id="field-compare-sweep",
-                        elem_classes="preset",
-                        filterable=False,
-                    )
-                    values = gr.Textbox(
-                        label="over the values", placeholder="0, 3, 7, 15", elem_id="field-compare-values", max_lines=1
-                    )
-            example_buttons(prompt, EXAMPLES)
+    ask = compare_fields(engine)
     facts = {
         "methods": dict(engine.methods),
         "examples": [each.why for each in EXAMPLES],
     }
     stage = wire("compare", facts, ("resync", "download"))
+    do = Handlers(engine, admission, ask)
+    running = gr.on(
+        [ask.go.click, ask.prompt.submit], do.start, [memory, *ask.inputs], [stage, memory, ask.go, ask.halt], **RUN
+    )
+    restore_buttons(running, memory, ask.go, ask.halt)
+    ask.halt.click(stop, memory, queue=False, **PRIVATE)
+    stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
+    stage.download(do.download, memory, stage, queue=False, **PRIVATE)
 
-    asked = [memory, prompt, *methods, *numbers, own, *panel.fields, sweep, values]
-    running = gr.on([go.click, prompt.submit], start, asked, [stage, memory, go, halt], **RUN)
-    restore_buttons(running, memory, go, halt)
-    halt.click(stop, memory, queue=False, **PRIVATE)
-    stage.resync(resync, memory, stage, queue=False, **PRIVATE)
-    stage.download(download, memory, stage, queue=False, **PRIVATE)
+
+def compare_fields(engine: Engine) -> CompareFields:
+    """Laid out inside the current container."""
+    with gr.Column(elem_id="compare-ask", elem_classes="card ask"):
+        with gr.Row(elem_classes="ask-prompt", equal_height=True):
+            prompt = prompt_box("field-compare-prompt")
+            go = gr.Button("Compare", elem_id="compare-go", elem_classes="go", scale=0, min_width=96)
+            halt = stop_button("compare-stop")
+        methods = method_boxes(engine)
+        with gr.Row(elem_classes="ask-settings"):
+            numbers = number_fields("compare-", tokens=128)
+            with gr.Accordion("A method with settings of its own", open=False, elem_classes=FOLD):
+                own = own_field(engine)
+                panel = SettingsPanel(engine, own, "compare-")
+                sweep, values = sweep_fields()
+            example_buttons(prompt, EXAMPLES)
+    return CompareFields(go, halt, prompt, methods, numbers, own, panel, sweep, values)
+
+
+def method_boxes(engine: Engine) -> list[gr.CheckboxGroup]:
+    """Laid out inside the current container, ablations and variants under a heading that opens with a click."""
+    usual = grouped(method for method in engine.methods if method not in FOLDED)
+    folded = grouped(method for method in engine.methods if method in FOLDED)
+    with gr.Column(elem_id="field-compare-methods"):
+        methods = [
+            gr.CheckboxGroup(presets, value=[each for _, each in presets if each in TICKED], label=heading)
+            for heading, presets in usual
+        ]
+        if folded:
+            with gr.Accordion("Ablations and variants", open=False, elem_classes="more-settings"):
+                methods += [gr.CheckboxGroup(presets, label=heading) for heading, presets in folded]
+    return methods
+
+
+def own_field(engine: Engine) -> gr.Dropdown:
+    """The methods that have settings."""
+    adjustable = [name for name in engine.methods if len(engine.settings.get(name, {})) > 1]
+    return gr.Dropdown(
+        [(short(name), name) for name in adjustable],
+        value=start_from(engine, PAPER),
+        label="Method",
+        elem_id="field-compare-method",
+        elem_classes="preset",
+        filterable=False,
+    )
+
+
+def sweep_fields() -> tuple[gr.Dropdown, gr.Textbox]:
+    """Laid out inside the current container: the setting that is varied, and over what."""
+    with gr.Row(elem_classes="sweep"):
+        sweep = gr.Dropdown(
+            [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS)],
+            value="",
+            label="Sweep",
+            elem_id="field-compare-sweep",
+            elem_classes="preset",
+            filterable=False,
+        )
+        values = gr.Textbox(
+            label="over the values", placeholder="0, 3, 7, 15", elem_id="field-compare-values", max_lines=1
+        )
+    return sweep, values
 
 
 def with_rows(message: Event, run: Run) -> Event:

@@ -1,6 +1,7 @@
 """The Datastore tab: what the stores hold, what follows a few words, and a store of the visitor's own."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -11,7 +12,7 @@ from visual.engine import Engine
 from visual.request import number
 from visual.run.admission import AdmissionQueue
 from visual.run.store_build import StoreBuild, WrittenStore, discard, stream, written_store
-from visual.tabs.write_store import offer, offer_text, order_of, price, wanted, writing_fields
+from visual.tabs.write_store import WritingFields, offer, offer_text, order_of, price, wanted, writing_fields
 from visual.uploads import place
 from visual.widgets import PRIVATE, RUN, SKIP, refusal, stop_button, visitor_of, wire
 from visual.wire.events import Event, send
@@ -52,50 +53,53 @@ class StoreUpdate(NamedTuple):
         return stage, memory, store, *starts, stop_button, offered
 
 
-def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> None:
-    """Lay the tab out, inside of it, and connect it."""
-    cards = list(engine.stores())
+class Handlers:
+    """What the tab's buttons and fields do."""
 
-    def ask(visit: gr.Request, store: str | None, text: str | None) -> str:
+    def __init__(self, engine: Engine, admission: AdmissionQueue) -> None:
+        self._engine = engine
+        self._admission = admission
+
+    def ask(self, visit: gr.Request, store: str | None, text: str | None) -> str:
         try:
             if not (text or "").strip():
                 raise SpectraError("text", "it is empty; write the words that come before")
             if len(text or "") > MAX_CHARACTERS:
                 raise SpectraError("text", f"{len(text or '')} characters; give at most {MAX_CHARACTERS}")
-            rows = [dict(row) for row in engine.query(store or "", text or "", MAX_ROWS, visitor_of(visit))]
+            rows = [dict(row) for row in self._engine.query(store or "", text or "", MAX_ROWS, visitor_of(visit))]
         except SpectraError as error:
             return refusal(error)
         return send({"kind": "answers", "store": store, "text": text, "rows": rows})
 
-    def build_library(visit: gr.Request, keep: Any) -> Iterator[tuple[Any, ...]]:
-        yield from build(visit, None, keep)
+    def build_library(self, visit: gr.Request, keep: Any) -> Iterator[tuple[Any, ...]]:
+        yield from self.build(visit, None, keep)
 
-    def build(visit: gr.Request, file: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
+    def build(self, visit: gr.Request, file: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
         """An upload, or Python's library, becomes a store; the uploaded file itself is deleted in any case."""
         path = place(file)
         visitor = visitor_of(visit)
 
         def make() -> tuple[StoreBuild, Iterator[Event]]:
             texts = kept(keep)
-            own = StoreBuild(visitor, lambda on_progress: engine.build_store(visitor, path, texts, on_progress))
-            return own, stream(own, admission)
+            own = StoreBuild(visitor, lambda on_progress: self._engine.build_store(visitor, path, texts, on_progress))
+            return own, stream(own, self._admission)
 
         try:
-            yield from follow(visit, make)
+            yield from self.follow(visit, make)
         finally:
             if path is not None:
                 discard(path)
 
-    def write(visit: gr.Request, openers: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
+    def write(self, visit: gr.Request, openers: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
         """The model writes text, and that becomes a store."""
 
         def make() -> tuple[WrittenStore, Iterator[Event]]:
-            own = written_store(engine, visitor_of(visit), order_of(openers, texts, tokens), kept(keep))
-            return own, own.stream(admission)
+            own = written_store(self._engine, visitor_of(visit), order_of(openers, texts, tokens), kept(keep))
+            return own, own.stream(self._admission)
 
-        yield from follow(visit, make)
+        yield from self.follow(visit, make)
 
-    def follow(visit: gr.Request, make: Callable[[], tuple[Any, Iterator[Event]]]) -> Iterator[tuple[Any, ...]]:
+    def follow(self, visit: gr.Request, make: Callable[[], tuple[Any, Iterator[Event]]]) -> Iterator[tuple[Any, ...]]:
         """make: what can be stopped, and its messages."""
         on = gr.update(interactive=True)
         off = gr.update(interactive=False)
@@ -109,41 +113,89 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
                     yield StoreUpdate(send(message)).outputs
                 else:
                     shown = send({**message, "card": brief(card)})
-                    yield StoreUpdate(shown, store=choices(visit, card["name"]), offered=offer_shown(visit)).outputs
+                    store, offered = self.choices(visit, card["name"]), self.offer_shown(visit)
+                    yield StoreUpdate(shown, store=store, offered=offered).outputs
             yield ended.outputs
         except SpectraError as error:
             yield ended._replace(stage=refusal(error)).outputs
 
-    def opened(visit: gr.Request, chosen: str | None, openers: Any, texts: Any, tokens: Any) -> list[Any]:
+    def opened(self, visit: gr.Request, chosen: str | None, openers: Any, texts: Any, tokens: Any) -> list[Any]:
         """The tab as the model in use has it."""
-        shared = [brief(card) for card in engine.stores()]
-        names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
+        shared = [brief(card) for card in self._engine.stores()]
+        names = [str(card["name"]) for card in self._engine.stores(visitor_of(visit))]
         first = chosen if chosen in names else next(iter(names), None)
         return [
             send({"kind": "opened", "stores": shared}),
             gr.update(choices=names, value=first),
-            offer_shown(visit),
-            offer_text(engine),
-            price(engine, visit, openers, texts, tokens),
+            self.offer_shown(visit),
+            offer_text(self._engine),
+            price(self._engine, visit, openers, texts, tokens),
         ]
 
-    def tell(visit: gr.Request, openers: Any, texts: Any, tokens: Any) -> str:
-        return price(engine, visit, openers, texts, tokens)
+    def tell(self, visit: gr.Request, openers: Any, texts: Any, tokens: Any) -> str:
+        return price(self._engine, visit, openers, texts, tokens)
 
-    def choices(visit: gr.Request, chosen: str | None = None) -> Any:
-        names = [str(card["name"]) for card in engine.stores(visitor_of(visit))]
+    def choices(self, visit: gr.Request, chosen: str | None = None) -> Any:
+        names = [str(card["name"]) for card in self._engine.stores(visitor_of(visit))]
         return gr.update(choices=names, value=chosen or (names[0] if names else None))
 
-    def offer_shown(visit: gr.Request) -> Any:
-        return gr.update(visible=wanted(engine, visitor_of(visit)))
+    def offer_shown(self, visit: gr.Request) -> Any:
+        return gr.update(visible=wanted(self._engine, visitor_of(visit)))
 
-    def remove(visit: gr.Request) -> tuple[str, Any, Any]:
-        engine.drop_store(visitor_of(visit))
-        return send({"kind": "removed"}), choices(visit), offer_shown(visit)
+    def remove(self, visit: gr.Request) -> tuple[str, Any, Any]:
+        self._engine.drop_store(visitor_of(visit))
+        return send({"kind": "removed"}), self.choices(visit), self.offer_shown(visit)
 
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """The card that asks a store."""
+
+    text: gr.Textbox
+    go: gr.Button
+    store: gr.Dropdown
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStore:
+    """The card that builds a store."""
+
+    upload: gr.UploadButton
+    library: gr.Button
+    keep: gr.Number
+    writing: WritingFields
+    halt: gr.Button
+
+
+def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> None:
+    """Lay the tab out, inside of it, and connect it."""
+    cards = list(engine.stores())
+    do = Handlers(engine, admission)
     memory = gr.State()
     offered = offer(engine)
     gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False, elem_id="store-lead")
+    look = look_up([str(card["name"]) for card in cards])
+    own = own_store(engine)
+    writing = own.writing
+    stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
+    gr.on([look.go.click, look.text.submit], do.ask, [look.store, look.text], stage, **PRIVATE)
+    starts = [own.upload, own.library, writing.start, offered.start]
+    changed: list[Any] = [stage, memory, look.store, *starts, own.halt, offered.row]
+    own.upload.upload(do.build, [own.upload, own.keep], changed, preprocess=False, **RUN)
+    own.library.click(do.build_library, own.keep, changed, **RUN)
+    orders = [*writing.inputs, own.keep]
+    written = gr.on([writing.start.click, offered.start.click], do.write, orders, changed, **RUN)
+    written.then(do.tell, writing.inputs, writing.cost, queue=False, **PRIVATE)
+    edits = [field.input for field in writing.inputs]
+    gr.on(edits, do.tell, writing.inputs, writing.cost, queue=False, trigger_mode="always_last", **PRIVATE)
+    shown = [stage, look.store, offered.row, offered.text, writing.cost]
+    tab.select(do.opened, [look.store, *writing.inputs], shown, queue=False, **PRIVATE)
+    own.halt.click(stop, memory, None, queue=False, **PRIVATE)
+    stage.remove(do.remove, None, [stage, look.store, offered.row], queue=False, **PRIVATE)
+
+
+def look_up(names: Sequence[str]) -> LookUp:
+    """Laid out inside the current container. names: of the stores that all visitors have."""
     with gr.Column(elem_id="store-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             text = gr.Textbox(
@@ -158,9 +210,19 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
             )
             go = gr.Button("Look up", elem_id="store-go", elem_classes="go", scale=0, min_width=96)
         with gr.Row(elem_classes="ask-settings"):
-            names = [str(card["name"]) for card in cards]
-            look: dict[str, Any] = {"elem_id": "field-store-store", "elem_classes": "preset", "filterable": False}
-            store = gr.Dropdown(names, value=names[0] if names else None, label="Datastore", **look)
+            store = gr.Dropdown(
+                list(names),
+                value=names[0] if names else None,
+                label="Datastore",
+                elem_id="field-store-store",
+                elem_classes="preset",
+                filterable=False,
+            )
+    return LookUp(text, go, store)
+
+
+def own_store(engine: Engine) -> OwnStore:
+    """Laid out inside the current container."""
     with gr.Column(elem_id="own-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-settings own"):
             with gr.Column(elem_id="field-own-file", scale=0, min_width=150):
@@ -172,20 +234,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
             gr.HTML(OWN, apply_default_css=False)
         writing = writing_fields(engine)
         halt = stop_button("own-stop")
-    stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
-    gr.on([go.click, text.submit], ask, [store, text], stage, **PRIVATE)
-    starts = [upload, library, writing.start, offered.start]
-    changed: list[Any] = [stage, memory, store, *starts, halt, offered.row]
-    upload.upload(build, [upload, keep], changed, preprocess=False, **RUN)
-    library.click(build_library, keep, changed, **RUN)
-    written = gr.on([writing.start.click, offered.start.click], write, [*writing.inputs, keep], changed, **RUN)
-    written.then(tell, writing.inputs, writing.cost, queue=False, **PRIVATE)
-    edits = [field.input for field in writing.inputs]
-    gr.on(edits, tell, writing.inputs, writing.cost, queue=False, trigger_mode="always_last", **PRIVATE)
-    shown = [stage, store, offered.row, offered.text, writing.cost]
-    tab.select(opened, [store, *writing.inputs], shown, queue=False, **PRIVATE)
-    halt.click(stop, memory, None, queue=False, **PRIVATE)
-    stage.remove(remove, None, [stage, store, offered.row], queue=False, **PRIVATE)
+    return OwnStore(upload, library, keep, writing, halt)
 
 
 def kept(keep: Any) -> int:

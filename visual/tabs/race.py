@@ -1,11 +1,13 @@
 """The Race tab: a prompt, its settings, and one stage that draws what the wire brings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.components import Component
 
 from spectra.errors import SpectraError
 from spectra.settings import AnswerRequest
@@ -40,23 +42,44 @@ from visual.widgets import (
 from visual.wire.events import Event, encode, send
 
 
-def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races: Path) -> None:
-    """Lay the tab out inside the current one and connect it."""
+@dataclass(frozen=True, slots=True)
+class RaceFields:
+    """asked: what a race is asked for, in the order in which `Handlers.start` takes it, before the panel's fields."""
 
-    def race(state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
+    go: gr.Button
+    halt: gr.Button
+    prompt: gr.Textbox
+    model: gr.Dropdown
+    method: gr.Dropdown
+    panel: SettingsPanel
+    asked: Sequence[Component]
+    left_out: gr.HTML
+
+
+class Handlers:
+    """What the tab's buttons and fields do."""
+
+    def __init__(self, engine: Engine, admission: AdmissionQueue, ask: RaceFields) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._asked = ask.asked
+        self._method = ask.method
+        self._panel = ask.panel
+
+    def race(self, state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
         run = Run.against_plain(request, alone=alone, drawn=True)
         state.latest = run
         yield RunUpdate.begun(state)
-        for message in relay(engine, run, admission):
+        for message in relay(self._engine, run, self._admission):
             if run.thread is not None:
                 state.shown = run
             yield RunUpdate(message)
 
-    def start(visit: gr.Request, state: ShownTabState | None, *fields: Any) -> Iterator[RunUpdate]:
+    def start(self, visit: gr.Request, state: ShownTabState | None, *fields: Any) -> Iterator[RunUpdate]:
         state = state or ShownTabState()
         try:
-            explain, *form = fields[: len(asked)]
-            settings = panel.read(form[1], fields[len(asked) :])
+            explain, *form = fields[: len(self._asked)]
+            settings = self._panel.read(form[1], fields[len(self._asked) :])
             request = request_of(*form, visitor=visitor_of(visit), settings=settings, explain=bool(explain))
         except SpectraError as error:
             yield RunUpdate(refusal(error))
@@ -64,47 +87,73 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
         if state.busy:
             yield RunUpdate()  # a handler must yield something
         else:
-            yield from race(state, request)
+            yield from self.race(state, request)
 
-    def again(state: ShownTabState | None, alone: bool = False) -> Iterator[RunUpdate]:
+    def again(self, state: ShownTabState | None, alone: bool = False) -> Iterator[RunUpdate]:
         if state is None or state.shown is None or state.busy:
             yield RunUpdate()
         else:
-            yield from race(state, state.shown.request, alone=alone)
+            yield from self.race(state, state.shown.request, alone=alone)
 
-    def measure_alone(state: ShownTabState | None) -> Iterator[RunUpdate]:
-        yield from again(state, alone=True)
+    def measure_alone(self, state: ShownTabState | None) -> Iterator[RunUpdate]:
+        yield from self.again(state, alone=True)
 
-    def resync(state: ShownTabState | None) -> Any:
+    def resync(self, state: ShownTabState | None) -> Any:
         return send(state.shown.snapshot()) if state and state.shown else SKIP
 
-    def download(state: ShownTabState | None) -> Any:
+    def download(self, state: ShownTabState | None) -> Any:
         if state is None or state.shown is None:
             return SKIP
         return send({"kind": "file", "name": "spectra-race.json", "text": encode(race_dict(state.shown.traces))})
 
-    def clear(state: ShownTabState | None) -> PromptUpdate:
+    def clear(self, state: ShownTabState | None) -> PromptUpdate:
         stop(state)
         return PromptUpdate(send({"kind": "clear"}), None, "")
 
-    def switch(model: str, method: str) -> Iterator[list[Any]]:
-        as_it_is = [SKIP] * len(panel.fields)
+    def switch(self, model: str, method: str) -> Iterator[list[Any]]:
+        as_it_is = [SKIP] * len(self._panel.fields)
         yield [send({"kind": "loading", "model": model}), SKIP, SKIP, *as_it_is]
         try:
-            with admission.turn():
-                engine.choose(model)
-            ready = send({"kind": "model", "model": engine.model, "badges": badges_of(engine, admission)})
-            yield [ready, SKIP, panel.differences(), *panel.updates(method)]
+            with self._admission.turn():
+                self._engine.choose(model)
+            badges = badges_of(self._engine, self._admission)
+            ready = send({"kind": "model", "model": self._engine.model, "badges": badges})
+            yield [ready, SKIP, self._panel.differences(), *self._panel.updates(method)]
         except SpectraError as error:
-            yield [refusal(error), engine.chosen, SKIP, *as_it_is]
+            yield [refusal(error), self._engine.chosen, SKIP, *as_it_is]
 
-    def link(visit: gr.Request) -> list[Any]:
-        filled = read_link(visit.query_params, engine, str(method.value))
-        settings = panel.updates(filled.method or str(method.value), filled.changed)
+    def link(self, visit: gr.Request) -> list[Any]:
+        filled = read_link(visit.query_params, self._engine, str(self._method.value))
+        settings = self._panel.updates(filled.method or str(self._method.value), filled.changed)
         left = f"Left out of the link: {'; '.join(filled.left)}." if filled.left else ""
         return [*filled.form, *settings, gr.update(value=escape(left), visible=bool(left))]
 
+
+def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races: Path) -> None:
+    """Lay the tab out inside the current one and connect it."""
     memory = gr.State()
+    ask = race_fields(engine)
+    stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear"))
+    do = Handlers(engine, admission, ask)
+    fields = [*ask.asked, *ask.panel.fields]
+    outputs = [stage, memory, ask.go, ask.halt]
+    running = gr.on([ask.go.click, ask.prompt.submit], do.start, [memory, *fields], outputs, **RUN)
+    repeated = stage.again(do.again, memory, outputs, **RUN)
+    measured = stage.alone(do.measure_alone, memory, outputs, **RUN)
+    switched = [stage, ask.model, ask.panel.changes, *ask.panel.fields]
+    ask.model.input(do.switch, [ask.model, ask.method], switched, **RUN)
+    for each in (running, repeated, measured):
+        restore_buttons(each, memory, ask.go, ask.halt)
+    ask.halt.click(stop, memory, queue=False, **PRIVATE)
+    stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
+    stage.download(do.download, memory, stage, queue=False, **PRIVATE)
+    cleared = [stage, memory, ask.prompt]
+    stage.clear(do.clear, memory, cleared, cancels=[running, repeated, measured], queue=False, **PRIVATE)
+    page.load(do.link, None, [*fields[1:], ask.left_out], queue=False, **PRIVATE)
+
+
+def race_fields(engine: Engine) -> RaceFields:
+    """Laid out inside the current container."""
     with gr.Column(elem_id="ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             prompt = prompt_box("field-prompt")
@@ -121,7 +170,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
                 visible=len(engine.models) > 1,
             )
             method = method_field(engine)
-            tokens, temperature, seed = number_fields()
+            numbers = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
                 top_p = gr.Number(1, label="Top-p", elem_id="field-top_p", step=0.05)
             with gr.Accordion("Method settings", open=False, elem_classes=FOLD):
@@ -133,22 +182,8 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
                 )
             example_buttons(prompt, EXAMPLES)
         left_out = gr.HTML("", visible=False, elem_id="left-out", apply_default_css=False)
-    asked = [explain, prompt, method, tokens, temperature, seed, top_p]
-    fields = [*asked, *panel.fields]
-    stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear"))
-
-    outputs = [stage, memory, go, halt]
-    running = gr.on([go.click, prompt.submit], start, [memory, *fields], outputs, **RUN)
-    repeated = stage.again(again, memory, outputs, **RUN)
-    measured = stage.alone(measure_alone, memory, outputs, **RUN)
-    model.input(switch, [model, method], [stage, model, panel.changes, *panel.fields], **RUN)
-    for each in (running, repeated, measured):
-        restore_buttons(each, memory, go, halt)
-    halt.click(stop, memory, queue=False, **PRIVATE)
-    stage.resync(resync, memory, stage, queue=False, **PRIVATE)
-    stage.download(download, memory, stage, queue=False, **PRIVATE)
-    stage.clear(clear, memory, [stage, memory, prompt], cancels=[running, repeated, measured], queue=False, **PRIVATE)
-    page.load(link, None, [*fields[1:], left_out], queue=False, **PRIVATE)
+    asked = [explain, prompt, method, *numbers, top_p]
+    return RaceFields(go, halt, prompt, model, method, panel, asked, left_out)
 
 
 def badges_of(engine: Engine, admission: AdmissionQueue) -> list[str]:
