@@ -49,7 +49,7 @@ def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
             return
         if not native.checkable:
             raise SpectraError("weights", f"{target.name}: {why}; use --weights bf16")
-        note = f"step: eager, because of the native step {why}"
+        note = f"step: eager, because native is not possible: {why}"
     target.use(Execution(ExecutionPlan(trees=trees, note=note)))
     half = target.dtype in (torch.bfloat16, torch.float16)
     if numerics == "exact" or (numerics == "auto" and half):
@@ -107,9 +107,12 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
 
 def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
     """What is wrong with the exact steps of the target's plan, or ""."""
-    if against_stock and not agrees(target, PARENTS):
-        return "its attention does not agree with this model's own"
-    return "" if rows_agree(target) else "rows depend on their neighbours"
+    try:
+        if against_stock and not agrees(target, PARENTS):
+            return "its attention does not agree with this model's own"
+        return "" if rows_agree(target) else "rows depend on their neighbours"
+    except SpectraError as error:  # attention has settings that ours does not know
+        return str(error)
 
 
 def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE) -> bool:

@@ -7,7 +7,7 @@ import torch
 from compiled import needs_native
 from drafting import Scripted, decode_by, method_of
 from tiny import FAMILIES, VOCABULARY, make, target_of
-from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
@@ -149,6 +149,22 @@ def test_mixture_of_experts_is_not_exact():
     config = MixtralConfig(**({**make("llama").config.to_dict(), "model_type": "mixtral"} | shape))
     with pytest.raises(SpectraError, match="mixture"):
         wrap_model(MixtralForCausalLM(config).eval().bfloat16(), numerics="exact")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_that_caps_its_scores_is_decoded_and_said_not_to_be_exact(dtype):
+    shape = make("llama").config.to_dict() | {"attn_logit_softcapping": 5.0, "sliding_window": 7}
+    model = Gemma2ForCausalLM(Gemma2Config(**(shape | {"model_type": "gemma2"}))).eval().to(dtype)
+    target = wrap_model(model)
+    assert (target.plan.step, target.plan.numerics) == ("eager", "fast")
+    assert "does not know this model's 'softcap'" in target.plan.note or dtype == torch.float32
+    steps = decode_by(target, PROMPT, "spectra", limits=Limits(20))
+    tokens = [token for step in steps for token in step.tokens]
+    if dtype == torch.float32:
+        ids = torch.tensor([PROMPT])
+        assert tokens == model.generate(ids, max_new_tokens=20, do_sample=False)[0, len(PROMPT) :].tolist()
+    with pytest.raises(SpectraError, match="exact is not possible: numerics: .*softcap"):
+        wrap_model(model, numerics="exact")
 
 
 def test_auto_means_exact_in_16_bits_and_fast_in_32():
