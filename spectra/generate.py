@@ -240,7 +240,7 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
         raise SpectraError("num_beams", f"{beams} beams; speculative decoding follows one, leave it at 1")
     if not model_kwargs.get("use_cache", True):
         raise SpectraError("use_cache", "False is not supported; leave it on")
-    if cache is not None and cache.get_seq_length() > 0:
+    if cache is not None and _length(cache) > 0:
         raise SpectraError("past_key_values", "a filled cache is not supported; leave it out")
     if getattr(config, "return_dict_in_generate", False):
         raise SpectraError("return_dict_in_generate", "not supported; leave it out, token ids are returned")
@@ -252,6 +252,13 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
     for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
+
+
+def _length(cache: Any) -> int:
+    try:
+        return int(cache.get_seq_length())
+    except ValueError:  # it holds recurrent states alone; the model is refused when it is measured
+        return 0
 
 
 def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:

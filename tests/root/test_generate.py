@@ -9,6 +9,8 @@ from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, ours,
 from tiny import FAMILIES, VOCABULARY, make, model_of
 from transformers import (
     LogitsProcessorList,
+    RecurrentGemmaConfig,
+    RecurrentGemmaForCausalLM,
     StoppingCriteriaList,
     StopStringCriteria,
 )
@@ -165,6 +167,15 @@ def test_a_filled_cache_is_named():
     with pytest.raises(SpectraError) as error:
         ours(model, past_key_values=cache)
     assert error.value.field == "past_key_values"
+
+
+def test_a_model_with_recurrent_states_alone_is_refused_in_one_line():
+    shape = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = RecurrentGemmaConfig(**shape, lru_width=32, intermediate_size=64, block_types=["recurrent"])
+    model = RecurrentGemmaForCausalLM(config).eval()
+    with pytest.raises(SpectraError, match=r"^model: RecurrentGemmaForCausalLM") as refused:
+        model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, custom_generate=spectra.generate)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
