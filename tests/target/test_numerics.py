@@ -7,7 +7,7 @@ import torch
 from compiled import needs_native
 from drafting import Scripted, decode_by, method_of
 from tiny import FAMILIES, VOCABULARY, make, target_of
-from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
@@ -149,6 +149,19 @@ def test_mixture_of_experts_is_not_exact():
     config = MixtralConfig(**({**make("llama").config.to_dict(), "model_type": "mixtral"} | shape))
     with pytest.raises(SpectraError, match="mixture"):
         wrap_model(MixtralForCausalLM(config).eval().bfloat16(), numerics="exact")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_model_with_soft_capping_is_run_by_torch_and_says_why(dtype):
+    shape = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+    config = Gemma2Config(**shape, num_attention_heads=2, num_key_value_heads=1, head_dim=16)
+    model = Gemma2ForCausalLM(config).eval().to(dtype)
+    target = wrap_model(model)
+    assert (target.plan.step, target.plan.numerics) == ("eager", "fast")
+    assert "does not know this model's 'softcap'" in target.plan.note
+    assert len(list(decode_by(target, PROMPT, "autoregressive", limits=Limits(3)))) == 3
+    with pytest.raises(SpectraError, match=r"^numerics: exact is not possible: exact attention .*; use auto or fast$"):
+        wrap_model(model, numerics="exact")
 
 
 def test_auto_means_exact_in_16_bits_and_fast_in_32():
