@@ -94,13 +94,13 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
         return "rows of a mixture of experts depend on their neighbours"
     eager = target.plan
     plans = {rows: dataclasses.replace(eager, numerics="exact", chunk=rows) for rows in CHUNKS}
+    with target.using(Execution(plans[CHUNKS[0]])):
+        if why := objection(target):
+            return why
     try:
-        with target.using(Execution(plans[CHUNKS[0]])):
-            if why := objection(target):
-                return why
         seconds = {rows: time_step(target, plan, rows) for rows, plan in plans.items()}
     except SpectraError as error:
-        return str(error)
+        return reason(error)
     target.use(Execution(plans[max(rows for rows in CHUNKS if seconds[rows] <= FREE * seconds[CHUNKS[0]])]))
     return ""
 
@@ -111,8 +111,13 @@ def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
         if against_stock and not agrees(target, PARENTS):
             return "its attention does not agree with this model's own"
         return "" if rows_agree(target) else "rows depend on their neighbours"
-    except SpectraError as error:  # attention has settings that ours does not know
-        return str(error)
+    except SpectraError as error:  # attention with a setting that ours does not know, for example
+        return reason(error)
+
+
+def reason(error: SpectraError) -> str:
+    """What is wrong, without its field and its fix."""
+    return str(error).partition(": ")[2].partition("; ")[0]
 
 
 def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE) -> bool:

@@ -163,7 +163,7 @@ def test_attention_that_caps_its_scores_is_decoded_and_said_not_to_be_exact(dtyp
     if dtype == torch.float32:
         ids = torch.tensor([PROMPT])
         assert tokens == model.generate(ids, max_new_tokens=20, do_sample=False)[0, len(PROMPT) :].tolist()
-    with pytest.raises(SpectraError, match=r"exact is not possible: numerics: .*softcap"):
+    with pytest.raises(SpectraError, match=r"^numerics: exact is not possible: exact attention .*softcap.*; use auto"):
         wrap_model(model, numerics="exact")
 
 
