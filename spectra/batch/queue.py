@@ -29,7 +29,8 @@ class RequestQueue:
         if isinstance(requests, Sequence):
             self._check_all(requests)
         self._requests: Iterator[tuple[int, Request]] = enumerate(requests)
-        self._next = next(self._requests, None)
+        self._waiting: tuple[int, Request] | None = None
+        """Taken from the requests, and not decoded for lack of memory."""
 
     def running(self) -> dict[int, Decoding]:
         """The sequences of the next step by number, without those that ended, with those that there is room for."""
@@ -37,15 +38,18 @@ class RequestQueue:
             self._running.pop(number).session.close()
             del self._bytes[number]
             self._owners = {drafter: owner for drafter, owner in self._owners.items() if owner != number}
-        while self._next is not None and len(self._running) < self._at_once:
-            number, request = self._next
+        while len(self._running) < self._at_once:
+            self._waiting = self._waiting or next(self._requests, None)
+            if self._waiting is None:
+                break
+            number, request = self._waiting
             need = self._bytes_of(number, request)
             if self._cache_bytes is not None and sum(self._bytes.values()) + need > self._cache_bytes:
                 break
             self._check_drafters(number, request, self._owners)
             self._running[number] = begin(self._target, self._group, request)
             self._bytes[number] = need
-            self._next = next(self._requests, None)
+            self._waiting = None
         return dict(self._running)
 
     def failed(self, number: int, error: Exception) -> None:

@@ -134,17 +134,15 @@ class Chooser:
                 highest = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
                 best = torch.where(highest.values.isnan(), NO_NUMBER, highest.indices)
                 picked = torch.cat([best, extras]).tolist()  # the one copy to the host
-            check_numbers(picked[: len(logits)])
             picks = {node: picked[row] for node, row in row_of.items()}
-            return Picks(picks.__getitem__, probabilities, picks, *self._unpack(picked[len(logits) :], row_of, tree))
+            return _made(picks, probabilities, *self._unpack(picked[len(logits) :], row_of, tree))
         walked_by_picks = self.blind and not tree.draws
         if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
             drawn = [self._noisy(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
             both = torch.cat([torch.stack([_best_on_device(row) for row in drawn]), extras]).tolist()
-            check_numbers(both[: len(nodes)])
             picks = dict(zip(nodes, both, strict=False))
-            return Picks(picks.__getitem__, probabilities, picks, *self._unpack(both[len(nodes) :], row_of, tree))
+            return _made(picks, probabilities, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
@@ -231,3 +229,21 @@ class Picks:
 
     def read(self, ticket: int) -> int | None:
         return self._reads.get(ticket)
+
+
+def _made(
+    picks: dict[int, int],
+    probabilities: Callable[[int], NDArray[np.float64]],
+    reads: dict[int, int],
+    top: Mapping[int, Sequence[int]],
+) -> Picks:
+    """Of picks that are all made. One of no number is an error where the walk reaches it: the pass is not of one
+    sequence alone, and the walk is."""
+
+    def reached(node: int) -> int:
+        if node not in known:
+            check_numbers([picks[node]])
+        return known[node]
+
+    known = picks if NO_NUMBER not in picks.values() else {n: pick for n, pick in picks.items() if pick != NO_NUMBER}
+    return Picks(picks.__getitem__ if known is picks else reached, probabilities, known, reads, top)

@@ -91,6 +91,20 @@ def test_they_come_and_go_in_order(known):
     assert (most, taken) == (3, list(range(10)))
 
 
+def test_a_request_is_made_when_there_is_a_place_for_it(known):
+    """So one may ask about the answers before it."""
+    target, texts = target_by("torch fast", "llama", known), {}
+
+    def each_from_the_last():
+        yield requests_of(target, [[1, 5]])[0]
+        for number in range(2):
+            yield requests_of(target, [[*texts[number], 5]])[0]
+
+    for number, step in decode_many(target, each_from_the_last(), at_once=1):
+        texts.setdefault(number, []).extend(step.tokens)
+    assert texts[2] == alone(target, requests_of(target, [[*texts[1], 5]])[0])
+
+
 def test_who_does_not_fit_in_memory_waits(known):
     target = target_by("torch fast", "llama", known)
     with closing(target.group()) as group:

@@ -2,11 +2,14 @@
 
 import threading
 import time
+from copy import deepcopy
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from batches import alone, dice_of, random_prompts, random_request, target_by
 from compiled import needs_native
+from tiny import target_of
 
 from spectra import Limits, SpectraError, TargetBusyError, make_method
 from spectra.budget.step_cost import StepCost
@@ -165,6 +168,27 @@ def test_what_fails_in_one_answer_is_its_own_and_the_others_go_on(target, where)
     assert [str(error) for error in (answers[1], answers[3])] == ["broken drafter"] * 2
     check_all_is_over(target)
     assert isinstance(all_at_once(decoded, [True])[0], LookupError)  # alone
+    check_all_is_over(target)
+
+
+@pytest.mark.parametrize("way", ["native fp32", "torch exact"])
+def test_a_model_that_gives_no_numbers_to_one_answers_the_others(way):
+    if way.startswith("native"):
+        needs_native()
+    target = target_by(way, "llama", {})
+    target = target_of(deepcopy(target.model), target.plan) if way == "torch exact" else target
+    target.model.model.embed_tokens.weight.data[63] = float("nan")
+    target.model.lm_head.weight.data[63] = 0  # hardly ever written
+
+    def decoded(shared, prompt):
+        return [token for step in steps_of(shared, target, prompt, preset="spectra-core") for token in step.tokens]
+
+    prompts = [[1, 2], [3, 63, 4], [5, 6]]
+    first, last = decoded(SharedDecoding(target), prompts[0]), decoded(SharedDecoding(target), prompts[2])
+    assert len(first) == len(last) == 40
+    answers = all_at_once(partial(decoded, SharedDecoding(target)), prompts)
+    assert answers[0] == first and answers[2] == last
+    assert isinstance(answers[1], SpectraError) and "no numbers" in str(answers[1])
     check_all_is_over(target)
 
 
