@@ -11,7 +11,7 @@ from drafting import random_tree
 from tiny import VOCABULARY
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
-from spectra.batch.decode_many import DraftingWorth, PassTime
+from spectra.batch.learned import DraftingWorth, PassTime
 
 FAMILIES = ("llama", "gpt2", "gemma3")
 CASES = [(way, family) for way in WAYS for family in FAMILIES]

@@ -1,0 +1,93 @@
+"""What a batch learns from its own passes: whether drafting pays, how far to trust chances, what a pass takes.
+
+None of it decides what is written, only how many guesses are scored.
+"""
+
+from spectra.tree import TokenTree
+
+
+class DraftingWorth:
+    """Whether drafting pays in a batch: seconds that accepted nodes saved, to those that growing and scoring them took.
+
+    Running sums. Where it does not pay, drafters are asked at few steps only, to see whether it does by now.
+    """
+
+    KEPT = 0.85
+    FIRST = 8
+    """Steps before it is judged."""
+    RARELY = 8
+    """Steps from one question to the next where it does not pay."""
+
+    def __init__(self) -> None:
+        self._saved = self._spent = 0.0
+        self._known = self._resting = 0
+
+    def asks(self) -> bool:
+        """Whether drafters are asked at this step. Called once a step."""
+        pays = self._saved >= self._spent or self._known < self.FIRST
+        self._resting = 0 if pays else (self._resting + 1) % self.RARELY
+        return not self._resting
+
+    def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
+        """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence.
+
+        plain: what the pass would have taken with a row for each sequence, in parts of what it took.
+        """
+        self._known += 1
+        self._saved = self.KEPT * self._saved + accepted * forward * plain
+        self._spent = self.KEPT * self._spent + drafting + forward * (1 - plain)
+
+
+class Trust:
+    """How many of the nodes that were scored are accepted, to what their chances promised: running sums.
+
+    The best of many guesses are often those that were overrated, and a batch takes only the best: it begins with doubt.
+    """
+
+    KEPT = 0.99
+
+    def __init__(self) -> None:
+        self._promised, self._accepted = 8.0, 6.0
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self._accepted / self._promised)
+
+    def learn(self, tree: TokenTree, accepted: int) -> None:
+        promised = [chance for chance in tree.probability if chance]
+        if promised:
+            self._promised = self.KEPT * self._promised + sum(promised)
+            self._accepted = self.KEPT * self._accepted + accepted
+
+
+class PassTime:
+    """What a pass of several sequences takes beyond T of its rows, in seconds of the machine that T was measured on.
+
+    T is measured on rows of one sequence; each of several reads a KV cache of its own, however many rows it has. By the
+    line through (T, seconds) a sequence, least squares over the last steps: a machine that is busy is slower at both.
+    """
+
+    KEPT = 0.97
+    AS_MEASURED = 0.05
+    """How far the T of steps must spread, in parts of their mean, to say as much as the slope 1 does beforehand."""
+    LEAST_SLOPE = 0.5
+
+    def __init__(self) -> None:
+        self._count = self._t = self._seconds = self._tt = self._both = 0.0
+
+    def beyond(self, sequences: int) -> float:
+        if not self._count:
+            return 0.0
+        t, seconds = self._t / self._count, self._seconds / self._count
+        before = (self.AS_MEASURED * t) ** 2
+        slope = (self._both / self._count - t * seconds + before) / (self._tt / self._count - t * t + before)
+        return sequences * max(0.0, seconds / max(slope, self.LEAST_SLOPE) - t)
+
+    def learn(self, t: float, seconds: float, sequences: int) -> None:
+        """Of a pass. t: T of its rows."""
+        t, seconds = t / sequences, seconds / sequences
+        self._count = self.KEPT * self._count + 1
+        self._t = self.KEPT * self._t + t
+        self._seconds = self.KEPT * self._seconds + seconds
+        self._tt = self.KEPT * self._tt + t * t
+        self._both = self.KEPT * self._both + t * seconds
