@@ -9,8 +9,10 @@ import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import run as runner
@@ -144,7 +146,7 @@ def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
     out = tmp_path / "out"
     run_gpu(GpuOptions(ModelOptions(), out, parts=("works",)))
     assert "Measured on: GPU none, processor " in (out / "README.md").read_text()
-    monkeypatch.setattr(runner, "machine", lambda: {"GPU": "H100", "cores": 8})
+    monkeypatch.setattr(runner, "machine", lambda device: {"GPU": "H100", "cores": 8})
     with pytest.raises(SpectraError, match=r"^out: .* another machine"):
         run_gpu(GpuOptions(ModelOptions(), out))
 
@@ -207,6 +209,41 @@ def test_a_page_ends_with_the_part_that_serves_it(tmp_path):
     end_group(part)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a process is tied to its parent by Linux's prctl")
+def test_a_part_ends_with_a_run_that_is_killed(scripted, tmp_path):
+    script = (
+        "from pathlib import Path\n"
+        "from spectra.bench.gpu.parts import Part\n"
+        "from spectra.bench.gpu.run import run_part\n"
+        f"run_part(Part('hangs', '', 1.0, 'scripted_part', ('hangs',), ''), Path({str(tmp_path)!r}), 60)"
+    )
+    run = subprocess.Popen([sys.executable, "-c", script])
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    log, over = tmp_path / "hangs.log", time.monotonic() + 60
+    while time.monotonic() < over and not (log.is_file() and "began" in log.read_text()):
+        time.sleep(0.05)
+    (part,) = map(int, children.read_text().split())
+    run.kill()
+    run.wait()
+    state = Path(f"/proc/{part}/stat")
+    while time.monotonic() < over and state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.05)
+    assert time.monotonic() < over, "the part goes on alone"
+
+
+@pytest.mark.parametrize(
+    ("device", "asked"), [(None, "0"), ("cuda", "0"), ("cuda:1", "1"), ("cpu", "0"), ("cuda:9", "0")]
+)
+def test_the_head_of_the_report_describes_the_gpu_of_the_models(monkeypatch, device, asked):
+    def properties(place):
+        return SimpleNamespace(name=str(place), total_memory=2**30, major=9, minor=0)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    assert runner.machine(device)["GPU"] == asked
 
 
 def test_a_damaged_result_costs_its_own_row(tmp_path):

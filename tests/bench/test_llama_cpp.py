@@ -7,7 +7,7 @@ import pytest
 from spectra.bench.run import llama_cpp
 from spectra.bench.run.answers import AnswerOptions
 from spectra.bench.run.llama_cpp import LlamaCpp, check_llama_cpp, load_llama_cpp
-from spectra.bench.run.peers import check_whole
+from spectra.bench.run.peers import check_whole, run_batch
 from spectra.bench.tasks import PromptOptions
 from spectra.bench.timing import TimingOptions
 from spectra.errors import SpectraError
@@ -82,6 +82,23 @@ def test_stock_peers_need_numbers():
     check_whole(["spectra", "llama-cpp"], Target(empty))
     with pytest.raises(SpectraError, match=r"^weights: hf-generate does not read .*--weights bf16"):
         check_whole(["spectra", "hf-generate"], Target(empty))
+
+
+def test_a_stock_peer_reads_a_model_that_is_partly_on_disk(tmp_path):
+    from tiny import make, target_of
+    from transformers import AutoModelForCausalLM
+
+    make("llama").save_pretrained(tmp_path / "model")
+    on_disk = {"model.embed_tokens": "cpu", "model.layers.0": "cpu", "model.layers.1": "disk"}
+    device_map = on_disk | dict.fromkeys(("model.norm", "model.rotary_emb", "lm_head"), "cpu")
+    model = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "model", dtype="float32", device_map=device_map, offload_folder=tmp_path / "offload"
+    )
+    assert any(parameter.is_meta for parameter in model.parameters())
+    target = target_of(model)
+    check_whole(["hf-generate"], target)
+    (said,) = run_batch(target, [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
+    assert [said] == run_batch(target_of(make("llama")), [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
 
 
 @pytest.mark.real

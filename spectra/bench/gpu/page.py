@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spectra.bench.gpu.run import GpuOptions, end_group, ended_by_signal
+from spectra.bench.gpu.run import GpuOptions, end_group, ended_by_signal, ending_with_this
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.io.resources import package_root
@@ -62,6 +62,7 @@ def served(command: list[str], port: int, options: PageOptions) -> str:
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package_root()), os.environ.get("PYTHONPATH", "")])},
         start_new_session=True,
+        preexec_fn=ending_with_this(),
     )
     try:
         began = time.monotonic()

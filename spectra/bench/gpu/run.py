@@ -5,6 +5,7 @@ What a part came to is written before the next begins; the same command goes on 
 never tried first. The report is written anew after every part.
 """
 
+import ctypes
 import fcntl
 import json
 import os
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -34,6 +35,8 @@ LEAST_SECONDS = 20
 """Left at which no part is begun any more."""
 HARDWARE = ("processor", "GPU", "CUDA", "torch", "transformers")
 """Of a machine's facts: those that all parts of one report have in common."""
+DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of Linux's prctl: the signal that a process gets when the one that started it ends."""
 KEPT_CHARACTERS = 6000
 """Of what a part printed, its end."""
 
@@ -89,7 +92,7 @@ def run_gpu(options: GpuOptions) -> int:
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
     with ended_by_signal(), held(out) as lock:
-        facts = {name: value for name, value in machine().items() if name in HARDWARE}
+        facts = {name: value for name, value in machine(options.model.device).items() if name in HARDWARE}
         same = {"model": list(options.model_arguments), "data": str(data), "tiny": options.tiny, "machine": facts}
         check_same(out, same)
         known = read_outcomes(out)
@@ -104,7 +107,7 @@ def _run(
     """Run these parts and add to what is known."""
     over = time.monotonic() + 60 * options.minutes
     there = has_gpu(options.model.device)
-    keep(out, listed, known, "")
+    keep(options, out, listed, known, "")
     for part in wanted:
         seconds = min(60 * part.minutes, over - time.monotonic())
         why = obstacle(part, gpu=there)
@@ -116,15 +119,15 @@ def _run(
             print(f"{part.name} ...", end=" ", file=sys.stderr, flush=True)
             known[part.name] = run_part(part, out, seconds, lock)
             print(f"{known[part.name].state}, {known[part.name].seconds:.0f} s", file=sys.stderr, flush=True)
-        keep(out, listed, known, part.name)
+        keep(options, out, listed, known, part.name)
 
 
-def keep(out: Path, listed: Sequence[Part], known: dict[str, Outcome], name: str) -> None:
+def keep(options: GpuOptions, out: Path, listed: Sequence[Part], known: dict[str, Outcome], name: str) -> None:
     """Write down what the part came to, and the report. On a full disk the parts go on, and are run again next time."""
     try:
         if name:
             write_text(out / f"{name}.outcome.json", json.dumps(asdict(known[name]), indent=1) + "\n", "out")
-        write_report(out, listed, known, machine())
+        write_report(out, listed, known, machine(options.model.device))
     except SpectraError as error:
         print(f"spectra.bench: {error}", file=sys.stderr)
 
@@ -205,6 +208,7 @@ def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> 
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
+            preexec_fn=ending_with_this(),
             pass_fds=() if lock is None else (lock,),
         )
         try:
@@ -219,6 +223,23 @@ def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> 
     if code is None:
         return Outcome("stopped", took, f"it took longer than {seconds:.0f} s", printed)
     return Outcome("done", took, "", printed) if code == 0 else Outcome("failed", took, f"exit code {code}", printed)
+
+
+def ending_with_this() -> Callable[[], None] | None:
+    """What a new process does first, so that it gets SIGTERM when this thread's process ends, however that is killed.
+
+    None where the system has no such thing.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    call, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def tie() -> None:
+        call(DEATH_SIGNAL, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended before
+            os._exit(1)
+
+    return tie
 
 
 def as_shown(printed: str) -> str:
@@ -246,8 +267,8 @@ def has_gpu(device: str | None) -> bool:
     return torch.cuda.is_available() and (device is None or device.startswith("cuda"))
 
 
-def machine() -> dict[str, object]:
-    """Hardware and versions, as the report's head has them."""
+def machine(device: str | None = None) -> dict[str, object]:
+    """Hardware and versions, as the report's head has them. device: the models', "cuda:1" for example."""
     import platform
 
     import torch
@@ -258,10 +279,12 @@ def machine() -> dict[str, object]:
 
     facts: dict[str, object] = {"GPU": "none", "processor": processor_name(), "cores": os.cpu_count()}
     if torch.cuda.is_available():
-        gpu = torch.cuda.get_device_properties(0)
+        place, count = torch.device(device or "cuda"), torch.cuda.device_count()
+        number = place.index or 0 if place.type == "cuda" else 0
+        gpu = torch.cuda.get_device_properties(number if number < count else 0)  # parts say what is wrong with others
         facts |= {
             "GPU": gpu.name,
-            "GPUs": torch.cuda.device_count(),
+            "GPUs": count,
             "GPU memory": f"{gpu.total_memory / 2**30:.0f} GiB",
             "compute capability": f"{gpu.major}.{gpu.minor}",
             "CUDA": torch.version.cuda,
