@@ -162,7 +162,7 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
 
 
 PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
-"""What processors of transformers hold for each row of a batch."""
+"""What processors of transformers hold for each row of a batch, or for each prompt of several samples."""
 
 
 def _of_row(processor: Any, number: int, rows: int) -> Any:
@@ -172,8 +172,9 @@ def _of_row(processor: Any, number: int, rows: int) -> Any:
     held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
     processor = copy(processor)
     for name, value in held.items():
-        if getattr(value, "ndim", 0) and len(value) == rows:
-            setattr(processor, name, value[number : number + 1])
+        if getattr(value, "ndim", 0) and len(value) and rows % len(value) == 0:
+            at = number * len(value) // rows
+            setattr(processor, name, value[at : at + 1])
     return processor
 
 

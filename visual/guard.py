@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -39,10 +40,11 @@ REMEMBERED = 10_000
 """Visitors whose address is known."""
 LONGEST_LINK = 60_000
 """Bytes of a path and its query; gradio reads no address of 65,536."""
-CLOSED = (
-    "component_server", "custom_component", "deep_link", "dev/", "file=http", "process_recording", "proxy=", "runs",
-    "stream", "undo-vibe", "upload_progress", "vibe",
-)  # fmt: skip
+CLOSED = re.compile(
+    "/gradio_api/+(component_server|custom_component|deep_link|dev/|file=http|process_recording|proxy=|runs|stream|"
+    "undo-vibe|upload_progress|vibe)",
+    re.IGNORECASE,
+)
 """How gradio's own routes begin that the page does not use: they fetch from other machines, write to disk whatever is
 asked, or start programs.
 """
@@ -108,7 +110,7 @@ class Guard:
         if not all(letter.isprintable() for letter in path):
             await refuse(send, 400, "a path holds letters that cannot be printed")
             return
-        if path.rpartition("/gradio_api/")[2].lstrip("/").lower().startswith(CLOSED) and "/gradio_api/" in path:
+        if CLOSED.search(path):  # anywhere: a folder may come before it, and an address after it
             await refuse(send, 404, "this page has no such thing")
             return
         upload = post and path.rstrip("/").endswith("/upload")

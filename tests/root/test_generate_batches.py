@@ -91,6 +91,19 @@ def test_several_samples_of_a_prompt_have_seeds_of_their_own():
     assert len({tuple(row.tolist()) for row in several}) > 1
 
 
+def test_several_samples_of_several_prompts_are_penalised_for_their_own_prompt():
+    model = model_of("llama")
+    options = {"do_sample": True, "temperature": 0.9, "max_new_tokens": 12, "encoder_repetition_penalty": 3.0}
+
+    def sampled(first, end, **more):
+        rows = {"attention_mask": LEFT[first:end], "custom_generate": spectra.generate, **options, **more}
+        return model.generate(PADDED[first:end], **rows)[:, 7:]
+
+    several = sampled(0, 4, num_return_sequences=2, seed=3)
+    for number, row in enumerate(several):
+        assert torch.equal(sampled(number // 2, number // 2 + 1, seed=3 + number)[0], row)
+
+
 def test_each_sequence_of_a_batch_has_a_grammar_of_its_own():
     model, prompts = model_of("llama"), torch.tensor([[5, 6, 7, 5], [9, 8, 9, 8]])
     options = {"max_new_tokens": 16, "do_sample": False, "custom_generate": spectra.generate, "pad_token_id": 0}

@@ -214,6 +214,7 @@ def test_the_server_fetches_nothing_for_a_visitor(server: Server) -> None:
         assert "fetches none" in server.open_race("https://example.com/race.json")
         for path in (f"file={url}", "file=https://example.com/", f"proxy={url}", f"FILE={url}", f"/file={url}"):
             assert server.ask("GET", f"{API}/{path}")[0] == 404
+            assert server.ask("GET", f"{API}/{path}{API}/x")[0] == 404
         elsewhere.shutdown()
     assert Elsewhere.asked == []
 
