@@ -138,9 +138,14 @@ class HuggingFaceTarget:
 
     @property
     def context(self) -> int:
-        """Most positions the model was made for (no limit in its config: 2**31)."""
+        """Most positions the model was made for (no limit in its config: 2**31), or served for.
+
+        Layers that read chunk by chunk are served up to the end of the first chunk, where they read what others do.
+        """
         names = ("max_position_embeddings", "max_seq_len")  # MPT has its own
-        return int(next((limit for name in names if (limit := getattr(self.config, name, None))), 2**31))
+        limit = int(next((limit for name in names if (limit := getattr(self.config, name, None))), 2**31))
+        chunked = "chunked_attention" in (getattr(self.config, "layer_types", None) or ())
+        return min(limit, int(self.config.attention_chunk_size)) if chunked else limit
 
     @property
     def mixture(self) -> bool:

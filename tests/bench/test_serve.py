@@ -7,7 +7,7 @@ import pytest
 
 from spectra.bench.run.rows import ROWS, read_rows
 from spectra.bench.served import load
-from spectra.bench.served.server import ServerOptions
+from spectra.bench.served.server import Running, ServerOptions
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
 
@@ -106,6 +106,11 @@ def test_without_plain_decoding_there_is_nothing_to_compare_with(servers, serve,
 def test_a_method_that_is_none_is_refused(servers, serve, methods):
     code, _, err = serve("--methods", methods)
     assert code == 2 and err.startswith(f"spectra.bench: methods: '{methods}' ") and not servers.commands
+
+
+def test_an_interpreter_that_is_none_is_named(tmp_path):
+    with pytest.raises(SpectraError, match=r"^python: cannot run /nowhere/python \(No such file or directory\); name"):
+        Running(ServerOptions(python="/nowhere/python").command(), 8100, tmp_path / "log")
 
 
 def test_what_starts_a_server():

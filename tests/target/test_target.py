@@ -15,6 +15,8 @@ from transformers import (
     FalconForCausalLM,
     GPTJConfig,
     GPTJForCausalLM,
+    Llama4ForCausalLM,
+    Llama4TextConfig,
     MambaConfig,
     MambaForCausalLM,
     MptConfig,
@@ -43,6 +45,19 @@ def test_prompts_that_cannot_be_answered(prompt, words):
         answer(target, prompt)
     assert error.value.field == "prompt"
     assert answer(target, [1])  # and it is free again
+
+
+def test_layers_that_read_chunk_by_chunk_are_served_for_one_chunk():
+    shape = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 32, "intermediate_size_mlp": 32}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16}
+    small = {"num_local_experts": 2, "attention_chunk_size": 24, "max_position_embeddings": 512, "pad_token_id": None}
+    config = Llama4TextConfig(**shape, **heads, **small, **NO_IDS)
+    target = target_of(Llama4ForCausalLM(config).eval())
+    assert target.context == 24
+    with pytest.raises(SpectraError, match=r"^prompt: .* do not fit the context of 24"):
+        answer(target, [1, 2, 3], count=22)
+    sampling = Sampling()
+    assert answer(target, [1, 2, 3], count=20) == plain(target.model, [1, 2, 3], sampling, most=20)[0]
 
 
 def test_a_target_serves_one_sequence():

@@ -59,9 +59,13 @@ class Running:
         self.port = port
         self.log = log
         with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, cwd=package_root(), start_new_session=True
-            )
+            try:
+                self.process = subprocess.Popen(
+                    command, stdout=output, stderr=subprocess.STDOUT, cwd=package_root(), start_new_session=True
+                )
+            except OSError as error:
+                why = f"cannot run {command[0]} ({error.strerror}); name the interpreter that has vLLM"
+                raise SpectraError("python", why) from error
 
     def __enter__(self) -> Server:
         began = time.monotonic()
