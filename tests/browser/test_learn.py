@@ -8,6 +8,7 @@ import pytest
 from browsing import appear, race, tab
 from fakes_engine import FakeEngine
 
+from spectra.guess import Source
 from spectra.metrics import summarize
 from spectra.trace import StepTrace
 from visual.run.race_file import RaceFile
@@ -71,7 +72,7 @@ def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fa
     for source, name in (("forward", "The forward dictionary"), ("retrieval", "Here the datastores")):
         share = f"{method.of_guessed[source] * 100 + 1e-9:.0f} % were accepted."
         assert f"{name} guessed {method.guessed[source]} tokens, of which {share}" in text
-    pool = sum(not may for step in steps for may in step.tree.eligible)
+    pool = sum(Source.POOL in sources for step in steps for sources in step.tree.sources)
     assert f"the pool had {pool} token" in text and page.problems == []
 
 

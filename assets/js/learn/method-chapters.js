@@ -55,16 +55,19 @@ function dictionaries(race) {
   };
 }
 
+/** @param {string} sources of a node, with commas between them */
+const offeredByPool = (sources) => sources.split(",").includes("pool");
+
 /**
  * @param {Turn | null} race
  * @returns {Chapter}
  */
 function pool(race) {
   const steps = race?.lanes.method.steps ?? [];
-  const scored = steps.reduce((sum, { tree }) => sum + (tree?.pool.length ?? 0), 0);
+  const scored = steps.reduce((sum, { tree }) => sum + (tree?.sources.filter(offeredByPool).length ?? 0), 0);
   const story = scored
     ? `In this race the pool had ${plural(scored, "token")} scored in ${plural(steps.length, "pass", "passes")}.`
-    : "In this race no pool tokens were scored beside the guesses: here wide passes are dear. Set W to see it work.";
+    : "In this race no pool tokens were scored: here wide passes are dear. Set W to see it work.";
   return {
     title: "The pool, and every n-gram of its rows",
     text: [
