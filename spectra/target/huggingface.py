@@ -24,6 +24,7 @@ from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
 from spectra.target.joint import Part, joint_forward
+from spectra.target.mask_argument import mask_argument
 from spectra.target.prefix import Prefix
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.session import HuggingFaceSession
@@ -312,7 +313,7 @@ class HuggingFaceTarget:
         depths = range(count) if prefill else [len(chain) - 1 for chain in chains]
         device, mask = self.device, None
         if not self.plan.exact and not (prefill or _is_chain(chains)):
-            mask = self._mask_argument(metadata, device)
+            mask = mask_argument(self.config, metadata, self.dtype, device)
         ids, positions = (torch.tensor([x], device=device) for x in (tokens, [cache.length + d for d in depths]))
         ours = metadata if self.plan.exact else None
         logits = self.call(ids, positions, torch.tensor(rows, device=device), cache, ours, mask)
@@ -370,7 +371,8 @@ class HuggingFaceTarget:
         if "position_ids" in self._steers:
             arguments["position_ids"] = positions
         if metadata is not None:
-            arguments |= {"spectra_metadata": metadata, "attention_mask": self._mask_argument(None, ids.device)}
+            here = mask_argument(self.config, None, self.dtype, ids.device)
+            arguments |= {"spectra_metadata": metadata, "attention_mask": here}
         elif mask is not None:
             arguments["attention_mask"] = mask
         picks_rows = "logits_to_keep" in self._steers and not self.spread
@@ -378,27 +380,6 @@ class HuggingFaceTarget:
             arguments["logits_to_keep"] = rows
         logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
-
-    def _mask_argument(self, metadata: AttentionMetadata | None, device: torch.device) -> Any:
-        """4-D masks pass through untouched; models with several kinds of layers take one a kind."""
-        kinds = sorted(set(getattr(self.config, "layer_types", None) or ()))
-        window = getattr(self.config, "sliding_window", None)
-        if kinds == ["full_attention", "sliding_attention"]:
-            return {
-                "full_attention": self._one_mask(metadata, None, device),
-                "sliding_attention": self._one_mask(metadata, window, device),
-            }
-        sliding = kinds == ["sliding_attention"] or (not kinds and getattr(self.config, "use_sliding_window", True))
-        return self._one_mask(metadata, window if sliding else None, device)
-
-    def _one_mask(self, metadata: AttentionMetadata | None, window: int | None, device: torch.device) -> torch.Tensor:
-        if metadata is None:  # exact attention reads the metadata; the mask only has to be there
-            return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-        mask = metadata.mask(window, device)[None, None]
-        if self.config._attn_implementation == "sdpa":
-            return mask
-        least = torch.finfo(self.dtype).min  # eager attention adds its mask and is silently wrong with bool
-        return torch.zeros(mask.shape, dtype=self.dtype, device=device).masked_fill_(~mask, least)
 
 
 def _is_chain(chains: Sequence[Sequence[int]]) -> bool:
