@@ -21,7 +21,7 @@ class Field:
 FIELDS = {
     "order": Field("N", "N", "Tokens of an n-gram: a dictionary's guess has one less"),
     "rows": Field("W", "W", "Rows of the candidate pool, N − 1 query tokens each"),
-    "guesses": Field("G", "G", "The most guesses a step; empty: as many as pay"),
+    "guesses": Field("G", "G", "The most guesses a step; on this device as many as pay"),
     "refine": Field("refine", "Refine", "Chance that a row must predict a token that no n-gram begins with yet"),
     "nodes": Field("budget", "Node budget", "The most guessed tokens a step, pool rows included"),
     "successors": Field("top-k", "Top-k", "Likely successors kept of each scored token, to guess from; 0: none"),
@@ -39,13 +39,15 @@ NUMBERS = tuple(name for name, field in FIELDS.items() if not field.switch)
 
 
 def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> MethodSettings:
-    """What a form changes about a preset. What it leaves empty, what the preset has not and what is equal is not
-    changed. Raises `SpectraError` naming the field that is no number or out of range.
+    """What a form changes about a preset. What the form or the preset has not and what is equal is not changed.
+
+    Raises `SpectraError` naming the field that is no number, out of range, or empty where the preset has a number.
     """
     changed: dict[str, object] = {}
     for name, field in FIELDS.items():
         value = form.get(name)
-        if name not in preset or value is None or value == "":
+        as_pays = preset.get(name) is None and value in (None, "")
+        if name not in preset or name not in form or as_pays:
             continue
         value = bool(value) if field.switch else number(name, value)
         if value != preset[name]:

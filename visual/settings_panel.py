@@ -52,7 +52,11 @@ class SettingsPanel:
     def updates(self, method: str, changed: Mapping[str, Value] | None = None) -> list[Any]:
         """For every field: the preset's values, some of them changed; what the preset has not is not to be seen."""
         values = self.values(method)
-        return [gr.update(value={**values, **(changed or {})}.get(name), visible=name in values) for name in FIELDS]
+        now = {**values, **(changed or {})}
+        return [
+            gr.update(value=now.get(name), visible=name in values, **({} if field.switch else _empty(values, name)))
+            for name, field in FIELDS.items()
+        ]
 
     def values(self, method: str) -> Mapping[str, Value]:
         return self.engine.settings.get(method, {})
@@ -85,7 +89,12 @@ class SettingsPanel:
         value: Any = values.get(name)
         if field.switch:
             return gr.Checkbox(bool(value), **common)
-        return gr.Number(value, placeholder="as pays", step=0.1 if name == "refine" else 1, **common)
+        return gr.Number(value, step=0.1 if name == "refine" else 1, **_empty(values, name), **common)
+
+
+def _empty(values: Mapping[str, Value], name: str) -> dict[str, Any]:
+    """What the field says while it is empty: only where the preset leaves it open may it stay so."""
+    return {"placeholder": "as pays" if name in values and values[name] is None else ""}
 
 
 def _shown(values: Mapping[str, Value], name: str) -> str:

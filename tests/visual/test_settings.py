@@ -26,8 +26,9 @@ def test_every_setting_has_a_field() -> None:
 
 
 def test_a_form_changes_what_differs_from_the_preset() -> None:
-    as_it_is = {**SETTINGS, "order": 5.0, "successors": 3, "rows": None, "refine": ""}
-    assert settings_of(as_it_is, SETTINGS) == MethodSettings()
+    as_it_is = {**SETTINGS, "order": 5.0, "successors": 3}
+    assert settings_of(as_it_is, SETTINGS) == settings_of({}, SETTINGS) == MethodSettings()
+    assert settings_of({"guesses": None}, {"guesses": None}) == MethodSettings()
     changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0}, SETTINGS)
     assert changed.changed == CHANGES and isinstance(changed.rows, int)
     assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
@@ -36,8 +37,12 @@ def test_a_form_changes_what_differs_from_the_preset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("order", 1), ("order", 2.5), ("rows", -1), ("guesses", "many"), ("refine", 1.2), ("nodes", 0)]
-)
+    ("field", "value"),
+    [
+        ("order", 1), ("order", 2.5), ("rows", -1), ("guesses", "many"), ("refine", 1.2), ("nodes", 0),
+        ("order", None), ("rows", ""), ("guesses", None),
+    ],
+)  # fmt: skip
 def test_a_form_is_checked_as_the_command_line_is(field: str, value: object) -> None:
     with pytest.raises(SpectraError) as error:
         settings_of({field: value}, SETTINGS)
