@@ -1,6 +1,8 @@
 """Shared fixtures: a private cache folder for every test but the `real` ones, and the embedded model for those."""
 
 import os
+from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,29 +10,42 @@ from chromium import LEFT_OUT, find_chromium
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio and its client would tell the Hub that they run
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-BROWSER = "tests/browser"
+BROWSER, REAL = "tests/browser", "real"
 
 
 def pytest_addoption(parser):
     parser.addoption("--all-cases", action="store_true", help="every random case (`make test-all`) instead of some")
 
 
+@cache
+def scope_of(file):
+    """What stays in one process: all tests with Chromium, all files with `real` tests, else one file.
+
+    Those with Chromium come first, for they take the longest and wait for the page half of the time; then the files
+    with the embedded model, which would be loaded once a process, and whose threads slow each other down.
+    """
+    if file.startswith(f"{BROWSER}/"):
+        return BROWSER
+    return REAL if "mark.real" in Path(__file__).parents[1].joinpath(file).read_text(encoding="utf-8") else file
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """For several processes: a file stays in one of them, and so do all tests with Chromium. Those come first: they
-    take the longest, and wait for the page half of the time."""
+    """For several processes."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByFile(LoadScopeScheduling):
+    class ByScope(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return BROWSER if nodeid.startswith(f"{BROWSER}/") else nodeid.partition("::")[0]
+            return scope_of(nodeid.partition("::")[0])
 
-    return ByFile(config, log)
+    return ByScope(config, log)
 
 
 def pytest_collection_modifyitems(config, items):
     """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour."""
-    items.sort(key=lambda item: not item.nodeid.startswith(f"{BROWSER}/"))
+    first = [BROWSER, REAL]
+    scopes = {item: scope_of(item.nodeid.partition("::")[0]) for item in items}
+    items.sort(key=lambda item: first.index(scopes[item]) if scopes[item] in first else len(first))
     if config.getoption("all_cases"):
         for item in items:
             item.add_marker(pytest.mark.timeout(3600))
