@@ -53,7 +53,8 @@ def read_card(folder: Path) -> dict[str, Any]:
         missing = f"has no {CARD}" if folder.is_dir() else "is not there"
         raise SpectraError("datastore", f"{folder} {missing}; name the folder of a finished datastore") from None
     except OSError as error:
-        raise SpectraError("datastore", f"{path} cannot be read ({error.strerror})") from error
+        fix = "name the folder of a finished datastore, one that may be read"
+        raise SpectraError("datastore", f"{path} cannot be read ({error.strerror}); {fix}") from error
     except ValueError as error:
         raise SpectraError("datastore", f"{path} is not JSON; build it again") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:

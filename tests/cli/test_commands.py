@@ -63,6 +63,7 @@ def run(program, *arguments, fake=None):
         ("--model", "x" * 5000, f"model: '{'x' * 80}' is not there, and no hub id"),
         ("--model", "a\0b", "model: 'a\\x00b' is not there, and no hub id"),
         ("--datastore", "/no/such/store", "datastore: /no/such/store is not there"),
+        ("--datastore", __file__, f"datastore: {__file__}/card.json cannot be read (Not a directory); name the folder"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_refused_at_once(monkeypatch, capsys, command, option, value, said):
