@@ -46,7 +46,10 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     for name in FIELDS:
         if name in query:
             changed.update(_setting(name, query[name], method if known else usual, engine, left))
-    left += [f"{name[:40]!r}: there is no such setting" for name in _unknown(query)[:MAX_NAMED]]
+    unknown = _unknown(query)
+    left += [f"{name[:40]!r}: there is no such setting" for name in unknown[:MAX_NAMED]]
+    if len(unknown) > MAX_NAMED:
+        left.append(f"{len(unknown) - MAX_NAMED} more names that are no setting")
     form = [prompt if prompt.strip() else gr.skip(), method if known else gr.skip(), *numbers.values()]
     return Filled(form, method if known else "", changed, left)
 

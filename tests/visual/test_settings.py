@@ -76,6 +76,8 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
     assert fields == ["max_new_tokens", "temperature", "refine", "successors", "pool"]
     nothing = read_link({"method": "autoregressive"}, FakeEngine(), "spectra")
     assert all(isinstance(field, dict) for field in nothing.form) and nothing.left[0].startswith("method: ")
+    many = read_link({f"x{number}": "1" for number in range(9)}, FakeEngine(), "spectra").left
+    assert len(many) == 6 and many[-1] == "4 more names that are no setting"
     odd = read_link({"prompt": "x" * 20_001, "max_tokens": "5", "__theme": "dark"}, FakeEngine(), "spectra")
     assert odd.form[0] == "x" * 20_000
     assert odd.left == [
