@@ -150,8 +150,10 @@ def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
         raise SpectraError("model", f"{problem}; use another causal language model") from error
     scale = float(truth.std()) or 1.0
     off, wrong = (float((x.float() - truth).abs().max()) / scale for x in (got, flat))
-    half = target.dtype in (torch.bfloat16, torch.float16)
-    return off <= (max(0.05, 0.2 * wrong if len({*parents}) < len(parents) else 0.0) if half else 1e-3)
+    if target.dtype not in (torch.bfloat16, torch.float16):
+        return off <= 1e-3
+    branches = len({*parents}) < len(parents)
+    return off <= max(0.05, 0.2 * (wrong or 1.0) if branches else 0.0)  # 0: rows read only themselves, and round
 
 
 def refresh_cost(target: HuggingFaceTarget) -> None:
