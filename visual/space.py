@@ -44,7 +44,7 @@ def write_space(folder: Path) -> Path:
 
     Raises SpectraError for a folder of other things.
     """
-    root = package_root()
+    root = package_root().resolve()
     if not (root / "app.py").is_file():
         raise SpectraError(
             "folder", "a Space is made of a checkout, not of an installed package; run `make space` there"
@@ -54,6 +54,8 @@ def write_space(folder: Path) -> Path:
         raise SpectraError("folder", f"{folder} is the root folder; name a folder in it")
     fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     finish(folder, old)
+    if folder == root or folder in root.parents or any(folder.is_relative_to(root / name) for name in (*CODE, *DATA)):
+        raise SpectraError("folder", f"{folder} is part of the checkout or holds it; name a new folder")
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):
         raise SpectraError("folder", f"{folder} holds other things; name a new folder")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -111,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 2, with one line, for bad input."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if len(given) != 1 or given[0].startswith("-"):
+        if len(given) != 1 or not given[0].strip() or given[0].startswith("-"):
             raise SpectraError("folder", "give one folder to write")
         try:
             print(write_space(Path(given[0])))

@@ -32,7 +32,7 @@ def check_device_name(device: str | None, placement: Placement | None = None) ->
     if placement:
         raise SpectraError("device", "the device map says where the model goes; give one of them")
     named = re.fullmatch(r"([a-z]+)(:\d+)?", device)
-    if named is None or named[1] not in DEVICES:
+    if named is None or named[1] not in DEVICES or (named[1] == "cpu" and named[2] not in (None, ":0")):
         raise SpectraError("device", f"{device!r} is not available; use cpu, or cuda on a machine with a GPU")
 
 

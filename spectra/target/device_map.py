@@ -12,6 +12,8 @@ from spectra.errors import SpectraError
 def try_device(device: Any) -> torch.device:
     """The device, tried by putting one number on it. Raises what torch does where it is not there."""
     place = torch.device(device)
+    if place.type == "cpu" and place.index:  # torch takes every number, and there is one CPU
+        raise ValueError(f"there is no {place}")
     float(torch.zeros(1, device=place))
     return place
 

@@ -107,15 +107,20 @@ class _Walk:
             raise SpectraError("model", f"{self.name} names an alignment of {alignment}; fetch it again")
         begin = -(-self.place // alignment) * alignment
         found = {}
+        start = begin
         for name, shape, kind, offset in places:
             if name in found:
                 raise SpectraError("model", f"{self.name} holds {name} twice; convert the model again")
-            start = begin + offset
+            if begin + offset != start:
+                raise SpectraError(
+                    "model", f"{self.name}: the data of {name} is not where it ought to be; fetch it again"
+                )
             found[name] = TensorPlace(name, shape, kind, start, start + self.size(name, shape, kind))
             if found[name].end > len(self.data):
                 raise SpectraError(
                     "model", f"{self.name} is cut: the data of {name} ends after the file; fetch it again"
                 )
+            start = -(-found[name].end // alignment) * alignment  # one tensor after the other, each aligned
         return Header(metadata, found)
 
     def numbers(self, layout: str) -> tuple[Any, ...]:

@@ -29,6 +29,7 @@ FREE = 1.1
 WIDE = 37
 CHAIN = (-1, 0, 1, 2)
 PARENTS = (-1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 3)  # far apart by slot, close by position
+PREFIX = 11  # tokens before a tree that is compared
 
 
 def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
@@ -37,6 +38,8 @@ def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
     Steps by our library, where the target has them, are exact whatever was asked for; torch computes where they do not
     agree with the model's own.
     """
+    if target.context < (least := PREFIX + len(PARENTS)):
+        raise SpectraError("model", f"its context is {target.context} tokens; give one of at least {least}")
     native = target.native
     with target.using(Execution()):
         trees = stock_trees(target) if native is None or native.checkable else True
@@ -133,8 +136,8 @@ def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE
 
 def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
     """True when the logits of this tree agree with sequential forwards of its paths, by the stock implementation."""
-    tokens = probe_tokens(target, 12 + len(parents) - 1)
-    prefix, nodes = tokens[:11], tokens[11:]
+    tokens = probe_tokens(target, PREFIX + len(parents))
+    prefix, nodes = tokens[:PREFIX], tokens[PREFIX:]
     chains: list[list[int]] = []
     for node, parent in enumerate(parents):
         chains.append([*(chains[parent] if parent >= 0 else []), node])
@@ -150,8 +153,10 @@ def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
         raise SpectraError("model", f"{problem}; use another causal language model") from error
     scale = float(truth.std()) or 1.0
     off, wrong = (float((x.float() - truth).abs().max()) / scale for x in (got, flat))
-    half = target.dtype in (torch.bfloat16, torch.float16)
-    return off <= (max(0.05, 0.2 * wrong if len({*parents}) < len(parents) else 0.0) if half else 1e-3)
+    if target.dtype not in (torch.bfloat16, torch.float16):
+        return off <= 1e-3
+    branches = len({*parents}) < len(parents)
+    return off <= max(0.05, 0.2 * (wrong or 1.0) if branches else 0.0)  # 0: rows read only themselves, and round
 
 
 def refresh_cost(target: HuggingFaceTarget) -> None:

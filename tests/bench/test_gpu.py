@@ -141,6 +141,16 @@ def test_a_folder_holds_parts_of_one_model_and_no_rehearsal(scripted, tmp_path):
     assert states(out) == {"works": "done", "fails": "failed"}
 
 
+def test_a_device_that_is_not_here_is_refused_before_anything_is_written(tmp_path):
+    out, places = tmp_path / "out", tmp_path / "map.json"
+    places.write_text('{"": "cuda:99"}')
+    placed = ModelOptions("m", placement=Placement(str(places)))
+    for field, model in (("device", ModelOptions(device="cuda:99")), ("device_map", placed)):
+        with pytest.raises(SpectraError, match=rf"^{field}: .*'cuda:99' is not available"):
+            run_gpu(GpuOptions(model, out, parts=("start",)))
+    assert not out.exists()
+
+
 def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
     """Else figures of a CPU would stand under the name of a GPU."""
     out = tmp_path / "out"

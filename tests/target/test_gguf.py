@@ -1,5 +1,7 @@
 """GGUF files: every block type, names and rows as transformers has them, one line for what cannot be read."""
 
+import struct
+
 import gguf
 import numpy as np
 import pytest
@@ -142,6 +144,19 @@ def test_a_file_that_says_fewer_layers_than_it_holds_is_refused(tiny):
 def test_a_tensor_that_comes_twice_is_named(tiny):
     tiny.write_bytes(tiny.read_bytes().replace(b"blk.1.attn_norm.weight", b"blk.0.attn_norm.weight"))
     with pytest.raises(SpectraError, match=r"holds blk\.0\.attn_norm\.weight twice"):
+        open_gguf(tiny)
+
+
+@pytest.mark.parametrize("move", [1, 32, -32, -(2**40)])
+def test_data_that_lies_elsewhere_is_not_read_as_weights(tiny, move):
+    """The numbers of a neighbour, or between two, would be decoded without a word."""
+    data = bytearray(tiny.read_bytes())
+    name = b"blk.0.attn_k.weight"
+    at = data.index(name) + len(name) + 4 + 2 * 8 + 4  # behind the number of dimensions, both of them and the type
+    (offset,) = struct.unpack_from("<Q", data, at)
+    struct.pack_into("<Q", data, at, (offset + move) % 2**64)
+    tiny.write_bytes(data)
+    with pytest.raises(SpectraError, match=r"tiny\.gguf: the data of blk\.0\.attn_k\.weight is not where"):
         open_gguf(tiny)
 
 

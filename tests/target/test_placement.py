@@ -6,6 +6,8 @@ import pytest
 
 from spectra.errors import SpectraError
 from spectra.target.choices import check_device_name
+from spectra.target.device_map import check_here
+from spectra.target.load import check_device
 from spectra.target.placement import Placement
 
 
@@ -53,3 +55,14 @@ def test_a_device_and_a_map_are_one_too_many():
     check_device_name("cuda:1", Placement())
     with pytest.raises(SpectraError, match=r"^device: the device map"):
         check_device_name("cuda:1", Placement("auto"))
+
+
+def test_there_is_one_cpu():
+    for name in ("cpu", "cpu:0"):
+        check_device_name(name)
+        check_here("device_map", [check_device(name)])
+    for check in (check_device_name, check_device):
+        with pytest.raises(SpectraError, match=r"^device: 'cpu:7' is not available"):
+            check("cpu:7")
+    with pytest.raises(SpectraError, match=r"^device_map: device 'cpu:7' is not available"):
+        check_here("device_map", ["cpu:7"])

@@ -131,6 +131,13 @@ def mpt():
     return MptForCausalLM(MptConfig(vocab_size=VOCABULARY, d_model=48, n_layers=2, n_heads=3, max_seq_len=256, **none))
 
 
+@pytest.mark.parametrize("changes", [{"n_positions": 16}, {"n_positions": 3}, {"max_position_embeddings": 3}])
+def test_a_context_too_short_to_be_compared_is_named(changes):
+    """A model that looks its positions up ended with an error of torch's."""
+    with pytest.raises(SpectraError, match=r"^model: its context is \d+ tokens; give one of at least 26$"):
+        wrap_model(make("gpt2" if "n_positions" in changes else "llama", **changes))
+
+
 @pytest.mark.parametrize(("build", "trees"), [(falcon, True), (gptj, True), (bloom, False), (mpt, False)])
 def test_models_that_place_tokens_by_slot_get_chains(build, trees):
     torch.manual_seed(1)

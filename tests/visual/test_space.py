@@ -147,6 +147,21 @@ def test_it_is_written_where_a_link_points_and_into_the_folder_one_is_in(tmp_pat
     assert said.startswith("visual.space: folder: cannot write") and "No space left" in said and len(said) < 400
 
 
+def test_the_checkout_it_is_made_of_is_never_replaced(tmp_path, monkeypatch, capsys):
+    """It has an app.py as an earlier Space does, and a blank name is the folder one is in."""
+    root = tmp_path / "work" / "checkout"
+    (root / "visual").mkdir(parents=True)
+    for folder in (root, root / "visual", root.parent):
+        (folder / "app.py").write_text("")
+    monkeypatch.setattr("visual.space.package_root", lambda: root)
+    monkeypatch.setattr("visual.space.shutil.rmtree", lambda *_, **__: pytest.fail("something is deleted"))
+    monkeypatch.chdir(root)
+    for name in ("", " ", ".", "..", "visual", "visual/new", str(root)):
+        assert main([name]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert sorted(one.name for one in root.iterdir()) == ["app.py", "visual"]
+
+
 def test_an_installed_package_says_what_a_space_is_made_of(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("visual.space.package_root", lambda: tmp_path)
     assert main([str(tmp_path / "space")]) == 2

@@ -84,6 +84,7 @@ class GpuOptions:
 
 def run_gpu(options: GpuOptions) -> int:
     """The subcommand `gpu`. Returns 1 where a part failed."""
+    check_here(options.model)
     make_folder(options.out)
     out = options.out.resolve()
     data = options.data.resolve() if options.data else write_prompts(out / "prompts")
@@ -99,6 +100,15 @@ def run_gpu(options: GpuOptions) -> int:
         _run(options, listed, in_order(chosen, known, again=options.again), known, out, lock)
     print(out / "README.md")
     return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
+
+
+def check_here(model: ModelOptions) -> None:
+    """Raise SpectraError for a device that is not here: no part would run, and the report would only say so."""
+    from spectra.target import device_map, load
+
+    load.check_device(model.device)
+    named = model.placement.map
+    device_map.check_here("device_map", named.values() if isinstance(named, dict) else ())
 
 
 def _run(

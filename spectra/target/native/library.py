@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from spectra.errors import SpectraError
 from spectra.target.facts import cache_home
 from spectra.target.native.memory import LargePages
 from spectra.verify.noise import noise_key
@@ -91,7 +92,8 @@ class Library:
 def native_library() -> Library | None:
     """The library for this CPU, compiled on first use; None where there cannot be one (`native_reason` says why).
 
-    SPECTRA_NATIVE=0 turns it off, SPECTRA_NATIVE_ISA names the path of `FLAGS` to use.
+    SPECTRA_NATIVE=0 turns it off, SPECTRA_NATIVE_ISA names the path of `FLAGS` to use. Raises SpectraError for another
+    SPECTRA_NATIVE than 0 and 1.
     """
     found = _found()
     return found if isinstance(found, Library) else None
@@ -104,7 +106,10 @@ def native_reason() -> str | None:
 
 
 def _found() -> Library | str:
-    if os.environ.get("SPECTRA_NATIVE") == "0":
+    said = os.environ.get("SPECTRA_NATIVE") or "1"
+    if said not in ("0", "1"):
+        raise SpectraError("SPECTRA_NATIVE", f"{said!r} is neither 0 nor 1; 0 turns the library off")
+    if said == "0":
         return "SPECTRA_NATIVE=0"
     return _find(os.environ.get("SPECTRA_NATIVE_ISA") or None, cache_home() / "native")
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -164,6 +165,26 @@ def test_a_user_without_a_home_is_told_what_to_name(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     with pytest.raises(SpectraError, match=r"^XDG_CACHE_HOME: this user has no home folder; name"):
         cache_home()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="HOME is a home folder's name on POSIX alone")
+def test_an_empty_home_is_none_and_the_systems_entry_counts(monkeypatch):
+    import pwd
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: SimpleNamespace(pw_dir="/of/this/user"))
+    assert cache_home() == Path("/of/this/user/.cache/spectra")
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: {}[number])
+    with pytest.raises(SpectraError, match=r"^XDG_CACHE_HOME: this user has no home folder; name"):
+        cache_home()
+
+
+@pytest.mark.parametrize("said", ["maybe", "false", " "])
+def test_it_is_on_or_off_and_nothing_else(monkeypatch, said):
+    monkeypatch.setenv("SPECTRA_NATIVE", said)
+    with pytest.raises(SpectraError, match=r"^SPECTRA_NATIVE: '.*' is neither 0 nor 1; 0 turns"):
+        native_library()
 
 
 def test_a_cpu_without_avx2_has_none(monkeypatch):
