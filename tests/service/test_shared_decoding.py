@@ -222,6 +222,29 @@ def test_who_gets_no_memory_in_a_shared_pass_ends_alone(way, kind, known, monkey
     check_all_is_over(target)
 
 
+def test_who_cannot_be_measured_for_lack_of_memory_does_not_end_the_others(known, monkeypatch):
+    target = target_by("torch fast", "llama", known)
+    slots_for, shared = SlabCache.slots_for, SharedDecoding(target)
+
+    def short(cache, kind, states):
+        if cache.capacity < 8:  # the one of one slot that says what a slot takes
+            raise SpectraError("max_new_tokens", "no memory")
+        return slots_for(cache, kind, states)
+
+    truth = [token for step in steps_of(shared, target) for token in step.tokens]
+    monkeypatch.setattr(SlabCache, "slots_for", short)
+    first = steps_of(shared, target)
+    begun = list(next(first).tokens)
+
+    def decoded(steps):
+        return [token for step in steps for token in step.tokens]
+
+    rest, late = all_at_once(decoded, [first, steps_of(shared, target)])
+    assert [*begun, *rest] == truth
+    assert isinstance(late, SpectraError) and "no memory" in str(late)
+    check_all_is_over(target)
+
+
 def test_a_target_that_somebody_holds_is_busy(target):
     shared = SharedDecoding(target)
     with target.held(), pytest.raises(TargetBusyError):
