@@ -81,15 +81,15 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
-        asked = [Asked(one.session, tree, one.tokens) for one, tree in zip(sequences, trees, strict=True)]
+        asked = {
+            number: Asked(one.session, tree, one.tokens)
+            for number, one, tree in zip(grown, sequences, trees, strict=True)
+        }
         drafted = time.perf_counter()
-        scored = _score(group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
+        scored = _score(queue, group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
         _lap(sequences, "forward")
         forward = time.perf_counter() - drafted
-        passed = {
-            number: Passed(running[number], tree, found)
-            for number, tree, found in zip(grown, trees, scored, strict=True)
-        }
+        passed = {number: Passed(running[number], asked[number].tree, found) for number, found in scored.items()}
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
@@ -182,13 +182,20 @@ def _choose(
     return [trees[at] for at in range(len(sequences))]
 
 
-def _score(group: Group, asked: Sequence[Asked], max_rows: int) -> list[Scored]:
+def _score(queue: Running, group: Group, asked: Mapping[int, Asked], max_rows: int) -> dict[int, Scored]:
     """In passes of at most `max_rows` rows; a tree goes into one pass."""
-    scored: list[Scored] = []
-    some: list[Asked] = []
-    for one in asked:
-        if some and sum(len(each.tree) for each in some) + len(one.tree) > max_rows:
-            scored += group.score(some)
-            some = []
-        some.append(one)
-    return [*scored, *group.score(some)]
+    passes: list[dict[int, Asked]] = [{}]
+    for number, one in asked.items():
+        if passes[-1] and sum(len(each.tree) for each in passes[-1].values()) + len(one.tree) > max_rows:
+            passes.append({})
+        passes[-1][number] = one
+    scored: dict[int, Scored] = {}
+    for some in passes:
+        try:
+            scored |= zip(some, group.score(list(some.values())), strict=True)
+        except Exception as error:  # noqa: BLE001 - it may be one sequence's own, as where there is no memory for its cache
+            if len(some) == 1:
+                queue.failed(next(iter(some)), error)
+            else:
+                scored |= _each(queue, some, lambda one: group.score([one])[0])
+    return scored

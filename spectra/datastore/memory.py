@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from spectra.datastore.text_index import ORDER, SEPARATOR, TextIndex
 from spectra.drafters.continuations import Lookup, successors
 from spectra.errors import SpectraError
+from spectra.io.arrays import write_array
 from spectra.io.files import write_text
 from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json
@@ -114,13 +115,17 @@ class Memory:
         if not self._name or not (self.folder / self._name).exists() or sum(map(len, self._mine)) * 4 > FILE_BYTES:
             self._name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.npy"
             self._mine = []
-        self._mine += [answer, np.array([SEPARATOR], np.uint32)]
+        mine = [*self._mine, answer, np.array([SEPARATOR], np.uint32)]
         temporary = self.folder / f".{self._name}.{os.getpid()}"
-        with temporary.open("wb") as file:
-            np.save(file, np.concatenate(self._mine), allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.folder / self._name)
+        try:
+            with temporary.open("wb") as file:
+                write_array(file, np.concatenate(mine))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.folder / self._name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._mine = mine
 
     def _read(self) -> None:
         """Files that came, changed or went, those of other processes included."""

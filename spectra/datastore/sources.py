@@ -11,6 +11,7 @@ import numpy as np
 
 from spectra.datastore.layout import SOURCES
 from spectra.errors import SpectraError
+from spectra.io.arrays import save_array
 
 WIDTH = 32
 NONE = bytes(WIDTH)
@@ -48,7 +49,7 @@ def write_sources(folder: Path, digests: Iterable[bytes]) -> int:
     """Write each hash once; returns how many there are."""
     unique = sorted(set(digests) - {NONE})
     table = np.frombuffer(b"".join(unique), np.uint8).reshape(len(unique), WIDTH)
-    np.save(folder / SOURCES, table)
+    save_array(folder / SOURCES, table)
     return len(unique)
 
 

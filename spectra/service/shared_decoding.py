@@ -71,15 +71,22 @@ class SharedDecoding:
         return False
 
     def next_waiting(self, group: Group, running: Sequence[Request]) -> SharedSteps | None:
-        """The first of those that wait, taken out of the queue, where there is a place and room for its cache."""
+        """The first of those that wait, taken out of the queue, where there is a place and room for its cache.
+
+        With its error where it cannot be said how much it takes.
+        """
         with self.changed:
             if not self._waiting or len(running) >= self._at_once:
                 return None
-            asked = [*running, self._waiting[0].request]
-        if running and sum(bytes_of(self._target, group, request) for request in asked) > self._cache_bytes:
-            return None
+            one = self._waiting[0]
+        try:
+            asked = [*running, one.request]
+            if running and sum(bytes_of(self._target, group, request) for request in asked) > self._cache_bytes:
+                return None
+        except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
+            one.error = error
         with self.changed:
-            return self._waiting.pop(0) if self._waiting and self._waiting[0].request is asked[-1] else None
+            return self._waiting.pop(0) if self._waiting and self._waiting[0] is one else None
 
     @property
     def anyone_waits(self) -> bool:
@@ -184,6 +191,8 @@ class SharedQueue:
         if one is None:
             return
         try:
+            if one.error is not None:
+                raise one.error
             sequence = begin(self._target, self._group, one.request)
         except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
             one.error = error

@@ -65,7 +65,7 @@ class SlabCache(Cache):
 
     def reserve(self, kv_heads: int, head_dim: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """(keys, values) of all layers, [layers, kv_heads, capacity, head_dim]. The layout names the dtype."""
-        if not self.slabs:
+        if len(self.slabs) < 2:
             sample = torch.empty(1, kv_heads, 0, head_dim, dtype=self.layout.dtype, device=device)
             for layer in self.layers:
                 layer.lazy_initialization(sample, sample)
@@ -114,13 +114,17 @@ class SlabLayer(CacheLayerMixin):
 
     is_sliding = False
     is_croppable = False
+    keys: torch.Tensor | None
+    values: torch.Tensor | None
 
     def __init__(self, cache: SlabCache) -> None:
         super().__init__()
         self.cache = cache
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        self.keys, self.values = self.cache.slots_for("keys", key_states), self.cache.slots_for("values", value_states)
+        keys = self.keys  # there are some where there was no memory for the values last time
+        self.keys = self.cache.slots_for("keys", key_states) if keys is None else keys
+        self.values = self.cache.slots_for("values", value_states)
         self.dtype, self.device = self.keys.dtype, key_states.device
         self.is_initialized = True
 

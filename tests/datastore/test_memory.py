@@ -48,7 +48,35 @@ class TestTextIndex:
         assert TextIndex([]).successors([1]).match == 0
 
 
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from spectra.datastore.memory import open_memory
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+memory = open_memory(Path(sys.argv[1]), "tokens", "model")
+memory.add(range(20))
+memory.flush()
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+for size in (300, 2000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    memory.add([size] * 600)
+    memory.flush()
+    print(len(memory), len(list(memory.folder.iterdir())))
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+memory.add([7] * 30)
+memory.flush()
+print(len(memory), len(list(memory.folder.iterdir())))
+"""
+
+
 class TestMemory:
+    def test_a_full_disk_costs_the_new_answer_only(self, tmp_path):
+        command = [sys.executable, "-c", FULL, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.stdout.splitlines() == ["22 2", "22 2", "53 2"], done.stderr
+        assert done.stderr.count("cannot be written") == 2
+        assert opened(tmp_path).successors([4, 5]) == (2, 1, [(6, 1)])
+
     def test_answers_are_found_again_by_this_process_and_the_next(self, tmp_path):
         memory = opened(tmp_path)
         assert memory.successors([1]).match == 0

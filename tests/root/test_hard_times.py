@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import time
@@ -62,6 +63,33 @@ def test_a_full_disk_leaves_the_old_file_and_no_rest(tmp_path):
     assert out.startswith("out: cannot write ") and "give a writable file path" in out, problem
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+SHORT = """
+import resource, signal, sys
+from pathlib import Path
+import numpy as np
+from spectra.io.arrays import save_array
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for size in (20, 1000, 100_000):
+    try:
+        save_array(Path(sys.argv[1]), np.arange(size))
+        print("whole")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_an_array_that_a_full_disk_cuts_short_is_told(tmp_path):
+    out, problem = python(SHORT, tmp_path / "array.npy").communicate(timeout=60)
+    assert out.splitlines() == ["whole", "File too large", "File too large"], problem
+
+
+def test_arrays_are_written_so_that_a_full_disk_is_told():
+    for file in (ROOT / "spectra").rglob("*.py"):
+        if file.name != "arrays.py":
+            assert not re.search(r"\bnp\.save|\.tofile\(", file.read_text()), file
 
 
 KILLED = """

@@ -16,6 +16,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.service.engine import together_on
 from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.worker_thread import WorkerThread
+from spectra.target.cache import SlabCache
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +190,58 @@ def test_a_model_that_gives_no_numbers_to_one_answers_the_others(way):
     answers = all_at_once(partial(decoded, SharedDecoding(target)), prompts)
     assert answers[0] == first and answers[2] == last
     assert isinstance(answers[1], SpectraError) and "no numbers" in str(answers[1])
+    check_all_is_over(target)
+
+
+@pytest.mark.parametrize("kind", ["keys", "values"])
+@pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
+def test_who_gets_no_memory_in_a_shared_pass_ends_alone(way, kind, known, monkeypatch):
+    """A prompt of one token has no prefill: its cache is allocated in the first pass."""
+    if way.startswith("native"):
+        needs_native()
+    target = target_by(way, "llama", known)
+    slots_for = SlabCache.slots_for
+
+    def short(cache, asked, states):
+        if cache.capacity > 300 and asked == kind:
+            raise SpectraError("max_new_tokens", "no memory")
+        return slots_for(cache, asked, states)
+
+    monkeypatch.setattr(SlabCache, "slots_for", short)
+
+    def decoded(shared, prompt, tokens):
+        steps = steps_of(shared, target, prompt, tokens, preset="spectra-core")
+        return [token for step in steps for token in step.tokens]
+
+    truth = decoded(SharedDecoding(target), [1, 2, 3], 40)
+    shared = SharedDecoding(target)
+    asked = [([1, 2, 3], 40), ([7], 400), ([1, 2, 3], 40)]
+    answers = all_at_once(lambda one: decoded(shared, *one), asked)
+    assert answers[0] == answers[2] == truth
+    assert isinstance(answers[1], SpectraError) and "no memory" in str(answers[1])
+    check_all_is_over(target)
+
+
+def test_who_cannot_be_measured_for_lack_of_memory_does_not_end_the_others(known, monkeypatch):
+    target = target_by("torch fast", "llama", known)
+    slots_for, shared = SlabCache.slots_for, SharedDecoding(target)
+
+    def short(cache, kind, states):
+        if cache.capacity < 8:  # the one of one slot that says what a slot takes
+            raise SpectraError("max_new_tokens", "no memory")
+        return slots_for(cache, kind, states)
+
+    truth = [token for step in steps_of(shared, target) for token in step.tokens]
+    monkeypatch.setattr(SlabCache, "slots_for", short)
+    first = steps_of(shared, target)
+    begun = list(next(first).tokens)
+
+    def decoded(steps):
+        return [token for step in steps for token in step.tokens]
+
+    rest, late = all_at_once(decoded, [first, steps_of(shared, target)])
+    assert [*begun, *rest] == truth
+    assert isinstance(late, SpectraError) and "no memory" in str(late)
     check_all_is_over(target)
 
 

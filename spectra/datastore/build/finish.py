@@ -19,6 +19,7 @@ from spectra.datastore.build.workdir import Workdir
 from spectra.datastore.language import Language
 from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
 from spectra.datastore.sources import write_sources
+from spectra.io.arrays import save_array
 from spectra.io.workdir import beside, replace, sync_folder
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
@@ -74,12 +75,12 @@ def write_store(
 
 def _write_texts(workdir: Workdir, kept: NDArray[Any], settings: BuildSettings, language: Language) -> IndexFacts:
     texts = [workdir.read_tokens(start, size) for start, size in zip(kept["start"], kept["length"], strict=True)]
-    np.save(workdir.store / CORPUS, np.concatenate(texts))
+    save_array(workdir.store / CORPUS, np.concatenate(texts))
     table = np.empty(len(kept), TEXT)
     for name in ("length", "perplexity", "hash"):
         table[name] = kept[name]
     table["start"] = np.cumsum(table["length"], dtype=np.int64) - table["length"]
-    np.save(workdir.store / TEXTS, table)
+    save_array(workdir.store / TEXTS, table)
     try:
         return build_index(
             texts,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectra.datastore.layout import BLOCKS, COUNTS, SIZES, STRIDE, SUCCESSORS, TOTALS, TRIE
+from spectra.io.arrays import save_array
 
 MAX_COUNT = 65535
 """Counts are kept in 16 bits; larger ones are scaled down together with their total."""
@@ -91,11 +92,11 @@ def build_index(
     ordered[rows] = np.concatenate([level.tokens for level in levels])
     counts[rows] = np.concatenate([level.counts for level in levels])
     scale = np.maximum(1, -(-totals // MAX_COUNT))
-    np.save(folder / BLOCKS, offsets[:-1:STRIDE].astype(np.uint32 if offsets[-1] < 1 << 32 else np.uint64))
-    np.save(folder / SIZES, sizes.astype(np.uint8))
-    np.save(folder / SUCCESSORS, ordered.astype(token_type(vocabulary)))
-    np.save(folder / COUNTS, np.maximum(1, counts // np.repeat(scale, sizes)).astype(np.uint16))
-    np.save(folder / TOTALS, (totals // scale).astype(np.uint16))
+    save_array(folder / BLOCKS, offsets[:-1:STRIDE].astype(np.uint32 if offsets[-1] < 1 << 32 else np.uint64))
+    save_array(folder / SIZES, sizes.astype(np.uint8))
+    save_array(folder / SUCCESSORS, ordered.astype(token_type(vocabulary)))
+    save_array(folder / COUNTS, np.maximum(1, counts // np.repeat(scale, sizes)).astype(np.uint16))
+    save_array(folder / TOTALS, (totals // scale).astype(np.uint16))
     return IndexFacts(order, len(place), len(ordered), sum(level.ngrams for level in levels))
 
 
