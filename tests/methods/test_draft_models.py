@@ -158,8 +158,8 @@ def test_two_draft_models_grow_one_tree():
         assert {Source.DRAFT, Source.SECOND} <= {s for step in steps for node in step.tree.sources for s in node}
         assert max(len(step.tree) for step in steps) <= 41
         for step in steps:
-            twins = list(zip(step.tree.parents, step.tree.tokens, strict=True))
-            assert len(set(twins)) == len(twins)
+            places = list(zip(step.tree.parents, step.tree.tokens, strict=True))
+            assert len(set(places)) == len(places)
 
 
 SIZES = {"draft-model": 4, "specinfer": 40, "specinfer-naive": 40, "spechub": 30, "rrs": 30, "rrsw": 30}

@@ -102,7 +102,7 @@ static void steps() {
                               l ? norm_weight(dim) : nullptr, l ? 9 : 0});
         const Model model{layers.data(), any(words, hidden), norm_weight(hidden), 2, hidden, heads, kv,
                           dim, inner, wide, 1e-5f, 0.2f};
-        void* room = spectra_room();
+        void* buffers = spectra_buffers();
         for (int again = 0; again < 3; ++again) {
             Trees trees;
             std::vector<Sequence> sequences;
@@ -124,9 +124,9 @@ static void steps() {
             const Rows rows{embedded, trees.positions.data(), cosine, sine, trees.offsets.data(), trees.chains.data(),
                             sequences.data(), asked.data(), count, int64_t(sequences.size()), int64_t(asked.size()),
                             logits};
-            spectra_step(&model, room, &rows, pick(1, 3));
+            spectra_step(&model, buffers, &rows, pick(1, 3));
         }
-        spectra_free_room(room);
+        spectra_free_buffers(buffers);
     }
 }
 

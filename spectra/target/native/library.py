@@ -63,7 +63,7 @@ class Library:
         self.pages = LargePages()
         self.calls = ctypes.CDLL(str(file))
         self.calls.spectra_read_seconds.restype = ctypes.c_double
-        self.calls.spectra_room.restype = ctypes.c_void_p
+        self.calls.spectra_buffers.restype = ctypes.c_void_p
         self.calls.spectra_draw.restype = ctypes.c_int64
 
     @property

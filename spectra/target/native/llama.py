@@ -126,9 +126,9 @@ class LlamaStep:
         self.matrices = tuple(matrices)
         """Every packed matrix that a step reads, in the order in which it is read."""
         self._rope = Rope(core.rotary_emb)
-        self._room = ctypes.c_void_p(library.calls.spectra_room())
+        self._buffers = ctypes.c_void_p(library.calls.spectra_buffers())
         self._kept.append(layers)
-        freed = weakref.finalize(self, library.calls.spectra_free_room, self._room)
+        freed = weakref.finalize(self, library.calls.spectra_free_buffers, self._buffers)
         freed.atexit = False  # a thread that the exit does not wait for may be in a step
 
     @classmethod
@@ -204,7 +204,9 @@ class LlamaStep:
             asked_count=len(rows),
             logits=logits.data_ptr(),
         )
-        self.library.calls.spectra_step(ctypes.byref(self._view), self._room, ctypes.byref(view), self.library.threads)
+        self.library.calls.spectra_step(
+            ctypes.byref(self._view), self._buffers, ctypes.byref(view), self.library.threads
+        )
         return logits
 
     def _chains(self, sequences: Sequence[StepSequence], chains: Sequence[Sequence[int]] | Chains) -> Chains:

@@ -54,7 +54,7 @@ struct Heads {
 };
 
 // What a thread keeps at hand for one key head and some rows.
-struct AttentionDesk {
+struct AttentionBuffers {
     std::vector<float> keys, values;          // a block: keys [dim][64], values [64][filled]
     std::vector<float> own_keys, own_values;  // own rows: keys [dim][columns], values [own][filled]
     std::vector<float> own_scores;            // [queries][columns]
@@ -213,7 +213,8 @@ INLINE void weigh(float* scores, float scaling, int from, int to, float& top, fl
 // write(row, head, [filled] floats).
 template <class Cache, class Write>
 void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads, int64_t layer, int kv_head,
-                 int64_t from, int64_t to, const float* query, int64_t query_stride, AttentionDesk& desk, Write write) {
+                 int64_t from, int64_t to, const float* query, int64_t query_stride, AttentionBuffers& buffers,
+                 Write write) {
     const int group = heads.group(), dim = heads.dim, filled = heads.filled();
     const int64_t queries = (to - from) * group, length = sequence.length;
     const int64_t at = layer * sequence.layer_stride + kv_head * sequence.head_stride, slot = sequence.slot_stride;
@@ -235,43 +236,46 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
     }
     const int64_t own = std::max<int64_t>(0, own_end - shared), columns = rounded(own, BLOCK);
 
-    desk.query.resize(queries);
+    buffers.query.resize(queries);
     for (int64_t q = 0; q < queries; ++q)
-        desk.query[q] = query + (sequence.first_row + from + q / group) * query_stride +
+        buffers.query[q] = query + (sequence.first_row + from + q / group) * query_stride +
                         (int64_t(kv_head) * group + q % group) * dim;
-    desk.keys.resize(size_t(dim) * BLOCK);
-    desk.values.resize(size_t(BLOCK) * filled);
-    desk.scores.resize(queries * BLOCK);
-    desk.mixed.assign(queries * filled, 0.0f);
-    desk.top.assign(queries, -1e30f);
-    desk.total.assign(queries, 0.0f);
-    desk.old_part.resize(queries);
-    desk.new_part.resize(queries);
+    buffers.keys.resize(size_t(dim) * BLOCK);
+    buffers.values.resize(size_t(BLOCK) * filled);
+    buffers.scores.resize(queries * BLOCK);
+    buffers.mixed.assign(queries * filled, 0.0f);
+    buffers.top.assign(queries, -1e30f);
+    buffers.total.assign(queries, 0.0f);
+    buffers.old_part.resize(queries);
+    buffers.new_part.resize(queries);
     if (own) {
-        desk.own_keys.resize(dim * columns);
-        desk.own_values.resize(own * filled);
-        desk.own_scores.resize(queries * columns);
-        take_keys(keys + shared * slot, slot, own, dim, columns, desk.own_keys.data());
-        take_values(values + shared * slot, slot, own, dim, filled, desk.own_values.data());
+        buffers.own_keys.resize(dim * columns);
+        buffers.own_values.resize(own * filled);
+        buffers.own_scores.resize(queries * columns);
+        take_keys(keys + shared * slot, slot, own, dim, columns, buffers.own_keys.data());
+        take_values(values + shared * slot, slot, own, dim, filled, buffers.own_values.data());
         for (int64_t c = 0; c < columns; c += BLOCK)
-            score_all<BLOCK_VECTORS>(desk.query.data(), queries, dim, desk.own_keys.data() + c, columns,
-                                     desk.own_scores.data() + c, columns);
+            score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.own_keys.data() + c, columns,
+                                     buffers.own_scores.data() + c, columns);
     }
 
     const float* places[BLOCK];
     for (int64_t base = start / BLOCK * BLOCK; base < end; base += BLOCK) {
         const int in_place = int(std::clamp<int64_t>(shared - base, 0, BLOCK));
         if (in_place) {
-            take_keys(keys + base * slot, slot, in_place, dim, BLOCK, desk.keys.data());
-            take_values(values + base * slot, slot, in_place, dim, filled, desk.values.data());
-            score_all<BLOCK_VECTORS>(desk.query.data(), queries, dim, desk.keys.data(), BLOCK, desk.scores.data(), BLOCK);
+            take_keys(keys + base * slot, slot, in_place, dim, BLOCK, buffers.keys.data());
+            take_values(values + base * slot, slot, in_place, dim, filled, buffers.values.data());
+            score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK,
+                                     buffers.scores.data(), BLOCK);
         }
-        for (int j = 0; j < in_place; ++j) places[j] = desk.values.data() + int64_t(j) * filled;
+        for (int j = 0; j < in_place; ++j) places[j] = buffers.values.data() + int64_t(j) * filled;
         int64_t waiting = 0;  // queries before the next one to mix that can be mixed together
         auto mix_waiting = [&](int64_t q) {
             if (waiting)
-                mix_heads(desk.scores.data() + (q - waiting) * BLOCK, places, 0, BLOCK, desk.old_part.data() + q - waiting,
-                          desk.new_part.data() + q - waiting, desk.mixed.data() + (q - waiting) * filled, waiting, filled);
+                mix_heads(buffers.scores.data() + (q - waiting) * BLOCK, places, 0, BLOCK,
+                          buffers.old_part.data() + q - waiting,
+                          buffers.new_part.data() + q - waiting, buffers.mixed.data() + (q - waiting) * filled, waiting,
+                          filled);
             waiting = 0;
         };
         for (int64_t r = from; r < to; ++r) {
@@ -284,24 +288,24 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
             }
             for (int j = in_place; j < high; ++j) {
                 const int64_t column = length + chain(r)[base + j - length] - shared;
-                places[j] = desk.own_values.data() + column * filled;
+                places[j] = buffers.own_values.data() + column * filled;
                 for (int64_t q = first; q < first + group; ++q)
-                    desk.scores[q * BLOCK + j] = desk.own_scores[q * columns + column];
+                    buffers.scores[q * BLOCK + j] = buffers.own_scores[q * columns + column];
             }
             for (int64_t q = first; q < first + group; ++q)
-                weigh(desk.scores.data() + q * BLOCK, heads.scaling, low, high, desk.top[q], desk.total[q],
-                      desk.old_part[q], desk.new_part[q]);
+                weigh(buffers.scores.data() + q * BLOCK, heads.scaling, low, high, buffers.top[q], buffers.total[q],
+                      buffers.old_part[q], buffers.new_part[q]);
             if (in_place == BLOCK)
                 waiting += group;
             else
-                mix_heads(desk.scores.data() + first * BLOCK, places, low, high, desk.old_part.data() + first,
-                          desk.new_part.data() + first, desk.mixed.data() + first * filled, group, filled);
+                mix_heads(buffers.scores.data() + first * BLOCK, places, low, high, buffers.old_part.data() + first,
+                          buffers.new_part.data() + first, buffers.mixed.data() + first * filled, group, filled);
         }
         mix_waiting(queries);
     }
     for (int64_t q = 0; q < queries; ++q) {
-        float* out = desk.mixed.data() + q * filled;
-        const F16 total = set1(desk.total[q]);
+        float* out = buffers.mixed.data() + q * filled;
+        const F16 total = set1(buffers.total[q]);
         for (int d = 0; d < filled; d += LANES) store(out + d, load(out + d) / total);
         write(sequence.first_row + from + q / group, kv_head * group + int(q % group), out);
     }
@@ -310,7 +314,7 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
 // Part of one thread: key heads times runs of rows, cut so that every thread has something to do.
 template <class Cache, class Write>
 void attend(const std::vector<Sequence>& sequences, const Tree& tree, const Heads& heads, int64_t layer,
-            const float* query, int64_t query_stride, const Worker& worker, AttentionDesk& desk, Write write) {
+            const float* query, int64_t query_stride, const Worker& worker, AttentionBuffers& buffers, Write write) {
     constexpr int64_t RUN = 16;
     int64_t total = 0;
     auto runs_of = [&](const Sequence& s) {
@@ -325,7 +329,7 @@ void attend(const std::vector<Sequence>& sequences, const Tree& tree, const Head
             if (item < first || item >= end) continue;
             const int64_t run = i / heads.kv_heads;
             attend_rows<Cache>(s, tree, heads, layer, int(i % heads.kv_heads), s.rows * run / runs,
-                               s.rows * (run + 1) / runs, query, query_stride, desk, write);
+                               s.rows * (run + 1) / runs, query, query_stride, buffers, write);
         }
     }
 }

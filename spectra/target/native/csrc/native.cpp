@@ -16,7 +16,7 @@ namespace {
 struct Engine {
     std::mutex busy;
     Pool pool;
-    Room room;
+    Buffers buffers;
     std::vector<uint8_t> rows;  // of a lone product
 };
 
@@ -67,15 +67,15 @@ void take_row(const float* from, int64_t inputs, Element<WIDE>* to) {
 template <bool WIDE>
 void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs, float* y, int threads) {
     engine->rows.assign(rounded(rows, 32) * m.inputs * sizeof(Element<WIDE>), 0);
-    engine->room.desks.resize(threads);
-    for (Desk& desk : engine->room.desks) desk.prepare(rows);
+    engine->buffers.products.resize(threads);
+    for (ProductBuffers& each : engine->buffers.products) each.prepare(rows);
     Element<WIDE>* taken = (Element<WIDE>*)engine->rows.data();
     on_pool(threads, [&](const Worker& worker) {
         for (int64_t r = worker.first(rows); r < worker.end(rows); ++r)
             take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
         worker.barrier();
         product<WIDE>(m, taken, m.inputs, rows, worker.first(m.panels), worker.end(m.panels),
-                      engine->room.desks[worker.index], [&](int64_t r, int64_t n, F16 sum) {
+                      engine->buffers.products[worker.index], [&](int64_t r, int64_t n, F16 sum) {
                           float* place = y + r * m.outputs + n;
                           if (n + LANES <= m.outputs) return store(place, sum);
                           float last[LANES];
@@ -88,10 +88,10 @@ void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs,
 template <class Cache>
 void lone_attention(const Sequence& sequence, const Tree& tree, const Heads& heads, const float* query, float* out,
                     int threads) {
-    engine->room.attention.resize(threads);
+    engine->buffers.attention.resize(threads);
     const int64_t stride = int64_t(heads.heads) * heads.dim;
     on_pool(threads, [&](const Worker& worker) {
-        attend<Cache>({sequence}, tree, heads, 0, query, stride, worker, engine->room.attention[worker.index],
+        attend<Cache>({sequence}, tree, heads, 0, query, stride, worker, engine->buffers.attention[worker.index],
                       [&](int64_t r, int head, const float* mixed) {
                           std::memcpy(out + r * stride + head * heads.dim, mixed, sizeof(float) * heads.dim);
                       });
@@ -131,17 +131,17 @@ void spectra_attend(const Sequence* sequence, const Heads* heads, const int64_t*
         lone_attention<bf16>(*sequence, tree, *heads, query, out, threads);
 }
 
-void* spectra_room() { return new Room; }
-void spectra_free_room(void* room) { delete (Room*)room; }
+void* spectra_buffers() { return new Buffers; }
+void spectra_free_buffers(void* buffers) { delete (Buffers*)buffers; }
 
-// A step of this model; its room serves this model alone.
-void spectra_step(const Model* model, void* room, const Rows* rows, int threads) {
+// A step of this model; its buffers serve this model alone.
+void spectra_step(const Model* model, void* buffers, const Rows* rows, int threads) {
     std::lock_guard<std::mutex> lock(engine->busy);
     if (model->wide) {
-        Step<true> step(*model, *rows, *(Room*)room, threads);
+        Step<true> step(*model, *rows, *(Buffers*)buffers, threads);
         on_pool(threads, [&](const Worker& worker) { step.work(worker); });
     } else {
-        Step<false> step(*model, *rows, *(Room*)room, threads);
+        Step<false> step(*model, *rows, *(Buffers*)buffers, threads);
         on_pool(threads, [&](const Worker& worker) { step.work(worker); });
     }
 }

@@ -55,7 +55,7 @@ constexpr int REGISTER_PANELS = 1;
 #endif
 
 // What a thread keeps at hand.
-struct Desk {
+struct ProductBuffers {
     std::vector<float> sums;
     std::vector<bf16> unpacked;
 
@@ -203,7 +203,7 @@ INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const bf16
 // to m.inputs, readable (any number) up to a multiple of 32 rows.
 template <bool WIDE, class Out>
 void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
-             Desk& desk, Out out) {
+             ProductBuffers& buffers, Out out) {
     const int64_t deep = m.quantised() ? DEEP_UNPACKED : DEEP;
     const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
     const bool few = !WIDE && m.quantised() && rows <= FEW;
@@ -213,7 +213,7 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
         if constexpr (!WIDE)
             if (few)
                 for (int p = 0; p < panels; ++p)
-                    few_rows_of(rows, m, n + p, x, stride, desk.sums.data() + p * LANES, STREAM_AHEAD);
+                    few_rows_of(rows, m, n + p, x, stride, buffers.sums.data() + p * LANES, STREAM_AHEAD);
 #endif
         for (int64_t k = 0; k < m.inputs && !few; k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
@@ -221,21 +221,21 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
             const uint8_t* weights[WIDTH];
             for (int p = 0; p < panels; ++p) {
                 if (!WIDE && m.quantised()) {
-                    bf16* place = desk.unpacked.data() + p * DEEP_UNPACKED * LANES;
+                    bf16* place = buffers.unpacked.data() + p * DEEP_UNPACKED * LANES;
                     unpack(m, n + p, k, k + count, ahead, place);
                     weights[p] = (const uint8_t*)place;
                 } else {
                     weights[p] = m.panel(n + p) + k * input_bytes;
                 }
             }
-            rows_over<WIDE>(panels, weights, x + k, stride, rows, desk.sums.data(), count, k == 0,
+            rows_over<WIDE>(panels, weights, x + k, stride, rows, buffers.sums.data(), count, k == 0,
                             m.quantised() ? 0 : ahead);
         }
         for (int p = 0; p < panels; ++p) {
             const int64_t output = (n + p) * LANES;
             const F16 bias = m.bias ? load(m.bias + output) : zero();
             for (int64_t r = 0; r < rows; ++r) {
-                F16 sum = load(desk.sums.data() + (r * WIDTH + p) * LANES);
+                F16 sum = load(buffers.sums.data() + (r * WIDTH + p) * LANES);
                 out(r, output, m.bias ? sum + bias : sum);
             }
         }

@@ -33,11 +33,11 @@ struct Rows {
 };
 
 // What a call works on; kept between calls so that memory is asked for once.
-struct Room {
+struct Buffers {
     std::vector<float> stream, query, key, value, up, logits;
     std::vector<uint8_t> normed, mixed, active;
-    std::vector<Desk> desks;
-    std::vector<AttentionDesk> attention;
+    std::vector<ProductBuffers> products;
+    std::vector<AttentionBuffers> attention;
 };
 
 template <bool WIDE>
@@ -46,26 +46,26 @@ class Step {
     using Cache = std::conditional_t<WIDE, float, bf16>;
 
   public:
-    Step(const Model& model, const Rows& rows, Room& room, int threads)
-        : m(model), in(rows), room(room), tree(rows.offsets, rows.chains, rows.rows),
+    Step(const Model& model, const Rows& rows, Buffers& buffers, int threads)
+        : m(model), in(rows), buffers(buffers), tree(rows.offsets, rows.chains, rows.rows),
           sequences(rows.sequences, rows.sequences + rows.sequence_count), count(rows.rows) {
         const int64_t tall = rounded(count, 32);
         hidden = rounded(m.hidden, 32);
         query_size = rounded(int64_t(m.heads) * m.dim, 32);
         key_size = rounded(int64_t(m.kv_heads) * m.dim, 32);
         inner = rounded(m.intermediate, 32);
-        room.stream.resize(tall * hidden);
-        room.query.resize(tall * query_size);
-        room.key.resize(tall * key_size);
-        room.value.resize(tall * key_size);
-        room.up.resize(tall * inner);
+        buffers.stream.resize(tall * hidden);
+        buffers.query.resize(tall * query_size);
+        buffers.key.resize(tall * key_size);
+        buffers.value.resize(tall * key_size);
+        buffers.up.resize(tall * inner);
         // rows of products: what fills them up is 0 from here on and never written
-        room.normed.resize(tall * hidden * sizeof(E));
-        room.mixed.resize(tall * query_size * sizeof(E));
-        room.active.resize(tall * inner * sizeof(E));
-        room.desks.resize(threads);
-        room.attention.resize(threads);
-        for (Desk& desk : room.desks) desk.prepare(count);
+        buffers.normed.resize(tall * hidden * sizeof(E));
+        buffers.mixed.resize(tall * query_size * sizeof(E));
+        buffers.active.resize(tall * inner * sizeof(E));
+        buffers.products.resize(threads);
+        buffers.attention.resize(threads);
+        for (ProductBuffers& each : buffers.products) each.prepare(count);
         owner.resize(count);
         for (const Sequence& s : sequences)
             for (int64_t r = 0; r < s.rows; ++r) owner[s.first_row + r] = &s;
@@ -81,15 +81,15 @@ class Step {
     }
 
   private:
-    float* stream(int64_t r) { return room.stream.data() + r * hidden; }
-    E* normed(int64_t r) { return (E*)room.normed.data() + r * hidden; }
-    E* mixed(int64_t r) { return (E*)room.mixed.data() + r * query_size; }
-    E* active(int64_t r) { return (E*)room.active.data() + r * inner; }
+    float* stream(int64_t r) { return buffers.stream.data() + r * hidden; }
+    E* normed(int64_t r) { return (E*)buffers.normed.data() + r * hidden; }
+    E* mixed(int64_t r) { return (E*)buffers.mixed.data() + r * query_size; }
+    E* active(int64_t r) { return (E*)buffers.active.data() + r * inner; }
 
     template <class Out>
     void times(const Worker& worker, const Matrix& matrix, const E* rows, int64_t stride, Out out) {
         product<WIDE>(matrix, rows, stride, count, worker.first(matrix.panels), worker.end(matrix.panels),
-                      room.desks[worker.index], out);
+                      buffers.products[worker.index], out);
     }
     auto to(float* place, int64_t stride) {
         return [=](int64_t r, int64_t n, F16 sum) { store(place + r * stride + n, sum); };
@@ -107,22 +107,23 @@ class Step {
     void layer(const Worker& worker, int64_t l) {
         const Layer& y = m.layers[l];
         norm(worker, y.norm_in);
-        times(worker, y.query, normed(0), hidden, to(room.query.data(), query_size));
-        times(worker, y.key, normed(0), hidden, to(room.key.data(), key_size));
-        times(worker, y.value, normed(0), hidden, to(room.value.data(), key_size));
+        times(worker, y.query, normed(0), hidden, to(buffers.query.data(), query_size));
+        times(worker, y.key, normed(0), hidden, to(buffers.key.data(), key_size));
+        times(worker, y.value, normed(0), hidden, to(buffers.value.data(), key_size));
         worker.barrier();
         place_heads(worker, y, l);
         worker.barrier();
         const Heads heads{m.heads, m.kv_heads, m.dim, m.scaling, y.window};
-        attend<Cache>(sequences, tree, heads, l, room.query.data(), query_size, worker, room.attention[worker.index],
+        attend<Cache>(sequences, tree, heads, l, buffers.query.data(), query_size, worker,
+                      buffers.attention[worker.index],
                       [this](int64_t r, int head, const float* out) { take_mixed(mixed(r) + head * m.dim, out); });
         worker.barrier();
         times(worker, y.output, mixed(0), query_size, onto_stream());
         worker.barrier();
         norm(worker, y.norm_after);
-        times(worker, y.up, normed(0), hidden, to(room.up.data(), inner));
+        times(worker, y.up, normed(0), hidden, to(buffers.up.data(), inner));
         times(worker, y.gate, normed(0), hidden, [this](int64_t r, int64_t n, F16 gate) {
-            store_row<WIDE>(active(r) + n, silu(gate) * load(room.up.data() + r * inner + n));
+            store_row<WIDE>(active(r) + n, silu(gate) * load(buffers.up.data() + r * inner + n));
         });
         worker.barrier();
         times(worker, y.down, active(0), inner, onto_stream());
@@ -145,16 +146,17 @@ class Step {
             const int64_t r = i / each, head = i % each;
             const float *cosine = in.cosine + in.positions[r] * half, *sine = in.sine + in.positions[r] * half;
             if (head < m.heads) {
-                rotate_head(room.query.data() + r * query_size + head * m.dim, m.dim, y.query_norm, m.eps, cosine, sine);
+                rotate_head(buffers.query.data() + r * query_size + head * m.dim, m.dim, y.query_norm, m.eps, cosine,
+                            sine);
                 continue;
             }
             const int64_t kv = head - m.heads;
-            float* key = room.key.data() + r * key_size + kv * m.dim;
+            float* key = buffers.key.data() + r * key_size + kv * m.dim;
             rotate_head(key, m.dim, y.key_norm, m.eps, cosine, sine);
             const Sequence& s = *owner[r];
             const int64_t at = l * s.layer_stride + kv * s.head_stride + (s.length + r - s.first_row) * s.slot_stride;
             keep(key, (Cache*)s.keys + at, m.dim);
-            keep(room.value.data() + r * key_size + kv * m.dim, (Cache*)s.values + at, m.dim);
+            keep(buffers.value.data() + r * key_size + kv * m.dim, (Cache*)s.values + at, m.dim);
         }
     }
 
@@ -165,7 +167,7 @@ class Step {
         worker.barrier();
         const int64_t vocabulary = m.head.outputs;
         product<WIDE>(m.head, normed(0), hidden, asked, worker.first(m.head.panels), worker.end(m.head.panels),
-                      room.desks[worker.index], [&](int64_t r, int64_t n, F16 sum) {
+                      buffers.products[worker.index], [&](int64_t r, int64_t n, F16 sum) {
                           float* place = in.logits + r * vocabulary + n;
                           if (n + LANES <= vocabulary) return store(place, sum);
                           float last[LANES];
@@ -176,7 +178,7 @@ class Step {
 
     const Model& m;
     const Rows& in;
-    Room& room;
+    Buffers& buffers;
     Tree tree;
     std::vector<Sequence> sequences;
     std::vector<const Sequence*> owner;
