@@ -15,6 +15,9 @@ MODELS = ("HuggingFaceTB/SmolLM2-1.7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "Hu
 """What the page offers where nothing else is asked for, ungated all; the shipped stores fit the first and the last."""
 CODE = ("spectra", "visual")
 DATA = ("assets", "datastores")
+FILES = ("app.py", "LICENSE")
+TEXTS = ("README.md", "requirements.txt", ".gitattributes")
+KEPT = ".git"
 PLACED_BY_SPACE = ("gradio", "torch")
 """Requirements that the Space itself brings, in versions that its GPUs take."""
 README = """---
@@ -42,7 +45,7 @@ SPECTRA_DTYPE, SPECTRA_NUMERICS, SPECTRA_STEP, SPECTRA_WEIGHTS, SPECTRA_DATASTOR
 def write_space(folder: Path) -> Path:
     """Write it whole, in the place of what an earlier call wrote, whose `.git` stays.
 
-    Raises SpectraError for a folder of other things.
+    Raises SpectraError for a folder that holds anything else.
     """
     root = package_root().resolve()
     if not (root / "app.py").is_file():
@@ -56,15 +59,15 @@ def write_space(folder: Path) -> Path:
     finish(folder, old)
     if folder == root or folder in root.parents or any(folder.is_relative_to(root / name) for name in (*CODE, *DATA)):
         raise SpectraError("folder", f"{folder} is part of the checkout or holds it; name a new folder")
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "app.py").is_file())):
-        raise SpectraError("folder", f"{folder} holds other things; name a new folder")
+    if folder.exists():
+        check_replaceable(folder)
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     for name in CODE:
         shutil.copytree(root / name, fresh / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
     for name in DATA:
         shutil.copytree(shipped(name), fresh / name, ignore=shutil.ignore_patterns(".*", "*-unrefined"))
-    for name in ("app.py", "LICENSE"):
+    for name in FILES:
         shutil.copy(root / name, fresh / name)
     (fresh / "README.md").write_text(
         README.format(gradio=version("gradio"), models=", ".join(MODELS)), encoding="utf-8"
@@ -78,6 +81,17 @@ def write_space(folder: Path) -> Path:
     return folder
 
 
+def check_replaceable(folder: Path) -> None:
+    """Raise SpectraError unless all that the folder holds is what `write_space` writes, its `.git` apart."""
+    if not folder.is_dir():
+        raise SpectraError("folder", f"{folder} is not a folder; name a new one")
+    held = {path.name for path in folder.iterdir()}
+    if others := sorted(held - {*CODE, *DATA, *FILES, *TEXTS, KEPT}):
+        raise SpectraError("folder", f"{folder} holds {others[0]!r}, which is no part of a Space; name a new folder")
+    if held and "app.py" not in held:
+        raise SpectraError("folder", f"{folder} holds other things than a Space; name a new folder")
+
+
 def finish(folder: Path, old: Path) -> None:
     """The last part of a replacement, of one that was killed too: `.git` moves over and the old folder goes."""
     if not old.exists():
@@ -85,8 +99,8 @@ def finish(folder: Path, old: Path) -> None:
     if not folder.exists():
         old.rename(folder)
         return
-    if (old / ".git").exists():
-        (old / ".git").rename(folder / ".git")
+    if (old / KEPT).exists():
+        (old / KEPT).rename(folder / KEPT)
     shutil.rmtree(old)
 
 

@@ -85,14 +85,18 @@ def test_its_requirements_are_those_of_the_project_at_one_version_each(space):
 def test_it_is_written_anew_and_never_over_other_things(tmp_path, capsys):
     folder = write_space(tmp_path / "space")
     (folder / ".git").mkdir()
-    (folder / "old.txt").write_text("x")
+    (folder / "visual" / "old.txt").write_text("x")
     assert main([str(folder)]) == 0
-    assert (folder / ".git").is_dir() and not (folder / "old.txt").exists()
+    assert (folder / ".git").is_dir() and not (folder / "visual" / "old.txt").exists()
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("x")
-    for arguments in ([str(tmp_path / "mine")], ["/"], [], ["--help"]):
-        assert main(arguments) == 2
-    assert capsys.readouterr().err.count("\n") == 4 and (tmp_path / "mine" / "letter.txt").exists()
+    for mine, app in ((tmp_path / "mine", False), (folder, True)):
+        (mine / "letter.txt").write_text("x")
+        assert (mine / "app.py").exists() == app
+        for arguments in ([str(mine)], ["/"], [], ["--help"]):
+            assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 4 and "holds 'letter.txt', which is no part of a Space" in said
+        assert (mine / "letter.txt").exists() and (mine / "app.py").exists() == app
 
 
 SMALL = {"CODE": (), "DATA": (), "large_files": lambda folder: "", "requirements": lambda file: ""}
