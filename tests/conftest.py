@@ -73,7 +73,7 @@ def cases(request):
 @pytest.fixture(scope="session")
 def private_cache(tmp_path_factory):
     """A cache folder with nothing in it but the user's compiled libraries."""
-    from spectra.target.facts import cache_home
+    from spectra.io.cache_home import cache_home
 
     folder, compiled = tmp_path_factory.mktemp("cache"), cache_home() / "native"
     compiled.mkdir(parents=True, exist_ok=True)

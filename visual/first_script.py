@@ -30,5 +30,6 @@ def adding(send: Send) -> Send:
 
 
 def is_html(message: Message) -> bool:
+    """Whether an answer begins an HTML page that is not compressed."""
     headers = {name.lower(): value for name, value in message.get("headers", ())}
     return headers.get(b"content-type", b"").startswith(b"text/html") and b"content-encoding" not in headers

@@ -29,6 +29,7 @@ class CheckedBlocks(gr.Blocks):
 
 
 def refused() -> gr.Error:
+    """The error for a value that the page's form cannot send."""
     return gr.Error(REASON, title=TITLE, print_exception=False)
 
 
@@ -56,6 +57,7 @@ def answering(send: Send) -> Send:
 
 
 def is_refusal(body: bytes) -> bool:
+    """Whether the body of an answer tells of a `refused` value."""
     try:
         answer = parse_json(body)
     except ValueError:

@@ -205,6 +205,7 @@ class Answer:
 
 
 def headers() -> dict[str, str]:
+    """Security headers of every answer. In a Space the page may stand in the Hub's frame."""
     space = bool(os.environ.get("SPACE_ID"))
     return {
         "content-security-policy": f"{POLICY} {SPACE}" if space else POLICY,

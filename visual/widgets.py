@@ -131,6 +131,7 @@ def example_buttons(prompt: gr.Textbox, examples: Sequence[Example]) -> None:
 
 
 def stop_button(name: str) -> gr.Button:
+    """A button that can be clicked while a run goes on. name: its id."""
     return gr.Button("Stop", elem_id=name, elem_classes="halt", interactive=False, scale=0, min_width=84)
 
 
@@ -156,6 +157,7 @@ class NumberFields(NamedTuple):
 
 
 def number_fields(scope: str = "", *, tokens: int = 256) -> NumberFields:
+    """Length, temperature and seed. scope: what their ids start with after "field-". tokens: the length at first."""
     return NumberFields(
         gr.Number(tokens, label="Max new tokens", elem_id=f"field-{scope}max_new_tokens"),
         gr.Number(0, label="Temperature", elem_id=f"field-{scope}temperature", step=0.1),

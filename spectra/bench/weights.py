@@ -76,6 +76,7 @@ def run_weights(options: WeightsOptions) -> int:
 
 
 def read_text(file: Path | None) -> str:
+    """The text to score: the file's, or without one sources of Python's library. Raises SpectraError naming `text`."""
     if file is None:
         return "\n".join(inspect.getsource(importlib.import_module(name)) for name in BUILT_IN)
     try:
@@ -117,7 +118,7 @@ def measure(network: Any, codes: Mapping[str, Any], kind: str, pieces: Sequence[
     """Perplexity: the exponential of the mean loss over all tokens but the first of each piece."""
     import torch
 
-    from spectra.target.weights import fill
+    from spectra.target.native.codes import fill
 
     parameters = dict(network.named_parameters())
     nbytes = sum(codes[name].nbytes if name in codes else 2 * p.numel() for name, p in parameters.items())

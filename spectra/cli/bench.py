@@ -208,6 +208,7 @@ COMMANDS = {
 
 
 def build_parser() -> Parser:
+    """Of `python -m spectra.bench`."""
     parser = Parser(prog="python -m spectra.bench", description="Benchmarks of speculative decoding, as commands.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():

@@ -23,6 +23,7 @@ PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, std
 
 
 def build_parser() -> Parser:
+    """Of `python -m spectra.datastore`."""
     parser = Parser(prog=PROGRAM, description="Datastores for SPECTRA-RETRIEVAL.")
     commands = parser.add_subparsers(dest="command", required=True, metavar=COMMANDS)
     _add_build(commands.add_parser("build", help="make a datastore out of a corpus"))

@@ -91,6 +91,8 @@ class NewStore:
 
 @dataclass(frozen=True, slots=True)
 class Build:
+    """A store of the files that are named."""
+
     corpus: list[str]
     store: NewStore
 
@@ -100,6 +102,8 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
+    """A store of a corpus that is known by name."""
+
     name: str
     store: NewStore
 
@@ -109,6 +113,8 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Add:
+    """A store with the texts of another one and of more files."""
+
     store: Path
     corpus: list[str]
     out: Path | None
@@ -151,6 +157,8 @@ def _build(order: "Order") -> int:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
+    """What a store's card says, in words or as JSON."""
+
     store: Path
     json: bool
 
@@ -162,6 +170,8 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class Query:
+    """What a store knows to follow a text."""
+
     store: Path
     text: str
     top: int
@@ -205,6 +215,8 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
+    """How long a lookup takes."""
+
     store: Path
     queries: int
 
@@ -216,6 +228,8 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class SelfText:
+    """A corpus that the model writes itself."""
+
     prompts: Path | None
     out: Path
     max_new_tokens: int

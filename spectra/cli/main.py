@@ -95,6 +95,7 @@ class Report(NamedTuple):
 
 
 def build_parser() -> Parser:
+    """Of `python -m spectra`."""
     parser = Parser(prog="python -m spectra", description="Training-free speculative decoding with exact output.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{generate,race,methods}")
     summaries = {
@@ -198,6 +199,7 @@ def verdict(difference: int | None, *, drawn: bool) -> str:
 
 
 def describe(figures: Summary) -> str:
+    """The figures of an answer in one line: tokens/s, tau, tokens, passes, seconds, distinct 4-grams."""
     return (
         f"{figures.micro:.1f} tokens/s, tau {figures.tau:.2f}, {figures.tokens} tokens in {figures.passes} passes, "
         f"{figures.seconds:.2f} s, distinct 4-grams {figures.distinct4:.0%}"

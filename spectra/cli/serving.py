@@ -29,6 +29,7 @@ ELSEWHERE = {
 
 
 def build_parser() -> Parser:
+    """Of `python -m spectra.serving`; flags that it does not know go to vLLM."""
     parser = Parser(
         prog="python -m spectra.serving",
         description="vLLM's OpenAI-compatible server with SPECTRA's drafters; other flags are those of `vllm serve`.",

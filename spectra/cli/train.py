@@ -77,6 +77,7 @@ class Train:
 
 
 def build_parser() -> Parser:
+    """Of `python -m spectra.train`."""
     parser = Parser(prog=PROGRAM, description="Train a small draft model for a target.")
     parser.add_argument(
         "--data", nargs="+", type=Path, required=True, metavar="FILE", help="jsonl of the target's answers"

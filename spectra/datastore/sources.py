@@ -19,6 +19,7 @@ NONE = bytes(WIDTH)
 
 
 def normalised(text: str) -> str:
+    """Lower case, one space between words: equal for texts that differ in layout alone."""
     return " ".join(text.lower().split())
 
 

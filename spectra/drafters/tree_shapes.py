@@ -65,6 +65,7 @@ def size(shape: Shape) -> int:
 
 
 def depth(shape: Shape) -> int:
+    """The most nodes on a path, the root not counted."""
     return max((len(place) + 1 for place in shape), default=0)
 
 

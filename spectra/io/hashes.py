@@ -12,10 +12,12 @@ def canonical(data: object) -> bytes:
 
 
 def json_sha256(data: object) -> str:
+    """Of data, by its canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical(data)).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

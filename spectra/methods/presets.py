@@ -16,6 +16,7 @@ PLAIN = "autoregressive"
 
 
 def plain(setup: Setup) -> Method:
+    """Plain decoding: no drafter, one query token a pass."""
     return Method(setup.name, [], FixedBudget(0), 0)
 
 

@@ -118,6 +118,7 @@ def watched(setup: Setup, stores: Sequence[NGramStore]) -> Retrieval:
 
 
 def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
+    """Of at most `nodes` nodes, which weighs guesses against T(q) by the weights of the resources."""
     weights = setup.resources.weights
     return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature, weights=weights)
 

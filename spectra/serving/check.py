@@ -81,6 +81,7 @@ def plan_server(
 
 
 def config(speculative: dict[str, Any]) -> list[str]:
+    """vLLM's flag for a way of speculative decoding."""
     return ["--speculative-config", json.dumps(speculative)]
 
 

@@ -18,6 +18,7 @@ QUANTISED = ("int8", "q4")
 
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise SpectraError, naming the field and the choices, for a value that is none of them."""
     if value not in choices:
         raise SpectraError(field, f"{value!r} is unknown; choose one of {', '.join(choices)}")
 

@@ -52,4 +52,5 @@ def check_here(field: str, places: Iterable[Any]) -> None:
 
 
 def is_in(parameter: str, module: str) -> bool:
+    """Whether a parameter belongs to a module, by their dotted names; "" is the whole model."""
     return not module or parameter == module or parameter.startswith(f"{module}.")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectra.errors import SpectraError
+from spectra.io.cache_home import cache_home
 from spectra.io.hashes import file_sha256
 from spectra.io.json_text import parse_json
-from spectra.target.facts import cache_home
 
 if TYPE_CHECKING:
     from spectra.target.native.codes import Codes

@@ -13,7 +13,7 @@ PLACEHOLDER_COST = StepCost(((1, 1.0), (8, 1.2), (32, 2.0), (128, 5.0)))
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
     """numerics: "exact" or "fast". step: "native" (our library for CPUs), "eager", "graphs", "flash" or
-    "flash-eager" (see `spectra.target.cuda_graphs.choice`).
+    "flash-eager" (see `spectra.target.step_choice`).
 
     chunk: rows of every forward pass of an exact step by torch. A wider step goes in several passes and the last one
     is filled up, so matrix kernels, which are chosen by the number of rows, always see the same one. 0: a step of any

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from spectra.errors import SpectraError
+from spectra.io.cache_home import cache_home
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 from spectra.io.version import VERSION
@@ -18,23 +17,6 @@ from spectra.target.choices import FLASH_STEPS
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.quantized import quantized_by
-
-
-def cache_home() -> Path:
-    """`$XDG_CACHE_HOME/spectra`, else `~/.cache/spectra`. Raises SpectraError where neither is known."""
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "spectra"
-    except (RuntimeError, KeyError) as error:  # a user without an entry, and HOME is not set
-        raise SpectraError("XDG_CACHE_HOME", "this user has no home folder; name a folder for caches there") from error
-
-
-def _home() -> Path:
-    """This user's, by the system's entry where HOME is empty: Python would take the root folder then."""
-    if os.name != "posix" or os.environ.get("HOME") != "":
-        return Path.home()
-    import pwd
-
-    return Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def processor_name() -> str:

@@ -12,4 +12,5 @@ def hooked(module: torch.nn.Module) -> bool:
 
 
 def any_hooked(model: Any) -> bool:
+    """Whether any module of the model is `hooked`."""
     return any(map(hooked, model.modules()))

@@ -28,7 +28,6 @@ from spectra.target.choices import (
     check_together,
 )
 from spectra.target.cuda_graphs import static_attention
-from spectra.target.cuda_graphs.choice import choose_step, cuda_steps, wanted_step
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.device_map import check_device_map, check_here, empty_model, try_device
 from spectra.target.execution_plan import ExecutionPlan
@@ -36,13 +35,14 @@ from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.huggingface import Execution, HuggingFaceTarget
-from spectra.target.native.codes import Codes
+from spectra.target.native.codes import Codes, fill
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_execution, refresh_cost
 from spectra.target.quantized import loading_arguments, obstacle_to_exact
 from spectra.target.rope import ropes_are_fixed
-from spectra.target.weights import OWN, choose_weights, fill, quantise
+from spectra.target.step_choice import choose_step, cuda_steps, wanted_step
+from spectra.target.weights import OWN, choose_weights, quantise
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -321,6 +321,7 @@ def _prepare(
 
 
 def learned_of(model: Any) -> Learned:
+    """What was measured of this model object before, by whatever target."""
     return _learned.setdefault(model, Learned())
 
 

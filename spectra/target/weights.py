@@ -1,6 +1,5 @@
 """Which numbers a model's weights are kept in: those that were loaded, or codes that the CPU step reads."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -49,19 +48,3 @@ def quantise(model: Any, weights: str) -> dict[str, Codes]:
             four = None if weights == "int8" or layer.weight is embedding else four_bits(layer.weight)
             codes[name] = four or int8(layer.weight)
     return codes
-
-
-def fill(model: Any, codes: Mapping[str, Codes], *, missing: bool = False) -> None:
-    """Give parameters the bf16 numbers that their codes stand for, in the parameter's type, on its device.
-
-    A parameter on the meta device gets its numbers on the CPU. missing: those on the meta device alone.
-    """
-    for name, parameter in list(model.named_parameters()):
-        if name not in codes or (missing and not parameter.is_meta):
-            continue
-        dense = codes[name].dense().to(parameter.dtype)
-        if parameter.device.type == "meta":
-            model.load_state_dict({name: dense}, strict=False, assign=True)
-        else:
-            parameter.data.copy_(dense)
-    model.tie_weights()

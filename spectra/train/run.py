@@ -33,6 +33,8 @@ from spectra.train.workdir import hold_workdir, save_arrays
 
 
 class Target(NamedTuple):
+    """The model that a draft model is distilled from."""
+
     network: Any
     tokenizer: Any
     name: str

@@ -147,6 +147,17 @@ def test_no_room_is_in_an_import_cycle(package):
     assert cycles(imports_of(ROOT / package)) == []
 
 
+PARENTS = sorted({path.parents[1] for top in ("spectra", "visual") for path in (ROOT / top).rglob("*/*/__init__.py")})
+
+
+@pytest.mark.parametrize("package", PARENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_package_inside_a_room_is_in_an_import_cycle(package):
+    """Neither with another package of that room nor with a file beside it."""
+    found = cycles(imports_of(package, ".".join(package.relative_to(ROOT).parts)))
+    inner = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert not [one for one in found if one & inner]
+
+
 def test_the_document_has_the_figures_of_the_tool():
     """Within a tenth, so that not every change of the code is one of the document."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -209,12 +220,17 @@ def test_everything_exported_is_there():
         spectra.nothing_like_this  # noqa: B018
 
 
+DEFINED = (ast.FunctionDef, ast.ClassDef)
+
+
 @pytest.mark.parametrize("name", sorted(["app.py", *files("spectra", "visual")]))
 def test_house_rules(name):
     path = ROOT / name
     text, tree = path.read_text(encoding="utf-8"), tree_of(path)
     assert len(text.splitlines()) <= LONGEST, f"{len(text.splitlines())} lines"
     assert ast.get_docstring(tree), "no module docstring"
+    public = [node for node in tree.body if isinstance(node, DEFINED) and not node.name.startswith("_")]
+    assert not [node.name for node in public if not ast.get_docstring(node)], "no docstring"
     assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), "global"
     assert not of(imports(path), "pickle") | of(imports(path), "dill") | of(imports(path), "joblib")
     for node in ast.walk(tree):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spectra.io.cache_home import cache_home
 from spectra.io.hashes import file_sha256
-from spectra.target.facts import cache_home
 from spectra.target.native.library import COMMON, COMPILERS, FLAGS, Library, LibraryError, load, paths_here
 
 EMULATION = Path(__file__).with_name("amx_emulation.h")

@@ -13,8 +13,7 @@ from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
 from spectra.target.gguf_file import GgufFile, load_gguf_network, open_gguf
 from spectra.target.gguf_header import Header, is_gguf, read_header
-from spectra.target.native.codes import Codes
-from spectra.target.weights import fill
+from spectra.target.native.codes import Codes, fill
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from gguf_files import MIXED, tiny_model, write_gguf
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target import load, weights
+from spectra.target.native.codes import fill
 from spectra.target.preflight import Probe
-from spectra.target.weights import OWN, choose_weights, fill, quantise
+from spectra.target.weights import OWN, choose_weights, quantise
 
 
 def choose(wanted, *, quantised=True, device="cpu", dtype="auto", step="auto"):

@@ -17,27 +17,28 @@ ROOT = Path(__file__).resolve().parents[2]
 Graph = Mapping[str, set[str]]
 
 
-def imports_of(package: Path) -> Graph:
-    """Child of the package -> other children that its files import, wherever in them."""
+def imports_of(package: Path, name: str = "") -> Graph:
+    """Child of the package -> other children that its files import, wherever in them. name: the package's, dotted."""
     children = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     graph: dict[str, set[str]] = {child: set() for child in children - {"__main__"}}
     for path in package.rglob("*.py"):
         child = path.relative_to(package).parts[0].removesuffix(".py")
         if child in graph and path.name != "__main__.py":
-            used = imported(path, package.name)
+            used = imported(path, name or package.name)
             graph[child] |= {name if name in graph else "__init__" for name in used} - {child}
     return graph
 
 
 def imported(path: Path, package: str) -> Iterable[str]:
-    """Names right under `package` in a file's import statements."""
+    """Names right under `package`, a dotted name, in a file's import statements."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from (name.split(".")[1] for name in names if name.startswith(f"{package}."))
+        start = f"{package}."
+        yield from (name.removeprefix(start).split(".")[0] for name in names if name.startswith(start))
 
 
 def reachable(graph: Graph, start: str) -> set[str]:

@@ -153,6 +153,8 @@ class WrittenStore:
 
 
 def written_store(engine: Engine, visitor: str, order: TextOrder, keep: int) -> WrittenStore:
+    """The run in which the model writes the texts of a visitor's store and builds it. keep: how many it keeps."""
+
     def build(on_progress: ProgressCallback) -> Mapping[str, Any]:
         return engine.build_written(visitor, keep, on_progress)
 

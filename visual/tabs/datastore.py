@@ -142,9 +142,9 @@ class Handlers:
     def offer_shown(self, visit: gr.Request) -> Any:
         return gr.update(visible=wanted(self._engine, visitor_of(visit)))
 
-    def remove(self, visit: gr.Request) -> tuple[str, Any, Any]:
+    def remove(self, visit: gr.Request) -> list[Any]:
         self._engine.drop_store(visitor_of(visit))
-        return send({"kind": "removed"}), self.choices(visit), self.offer_shown(visit)
+        return [send({"kind": "removed"}), self.choices(visit), self.offer_shown(visit)]
 
 
 @dataclass(frozen=True, slots=True)

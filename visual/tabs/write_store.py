@@ -105,6 +105,7 @@ def price(engine: Engine, visit: gr.Request, openers: object, texts: object, tok
 
 
 def cost_of(engine: Engine, order: TextOrder, visitor: str = "") -> str:
+    """What writing the rest of the texts will cost, as HTML."""
     already = engine.written(visitor, order) if visitor else 0
     return f"<p class='lead'>{writing_cost(order, engine.plain.tokens_per_second, already)}</p>"
 
@@ -115,6 +116,7 @@ def wanted(engine: Engine, visitor: str = "") -> bool:
 
 
 def offer_text(engine: Engine) -> str:
+    """The offer to write a store for a model that none fits, as HTML."""
     order = TextOrder((), TEXTS, TOKENS)
     cost = writing_cost(order, engine.plain.tokens_per_second)
     return f"<p>No datastore fits {escape(engine.model)} yet, so let it write one. {cost}</p>"

@@ -92,6 +92,7 @@ def trace_events(trace: Trace) -> list[Event]:
 
 
 def encode(message: Mapping[str, Any]) -> str:
+    """A message as the JSON text that the stage reads."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 
 

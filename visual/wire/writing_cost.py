@@ -34,4 +34,5 @@ def duration(seconds: float) -> str:
 
 
 def kilobytes(size: float) -> str:
+    """A size in bytes, in words."""
     return f"{size / 1000:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

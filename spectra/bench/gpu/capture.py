@@ -27,8 +27,8 @@ def run_capture(options: CaptureOptions) -> int:
     import torch
 
     from spectra.settings import Sampling
-    from spectra.target.cuda_graphs.choice import COUNTS
     from spectra.target.preflight import probe_tokens
+    from spectra.target.step_choice import COUNTS
 
     target = replace(options.model, step="graphs").load().target
     lines = ["| context | seconds, first session | seconds, second session | GPU memory more, MiB |", "|---:" * 4 + "|"]

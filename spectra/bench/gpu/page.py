@@ -111,6 +111,7 @@ def table(last: dict[str, dict[str, Any]], started: float) -> str:
 
 
 def free_port() -> int:
+    """A TCP port of this machine that nobody listens on now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

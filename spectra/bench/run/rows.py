@@ -112,6 +112,7 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 
 def make_folder(folder: Path) -> None:
+    """Make it where it is not there. Raises SpectraError naming `out`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -19,6 +19,8 @@ Cell = Mapping[str, Any]
 
 
 class Item(Protocol):
+    """What a run measures, in every cell: a prompt, for example."""
+
     @property
     def key(self) -> Mapping[str, Any]:
         """The fields of a row that say what was measured."""

@@ -50,6 +50,7 @@ class Row(NamedTuple):
 
 
 def kind_of(file: Path) -> str:
+    """The file's kind by its name, compressed or not. Raises SpectraError naming `corpus` for an unknown one."""
     suffixes = [suffix.lower() for suffix in file.suffixes]
     if suffixes and suffixes[-1] in PACKED and KINDS.get(suffixes[-2] if suffixes[1:] else "") in ("jsonl", "txt"):
         return KINDS[suffixes[-2]]

@@ -21,6 +21,8 @@ from spectra.settings import check_number
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """What the model is asked, and how it draws its answer."""
+
     source: str
     user: str
     temperature: float

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from spectra.errors import SpectraError
-from spectra.target.facts import cache_home
+from spectra.io.cache_home import cache_home
 from spectra.target.native.memory import LargePages
 from spectra.verify.noise import noise_key
 

@@ -15,14 +15,13 @@ from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
 from spectra.target.joint import Part
 from spectra.target.native.attention import Chains
-from spectra.target.native.codes import Codes
+from spectra.target.native.codes import Codes, fill
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import READ, ModuleSteps, matrices
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
-from spectra.target.weights import fill
 
 LANES = 16
 """Numbers of the widest vectors that torch computes with."""

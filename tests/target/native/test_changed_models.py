@@ -10,10 +10,11 @@ from tiny import COST, make, target_of
 from spectra.errors import SpectraError
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution
+from spectra.target.native.codes import fill
 from spectra.target.native.llama import LlamaStep
 from spectra.target.native.steps import native_steps
 from spectra.target.preflight import Probe
-from spectra.target.weights import fill, quantise
+from spectra.target.weights import quantise
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7, 8]
 

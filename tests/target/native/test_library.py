@@ -14,7 +14,7 @@ import torch
 from native_paths import FOLDER, library
 
 from spectra.errors import SpectraError
-from spectra.target.facts import cache_home
+from spectra.io.cache_home import cache_home
 from spectra.target.native import library as built
 from spectra.target.native.library import LibraryError, load, native_library, native_reason, paths_here
 from spectra.target.native.matrix import Matrix

@@ -54,6 +54,7 @@ def captured_steps(plan: ExecutionPlan, capture: Capture) -> StaticSteps:
 
 
 def cuda_steps(target: HuggingFaceTarget) -> StaticSteps:
+    """What takes the steps of the target's plan on its GPU: CUDA graphs, or a flash kernel launched by itself."""
     return captured_steps(target.plan, launched if target.plan.step == "flash-eager" else CudaCapture(target.device))
 
 

@@ -15,13 +15,14 @@ from spectra import Limits, Sampling, load_target
 from spectra.budget.step_cost import StepCost
 from spectra.cli.main import main
 from spectra.errors import SpectraError
-from spectra.target.cuda_graphs import choice, static_attention
+from spectra.target import step_choice
+from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.capture import CudaCapture, launched
-from spectra.target.cuda_graphs.choice import captured_plan, captured_steps, choose_step, obstacle
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
 from spectra.target.preflight import choose_chunk
+from spectra.target.step_choice import captured_plan, captured_steps, choose_step, obstacle
 from spectra.verify.picks import Chooser
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
@@ -37,8 +38,8 @@ def timed(monkeypatch):
     def cost(target):
         return StepCost(((1, seconds[target.steps.attend]),))
 
-    monkeypatch.setattr(choice, "measure_cost", cost)
-    monkeypatch.setattr(choice, "COUNTS", COUNTS)
+    monkeypatch.setattr(step_choice, "measure_cost", cost)
+    monkeypatch.setattr(step_choice, "COUNTS", COUNTS)
     return seconds
 
 
@@ -177,8 +178,8 @@ def test_graphs_that_round_in_their_own_way_are_refused(timed):
 
 
 def test_row_counts_that_are_captured():
-    assert all(b <= 1.5 * a or a < 3 for a, b in pairwise(choice.COUNTS))
-    assert captured_plan(ExecutionPlan(), "graphs").counts == choice.COUNTS
+    assert all(b <= 1.5 * a or a < 3 for a, b in pairwise(step_choice.COUNTS))
+    assert captured_plan(ExecutionPlan(), "graphs").counts == step_choice.COUNTS
     exact = captured_plan(ExecutionPlan("exact", chunk=16), "graphs")
     assert (exact.counts, exact.chunk, exact.step) == ((16,), 16, "graphs")
     assert captured_steps(exact, record).attend == "aligned"
@@ -201,9 +202,9 @@ def test_a_cpu_has_eager_steps_and_says_why():
 
 
 def test_flash_and_exact_exclude_each_other(monkeypatch):
-    monkeypatch.setattr(choice, "obstacle", lambda target: "")
+    monkeypatch.setattr(step_choice, "obstacle", lambda target: "")
     with pytest.raises(SpectraError, match="not exact"):
-        choice.wanted_step(target_of(model_of("llama"), ExecutionPlan(cost=COST)), "flash", "exact")
+        step_choice.wanted_step(target_of(model_of("llama"), ExecutionPlan(cost=COST)), "flash", "exact")
 
 
 def test_the_command_line_names_the_step(capsys):
@@ -270,4 +271,4 @@ def test_a_flash_kernel_by_itself_is_asked_for_by_name_and_decodes_the_same_toke
         assert [token for step in steps for token in step.tokens] == truth
     assert target.steps.flashed and not target.steps.broken
     with pytest.raises(SpectraError, match=r"flash attention is not exact|takes a CUDA GPU"):
-        choice.wanted_step(target, "flash-eager", "exact")
+        step_choice.wanted_step(target, "flash-eager", "exact")
