@@ -5,6 +5,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: processes that share the cores have one thread each
+    os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 from chromium import LEFT_OUT, find_chromium
 

@@ -46,6 +46,12 @@ def fake(races: Path) -> Iterator[tuple[FakeEngine, str]]:
 
 
 @pytest.fixture
+def slow(fake: tuple[FakeEngine, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that stop a run: 2,000 tokens take 40 s at least, longer than a busy machine holds the browser up."""
+    monkeypatch.setattr(fake[0], "step_seconds", 0.02)
+
+
+@pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page in a context of its own; `page.outside` lists requests that left this machine."""
     contexts = []

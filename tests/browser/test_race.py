@@ -94,6 +94,7 @@ def test_markup_of_a_model_is_text(fake: tuple[FakeEngine, str], visit: Callable
     assert page.problems == []
 
 
+@pytest.mark.usefixtures("slow")
 def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     engine, url = fake
     page = visit(url)
@@ -120,21 +121,26 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     assert page.locator("[data-id=plot-gain]").is_visible() and page.locator("#stage-race .key").is_visible()
 
 
-def test_a_second_visitor_waits_for_the_first(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+def test_a_second_visitor_waits_for_the_first(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, url = fake
+    monkeypatch.setattr(engine, "step_seconds", 0.02)  # the first lane takes eight seconds
     first, second = visit(url), visit(url)
     before = len(engine.answers)
     fill(second, max_new_tokens=20)
-    start(first, max_new_tokens=700)
+    start(first, max_new_tokens=400)
     second.click("#go")
     second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+    monkeypatch.setattr(engine, "step_seconds", 0.002)
     finish(first)
     second.wait_for_function(f"{STAGE}.state === 'done'")
     assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", "spectra"] * 2
-    assert [answer.limit for answer in engine.answers[before:]] == [700, 700, 20, 20]
+    assert [answer.limit for answer in engine.answers[before:]] == [400, 400, 20, 20]
     assert second.evaluate(SOURCES, "plain") == list(engine.answers[-2].trace.sources)
 
 
+@pytest.mark.usefixtures("slow")
 def test_closing_the_page_ends_the_decoding(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     engine, url = fake
     page = visit(url)

@@ -45,6 +45,7 @@ def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, r
 
 
 @pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
 def test_a_run_is_not_begun_beside_another(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -69,6 +70,7 @@ def test_a_run_is_not_begun_beside_another(fake: Fake, visit: Visit) -> None:
 
 
 @pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
 def test_what_is_shown_outlives_a_place_in_line_that_was_left(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     first, second = visit(url), visit(url)
@@ -92,6 +94,7 @@ def test_what_is_shown_outlives_a_place_in_line_that_was_left(fake: Fake, visit:
 
 
 @pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
 def test_a_message_that_never_got_its_turn_is_still_there(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     first, second = visit(url), visit(url)

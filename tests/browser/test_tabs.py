@@ -115,6 +115,7 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
 
 
 @pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
 def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     stage = tab(page, "Compare")
@@ -240,6 +241,7 @@ def test_what_was_kept_goes_when_the_tab_closes(fake: Fake, visit: Visit) -> Non
     assert visitor not in engine.kept
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_stopped_turn_keeps_what_was_written(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

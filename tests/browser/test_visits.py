@@ -80,6 +80,7 @@ def test_again_repeats_the_race_and_clear_empties_the_page(fake: Fake, visit: Vi
 
 
 @pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
 def test_a_race_that_a_reload_cut_off_can_be_asked_for_again(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     start(page, prompt="cut off", max_new_tokens=1500, seed=9)
@@ -93,7 +94,7 @@ def test_a_race_that_a_reload_cut_off_can_be_asked_for_again(fake: Fake, visit: 
 
 @pytest.mark.all_cases
 def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: Visit, races: Path) -> None:
-    engine = FakeEngine(step_seconds=0.004)
+    engine = FakeEngine(step_seconds=0.02)
     served, url = serve(engine, races=races, max_visitors=4)  # one address may hold half of the places
     try:
         first, second, third = visit(url), visit(url), visit(url)
@@ -119,7 +120,7 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
 
 
 def test_a_shared_race_claims_no_speedup_and_is_measured_alone_in_line(visit: Visit, races: Path) -> None:
-    engine = FakeEngine(step_seconds=0.004, together=2, others=3)
+    engine = FakeEngine(step_seconds=0.02, together=2, others=3)
     served, url = serve(engine, races=races)
     try:
         page, other = visit(url), visit(url)
