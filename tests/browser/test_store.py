@@ -1,5 +1,6 @@
 """A datastore of one's own in a real browser: built with progress, used, stopped, refused at the field, deleted."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,9 +39,9 @@ def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_pa
     page, other = visit(url), visit(url)
     stage = opened(page)
     page.fill("#field-own-keep input", "7")
-    upload(page, tmp_path / "notes.txt", "a line of words\n" * 60)
+    upload(page, tmp_path / "notes.txt", "a line of words\n" * 150)
     stage.locator(".progress span:has-text('The model reads each text once')").wait_for()
-    assert stage.locator("progress").get_attribute("max") == "60"
+    assert stage.locator("progress").get_attribute("max") == "150"
     card = stage.locator(".own-store .store")
     card.wait_for()
     assert "my-notes" in card.inner_text() and "7 of 8,000 kept" in card.inner_text()
@@ -139,7 +140,7 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     page.wait_for_selector("#own-cost:has-text('It writes 38,400 tokens at most')")
     page.fill("#field-own-openers textarea", "Name three rivers.\nWhat is rain?")
     page.click("#own-write")
-    stage.locator(".progress span:has-text('The model writes: 1 of 200 texts')").wait_for()
+    stage.locator(".progress span", has_text=re.compile(r"The model writes: [1-9]\d* of 200 texts")).wait_for()
     assert "left" in stage.locator(".progress span").inner_text()
     for start in ("#field-own-file button", "#own-library", "#own-write", "#store-offer-go"):
         assert page.locator(start).is_disabled(), "one build at a time"
@@ -148,7 +149,7 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     card.wait_for()
     assert "written-by-the-model" in card.inner_text()
     ((visitor, openers),) = engine.texts
-    assert openers == ("Name three rivers.", "What is rain?") and 1 <= engine.texts[visitor, openers] < 40
+    assert openers == ("Name three rivers.", "What is rain?") and 1 <= engine.texts[visitor, openers] < 200
     page.wait_for_selector("#own-cost:has-text('written already and stay')")
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'written-by-the-model'")
     page.wait_for_selector("#store-offer", state="hidden")

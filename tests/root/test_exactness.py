@@ -140,7 +140,7 @@ def check_case(number):
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_cases(chunk, cases):
-    for case in range(chunk, cases(150, 2000), CHUNKS):
+    for case in range(chunk, cases(100, 2000), CHUNKS):
         check_case(case)
 
 

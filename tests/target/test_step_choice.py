@@ -135,7 +135,7 @@ def test_captured_steps_are_exact(monkeypatch, cases):
 
     def run(method):
         seen.clear()
-        steps = list(decode_by(target, PROMPT, method, sampling=Sampling(), limits=Limits(62)))
+        steps = list(decode_by(target, PROMPT, method, sampling=Sampling(), limits=Limits(cases(40, 62))))
         rows = [
             logits[row_of[node]]
             for step, (row_of, logits) in zip(steps, seen, strict=True)
