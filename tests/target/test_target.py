@@ -2,6 +2,7 @@
 
 import gc
 
+import numpy as np
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of
@@ -37,7 +38,18 @@ def answer(target, prompt, method="spectra", count=20, sampling=None):
 
 @pytest.mark.parametrize(
     ("prompt", "words"),
-    [([], "no token"), ([1] * 500, "context of 512"), ([1, VOCABULARY], "ids outside"), ([-1], "ids outside")],
+    [
+        ([], "no token"),
+        ([1] * 500, "context of 512"),
+        ([1, VOCABULARY], "ids outside"),
+        ([-1], "ids outside"),
+        ("Name three rivers", "no list of token ids; give `tokenizer"),
+        (torch.tensor([[1, 2]]), "no list"),
+        (np.array([1, 2]), "no list"),
+        ([[1, 2]], "no list"),
+        ([1.0, 2.0], "no list"),
+        ({"input_ids": [1, 2]}, "no list"),
+    ],
 )
 def test_prompts_that_cannot_be_answered(prompt, words):
     target = target_of(model_of("llama"))
