@@ -70,9 +70,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """`--option=--` is no value: argparse of Python 3.11 and 3.12 gives an empty list."""
+        """`--option=--` is no value: argparse of Python 3.11 and 3.12 gives an empty list. A blank path is `.`."""
         if arg_strings == ["--"] and action.option_strings and action.nargs in (None, "+"):
             raise argparse.ArgumentError(action, "'--' is no value; give one")
+        if action.type is Path and any(not text.strip() for text in arg_strings):
+            raise argparse.ArgumentError(action, "it is blank; give a path, `.` for this folder")
         return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
 

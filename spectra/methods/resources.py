@@ -99,6 +99,8 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     from spectra.target.load import learned_of
 
     known = learned_of(target.model).memories
+    if not os.fspath(folder).strip():
+        raise SpectraError("remember", "it is blank; give a folder, `.` for this one")
     place = str(Path(folder).resolve())
     if place not in known:
         tokenizer = "" if target.tokenizer is None else tokenizer_sha256(target.tokenizer)

@@ -203,6 +203,18 @@ def test_every_option_of_a_number_refuses_what_is_none(program, capsys):
                     assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
 
 
+@pytest.mark.parametrize("program", PARSERS)
+def test_a_blank_path_is_refused_and_never_this_folder(program, capsys):
+    for parser in parsers_of(PARSERS[program]()):
+        for action in parser._actions:
+            if action.option_strings and action.type is Path:
+                for blank in ("", " "):
+                    with pytest.raises(SystemExit) as stop:
+                        parser.parse_args([f"{action.option_strings[0]}={blank}"])
+                    said = capsys.readouterr().err
+                    assert stop.value.code == 2 and f"{action.option_strings[0]}: it is blank" in said
+
+
 def test_a_refusal_of_the_parser_is_short_and_printable(capsys):
     for value in ("x" * 5000, "\x1b[31m", "\udcff"):
         with pytest.raises(SystemExit):

@@ -156,6 +156,7 @@ def test_targets_of_one_model_decode_one_at_a_time():
         ("datastores", {"datastores": "datastores/math"}),
         ("datastores", {"datastores": Path("datastores/math")}),
         ("drafts", {"drafts": "assets/models/spectra-nano"}),
+        ("remember", {"remember": ""}),
     ],
 )
 def test_what_it_cannot_do_is_named(field, options):
