@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from inspect import getdoc
 from itertools import pairwise
+from pkgutil import resolve_name
 
 import pytest
 from drafting import decode_by
@@ -68,6 +70,17 @@ def test_the_commands_are_found():
 
 def test_every_page_with_python_has_a_test():
     assert [name_of(page) for page in PAGES if blocks(page, "python")] == PYTHON
+
+
+def test_the_reference_has_everything_that_is_exported():
+    """Each by the place where it is defined; what stands there is what `import spectra` gives."""
+    text = text_of(ROOT / "docs" / "reference.md")
+    shown = {name: resolve_name(name) for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)}
+    assert {name.rpartition(".")[2]: thing for name, thing in shown.items()} == {
+        name: getattr(spectra, name) for name in spectra.__all__ if name != "METHODS"
+    }
+    assert "`METHODS`" in text
+    assert not [name for name, thing in shown.items() if not getdoc(thing)]
 
 
 def anchors(page):
