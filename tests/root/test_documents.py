@@ -68,6 +68,21 @@ def test_the_commands_are_found():
     assert found["python"] > 60 and found["make"] >= 6
 
 
+HOSTS = {"HOME", "PYTHONPATH", "SPACE_ID", "SPACES_ZERO_GPU", "GRADIO_ANALYTICS_ENABLED"}
+"""Variables that a user does not set: a Space or the system does, or a process for those that it starts."""
+
+
+def test_every_variable_is_on_the_page_of_the_command_line():
+    code = "".join(text_of(file) for top in ("spectra", "visual") for file in (ROOT / top).rglob("*.py"))
+    read = set(re.findall(r'environ(?:\.get\(|\[)"(\w+)"', code + text_of(ROOT / "app.py")))
+    assert read > HOSTS
+    makefile = text_of(ROOT / "Makefile")
+    named = set(re.findall(r"\$[({](?:(?:if|or) \$\()?([A-Z_]+)\b", makefile))
+    read |= named - set(re.findall(r"^(\w+) := ", makefile, re.MULTILINE))
+    page = text_of(ROOT / "docs" / "command-line.md")
+    assert [name for name in sorted(read - HOSTS) if f"`{name}`" not in page] == []
+
+
 def test_every_page_with_python_has_a_test():
     assert [name_of(page) for page in PAGES if blocks(page, "python")] == PYTHON
 
