@@ -24,6 +24,8 @@ import spectra
 from spectra.methods.preset import Preset, Setup
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "assets/hub/README.md", "datastores/README.md")]
+NAMED = re.compile(r"`(?:python )?((?:assets|docs|spectra|tests|visual)/[\w./-]+\w)/?(?:`| -k (\"[\w ]+\"|\w+))")
 PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md"]
 
 
@@ -105,7 +107,15 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)
+def test_files_and_tests_that_are_named_are_there(page):
+    for path, asked in NAMED.findall(text_of(page)):
+        assert (ROOT / path).exists(), path
+        for word in asked.strip('"').split(" or ") if asked else ():
+            assert re.search(rf"def test_\w*{word}", text_of(ROOT / path)), f"{path} -k {word}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)
 def test_links_lead_somewhere(page):
     for link in LINK.findall(text_of(page)):
         path, _, anchor = link.partition("#")
