@@ -24,7 +24,7 @@ from transformers import (
     MptForCausalLM,
 )
 
-from spectra import Limits, Sampling, TargetBusyError, load_target
+from spectra import FixedBudget, Guess, Limits, Method, Sampling, Source, TargetBusyError, decode, load_target
 from spectra.errors import SpectraError
 from spectra.target.load import wrap_model
 
@@ -57,6 +57,24 @@ def test_prompts_that_cannot_be_answered(prompt, words):
         answer(target, prompt)
     assert error.value.field == "prompt"
     assert answer(target, [1])  # and it is free again
+
+
+def test_a_budget_that_chooses_more_nodes_than_the_method_has_is_named():
+    class Many:
+        def begin(self, prompt):
+            pass
+
+        def grow(self, tree, tokens):
+            for token in range(40):
+                tree.insert(Guess((token,), Source("many")))
+
+        def observe(self, tokens, outcome):
+            pass
+
+    target = target_of(model_of("llama"))
+    with pytest.raises(SpectraError, match="max_nodes: the budget chose 30 nodes where the method has 8; give"):
+        next(decode(target, [1], Method("many", [Many()], FixedBudget(30), 8)))
+    assert len(list(decode(target, [1], Method("many", [Many()], FixedBudget(30), 30), limits=Limits(4)))) > 0
 
 
 def test_layers_that_read_chunk_by_chunk_are_served_for_one_chunk():
