@@ -126,6 +126,15 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
+def test_the_site_has_every_page_and_every_file_of_docs_is_linked():
+    docs = ROOT / "docs"
+    pages = [str(page.relative_to(docs)) for page in PAGES if docs in page.parents]
+    assert sorted(re.findall(r"^ +- .*: (\S+\.md)$", text_of(ROOT / "mkdocs.yml"), re.MULTILINE)) == sorted(pages)
+    linked = {(page.parent / link).resolve() for page in PAGES for link in LINK.findall(text_of(page))}
+    others = [path for path in docs.rglob("*.*") if path.suffix not in (".md", ".py", ".pyc")]
+    assert others and not [name_of(path) for path in others if path not in linked]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_titles_are_titles_on_the_site_too(page):
     """GitHub takes one that follows a table or a paragraph at once; the site reads it as a part of that."""
