@@ -76,6 +76,8 @@ def load_resources(
 
     wanted = None if datastores is None else folders("datastores", datastores)
     named = folders("drafts", drafts)
+    if wanted is not None and target.tokenizer is None:
+        raise SpectraError("datastores", "this target has no tokenizer to compare with theirs; give None for no store")
     stores = [] if wanted is None else fitting_stores(target.tokenizer, wanted, model=target.name)
     memory = None if remember is None else memory_of(target, remember)
     given = load_drafts(named, target) if named else lambda: load_drafts((), target)
