@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from spectra.batch.decode_many import AT_ONCE
-from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
+from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
 from spectra.io.streams import open_streams
 from spectra.service.engine import Engine
@@ -71,7 +71,7 @@ class AppOptions:
 
 def build_parser() -> Parser:
     """Gradio's own variables for address and port count too: a Space sets them."""
-    parser = Parser(prog="app.py", description=__doc__, formatter_class=DefaultsHelp)
+    parser = Parser(prog="app.py", description=__doc__)
     gradio = {"host": os.environ.get("GRADIO_SERVER_NAME"), "port": os.environ.get("GRADIO_SERVER_PORT")}
     add_options(parser, AppOptions, HELP, defaults={name: value for name, value in gradio.items() if value})
     return parser

@@ -14,7 +14,6 @@ from spectra.cli.arguments import (
     EXPLAIN_HELP,
     METHOD_HELP,
     MODEL_HELP,
-    DefaultsHelp,
     Parser,
     add_options,
     exit_code,
@@ -103,10 +102,7 @@ def build_parser() -> Parser:
         "race": "record plain decoding and a method on one prompt, for the page to replay",
         "generate": "answer a prompt and report how fast it went",
     }
-    made = {
-        name: commands.add_parser(name, help=summary, description=summary, formatter_class=DefaultsHelp)
-        for name, summary in summaries.items()
-    }
+    made = {name: commands.add_parser(name, help=summary, description=summary) for name, summary in summaries.items()}
     add_race_options(made["race"])
     add_options(made["generate"], GenerateOptions, HELP, positional=("prompt",))
     return parser

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,20 @@ def test_every_option_says_what_it_does(program):
         if not action.help and not isinstance(action, argparse._SubParsersAction)
     ]
     assert not silent
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_help_says_every_default_and_what_the_command_does(program, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    for parser in parsers_of(PARSERS[program]()):
+        said = re.sub(r"\n {20,}", " ", parser.format_help())
+        assert parser.description and parser.description[:40] in said
+        for action in parser._actions:
+            options = action.option_strings
+            if options and isinstance(action.default, int | float | str) and not isinstance(action.default, bool):
+                shown = f"{action.default:g}" if isinstance(action.default, float) else str(action.default)
+                if action.help != argparse.SUPPRESS and shown not in ("", argparse.SUPPRESS):
+                    assert re.search(rf"^ +{options[0]} .*default: {re.escape(shown)}", said, re.MULTILINE), options
 
 
 def run(program, *arguments, fake=None):

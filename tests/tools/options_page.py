@@ -46,7 +46,7 @@ def default_of(action: argparse.Action) -> str:
         return "the one that runs"
     if isinstance(value, bool):
         return "on" if value else "off"
-    if value in (None, (), [], "", argparse.SUPPRESS) or "(default: " in (action.help or ""):
+    if value in (None, (), [], {}, "", argparse.SUPPRESS) or "(default: " in (action.help or ""):
         return ""
     values = value if isinstance(value, list | tuple) else [value]
     return f"`{','.join(f'{one:g}' if isinstance(one, float) else str(one) for one in values)}`"
