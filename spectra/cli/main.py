@@ -3,10 +3,13 @@
 The answer goes to stdout, everything else to stderr. Bad input ends with exit code 2 and one line on stderr.
 """
 
+import argparse
 import json
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +25,7 @@ from spectra.cli.arguments import (
 from spectra.cli.race import RaceOptions, add_race_options, run_race
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
+from spectra.io.version import VERSION
 from spectra.methods.presets import METHODS, PLAIN, check_method
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.service.loading import ModelOptions
@@ -93,9 +97,20 @@ class Report(NamedTuple):
     data: dict[str, Any]
 
 
+class Versions(argparse.Action):
+    """Prints in one line what a report of an error has to name."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parts = [f"{name} {version(name)}" for name in ("torch", "transformers")]
+        python = f"Python {platform.python_version()}"
+        print(f"spectra-decoding {VERSION}", *parts, python, platform.platform(), sep=", ")
+        parser.exit()
+
+
 def build_parser() -> Parser:
     """Of `python -m spectra`."""
     parser = Parser(prog="python -m spectra", description="Training-free speculative decoding with exact output.")
+    parser.add_argument("--version", nargs=0, action=Versions, help="print what is installed, for reports of errors")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{generate,race,methods}")
     summaries = {
         "methods": "list the presets",

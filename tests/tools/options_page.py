@@ -31,8 +31,7 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
         parser = build()
         below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
         short = program.removeprefix("spectra").removeprefix(".")
-        if not below:
-            yield short, parser
+        yield short or program, parser
         for name, one in below[0].choices.items() if below else ():
             yield f"{short} {name}".strip(), one
 
