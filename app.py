@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from spectra.batch.decode_many import AT_ONCE
-from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, names, read_options
+from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
 from spectra.io.streams import open_streams
 from spectra.service.engine import Engine
@@ -23,6 +23,8 @@ from visual.endpoint import Endpoint
 from visual.guard import Guard
 from visual.space import MODELS
 
+PROGRAM = "spectra-demo" if __name__ == "spectra_demo" else "app.py"
+"""An installed copy is the module `spectra_demo`, which the command `spectra-demo` runs."""
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
 """The second for where the embedded one is not installed."""
 MAX_VISITORS = 32
@@ -71,7 +73,7 @@ class AppOptions:
 
 def build_parser() -> Parser:
     """Gradio's own variables for address and port count too: a Space sets them."""
-    parser = Parser(prog="app.py", description=__doc__, formatter_class=DefaultsHelp)
+    parser = Parser(prog=PROGRAM, description="Loads a model and serves the page.")
     gradio = {"host": os.environ.get("GRADIO_SERVER_NAME"), "port": os.environ.get("GRADIO_SERVER_PORT")}
     add_options(parser, AppOptions, HELP, defaults={name: value for name, value in gradio.items() if value})
     return parser
@@ -137,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 2, with one line, for bad input."""
     open_streams()
     chosen = build_parser().parse_args(arguments)
-    return exit_code("app.py", lambda: serve(read_options(AppOptions, chosen)))
+    return exit_code(PROGRAM, lambda: serve(read_options(AppOptions, chosen)))
 
 
 if __name__ == "__main__":

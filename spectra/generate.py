@@ -16,7 +16,7 @@ from spectra.batch.decode_many import AT_ONCE, decode_many
 from spectra.batch.request import Request
 from spectra.errors import SpectraError
 from spectra.methods.presets import make_method
-from spectra.methods.resources import Resources, memory_of, weights_for
+from spectra.methods.resources import Resources, folders, memory_of, weights_for
 from spectra.settings import Limits, Sampling, check_number
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def generate(
     if seed is None:
         seed = int(torch.randint(2**62, (1,))) if sampled else 0
     limits = Limits(_max_new_tokens(generation_config, input_ids.shape[1]))
+    drafts = folders("drafts", drafts)
 
     with learned_of(model).turn:
         target = wrap_model(model, numerics=numerics, step=step)
@@ -211,7 +212,7 @@ def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[s
     from spectra.datastore.shipped import fitting_stores
     from spectra.target.load import learned_of
 
-    named = tuple(os.fspath(folder) for folder in datastores)
+    named = tuple(folders("datastores", datastores))
     if tokenizer is None:
         if named:
             raise SpectraError("datastores", "stores hold token ids; bind the tokenizer too, with functools.partial")

@@ -1,8 +1,9 @@
 """What a user may set about one answer, checked once, here. No torch."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import NamedTuple
 
 from spectra.errors import SpectraError
@@ -75,6 +76,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_number("max_new_tokens", self.max_new_tokens, 1, 1_000_000, whole=True)
+        if not isinstance(self.eos, Collection) or not all(isinstance(token, Integral) for token in self.eos):
+            raise SpectraError("eos", f"{self.eos!r} is no set of token ids; give one, such as frozenset({{2}})")
 
     def cut(self, tokens: list[int], produced: int, new: list[int]) -> tuple[list[int], str]:
         """(the part of `new` that plain decoding would have written, why it ended or "").

@@ -216,6 +216,7 @@ def headers() -> dict[str, str]:
 
 
 async def refuse(send: Send, status: int, reason: str) -> None:
+    """Answer with this status and the reason as JSON."""
     body = json.dumps({"detail": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -63,30 +63,35 @@ METHOD_HELP = {
 """Of `MethodSettings`; what is left out is as the preset has it."""
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse without the usage block: one short line, exit code 2."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
-
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """`--option=--` is no value: argparse of Python 3.11 and 3.12 gives an empty list."""
-        if arg_strings == ["--"] and action.option_strings and action.nargs in (None, "+"):
-            raise argparse.ArgumentError(action, "'--' is no value; give one")
-        return super()._get_values(action, arg_strings)  # type: ignore[misc]
-
-
 class DefaultsHelp(argparse.HelpFormatter):
     """Help that says every option's default."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         default = action.default
         complete = action.help == argparse.SUPPRESS or "default" in (action.help or "")
-        if complete or default in (None, (), "", argparse.SUPPRESS) or isinstance(default, bool | list):
+        if complete or default in (None, (), "", argparse.SUPPRESS) or isinstance(default, bool | list | dict):
             return action.help
         values = default if isinstance(default, tuple) else (default,)
         shown = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
         return f"{action.help} (default: {shown})"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without the usage block: one short line, exit code 2. The help of an option says its default."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": DefaultsHelp, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """`--option=--` is no value: argparse of Python 3.11 and 3.12 gives an empty list. A blank path is `.`."""
+        if arg_strings == ["--"] and action.option_strings and action.nargs in (None, "+"):
+            raise argparse.ArgumentError(action, "'--' is no value; give one")
+        if action.type is Path and any(not text.strip() for text in arg_strings):
+            raise argparse.ArgumentError(action, "it is blank; give a path, `.` for this folder")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
 
 def number(kind: type[int] | type[float]) -> Callable[[str], Any]:

@@ -27,7 +27,7 @@ from spectra.bench.sweep import SweepOptions, run_sweep, settings_by_method
 from spectra.bench.tasks import load_prompts, prompt_hashes
 from spectra.bench.timing import TimingOptions, run_timing
 from spectra.bench.weights import WeightsOptions, run_weights
-from spectra.cli.arguments import MODEL_HELP, DefaultsHelp, Parser, add_options, exit_code, read_options
+from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, read_options
 
 NAMES = "names with commas between them"
 HELP = {
@@ -212,7 +212,7 @@ def build_parser() -> Parser:
     parser = Parser(prog="python -m spectra.bench", description="Benchmarks of speculative decoding, as commands.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        one = commands.add_parser(name, help=command.summary, description=command.summary, formatter_class=DefaultsHelp)
+        one = commands.add_parser(name, help=command.summary, description=command.summary)
         add_options(
             one, command.options, {**HELP, **command.texts},
             positional=command.positional, defaults=command.defaults, hidden=command.hidden,

@@ -6,9 +6,9 @@ stopped command goes on where it was when it is repeated.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectra.cli.arguments import Parser, add_model, add_network, exit_code, number, read_options
 from spectra.cli.datastore_commands import Add, Build, Inspect, Query, Recipe, SelfText, Speed, Verify
@@ -18,22 +18,31 @@ from spectra.errors import SpectraError
 from spectra.io.command_line import command_line
 
 PROGRAM = "python -m spectra.datastore"
-COMMANDS = "{build,recipe,add,inspect,query,verify,speed,selftext}"
 PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, stdlib, hf:NAME[:SPLIT[:PART]]"
+
+
+class Command(NamedTuple):
+    """add_options: gives its parser the options. summary: one-line description."""
+
+    add_options: Callable[[argparse.ArgumentParser], None]
+    summary: str
 
 
 def build_parser() -> Parser:
     """Of `python -m spectra.datastore`."""
     parser = Parser(prog=PROGRAM, description="Datastores for SPECTRA-RETRIEVAL.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar=COMMANDS)
-    _add_build(commands.add_parser("build", help="make a datastore out of a corpus"))
-    _add_recipe(commands.add_parser("recipe", help="make a datastore out of a known corpus of the Hugging Face hub"))
-    _add_add(commands.add_parser("add", help="merge new text into a store; only the new text is scored"))
-    _add_inspect(commands.add_parser("inspect", help="print what a store was made of and how large it is"))
-    _add_query(commands.add_parser("query", help="print what a store knows to follow a text"))
-    _add_verify(commands.add_parser("verify", help="check every byte of a store; exit code 1 with what is wrong"))
-    _add_speed(commands.add_parser("speed", help="measure how fast a store opens and answers, and its memory"))
-    _add_selftext(commands.add_parser("selftext", help="write the model's own answers to prompts, as jsonl"))
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, command in {
+        "build": Command(_add_build, "make a datastore out of a corpus"),
+        "recipe": Command(_add_recipe, "make a datastore out of a known corpus of the Hugging Face hub"),
+        "add": Command(_add_add, "merge new text into a store; only the new text is scored"),
+        "inspect": Command(_add_inspect, "print what a store was made of and how large it is"),
+        "query": Command(_add_query, "print what a store knows to follow a text"),
+        "verify": Command(_add_verify, "check every byte of a store; exit code 1 with what is wrong"),
+        "speed": Command(_add_speed, "measure how fast a store opens and answers, and its memory"),
+        "selftext": Command(_add_selftext, "write the model's own answers to prompts, as jsonl"),
+    }.items():
+        command.add_options(commands.add_parser(name, help=command.summary, description=command.summary))
     return parser
 
 
@@ -85,7 +94,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(options=Query)
     _add_store(parser)
     parser.add_argument("text", metavar="TEXT", help="what comes before")
-    parser.add_argument("--top", type=number(int), default=8, help="continuations (default: 8)")
+    parser.add_argument("--top", type=number(int), default=8, help="continuations")
     add_model(parser)
 
 
@@ -98,7 +107,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 def _add_speed(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(options=Speed)
     _add_store(parser)
-    parser.add_argument("--queries", type=number(int), default=5000, help="random places of the corpus (default: 5000)")
+    parser.add_argument("--queries", type=number(int), default=5000, help="random places of the corpus")
 
 
 def _add_selftext(parser: argparse.ArgumentParser) -> None:
@@ -107,12 +116,10 @@ def _add_selftext(parser: argparse.ArgumentParser) -> None:
         "--prompts", type=Path, metavar="FILE", help="jsonl rows with a user field (default: the project's own)"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="jsonl to write or to go on with")
-    parser.add_argument("--max-new-tokens", type=number(int), default=256, help="where an answer is cut (default: 256)")
-    parser.add_argument(
-        "--temperatures", type=numbers, default=(0.0, 0.7), help="each prompt is answered at each (default: 0,0.7)"
-    )
+    parser.add_argument("--max-new-tokens", type=number(int), default=256, help="where an answer is cut")
+    parser.add_argument("--temperatures", type=numbers, default=(0.0, 0.7), help="each prompt is answered at each")
     parser.add_argument("--batch", type=number(int), default=8, help="prompts answered together")
-    parser.add_argument("--seed", type=number(int), default=0, help="of the draws above temperature 0 (default: 0)")
+    parser.add_argument("--seed", type=number(int), default=0, help="of the draws above temperature 0")
     add_network(parser)
 
 
@@ -139,7 +146,7 @@ def _add_new_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-distinct", type=number(float), default=base.min_distinct, help="least share of distinct 4-grams"
     )
-    parser.add_argument("--header", default=base.header, help="what opens every text: answer (default) or none")
+    parser.add_argument("--header", default=base.header, help="what opens every text: answer or none")
     parser.add_argument("--order", type=number(int), default=base.order, help="longest context of the index")
     parser.add_argument("--successors", type=number(int), default=base.successors, help="kept for each context")
     parser.add_argument("--batch-tokens", type=number(int), default=base.batch_tokens, help="scored at once")

@@ -3,10 +3,13 @@
 The answer goes to stdout, everything else to stderr. Bad input ends with exit code 2 and one line on stderr.
 """
 
+import argparse
 import json
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +17,6 @@ from spectra.cli.arguments import (
     EXPLAIN_HELP,
     METHOD_HELP,
     MODEL_HELP,
-    DefaultsHelp,
     Parser,
     add_options,
     exit_code,
@@ -23,6 +25,7 @@ from spectra.cli.arguments import (
 from spectra.cli.race import RaceOptions, add_race_options, run_race
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
+from spectra.io.version import VERSION
 from spectra.methods.presets import METHODS, PLAIN, check_method
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.service.loading import ModelOptions
@@ -94,19 +97,27 @@ class Report(NamedTuple):
     data: dict[str, Any]
 
 
+class Versions(argparse.Action):
+    """Prints in one line what a report of an error has to name."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parts = [f"{name} {version(name)}" for name in ("torch", "transformers")]
+        python = f"Python {platform.python_version()}"
+        print(f"spectra-decoding {VERSION}", *parts, python, platform.platform(), sep=", ")
+        parser.exit()
+
+
 def build_parser() -> Parser:
     """Of `python -m spectra`."""
     parser = Parser(prog="python -m spectra", description="Training-free speculative decoding with exact output.")
+    parser.add_argument("--version", nargs=0, action=Versions, help="print what is installed, for reports of errors")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{generate,race,methods}")
     summaries = {
         "methods": "list the presets",
         "race": "record plain decoding and a method on one prompt, for the page to replay",
         "generate": "answer a prompt and report how fast it went",
     }
-    made = {
-        name: commands.add_parser(name, help=summary, description=summary, formatter_class=DefaultsHelp)
-        for name, summary in summaries.items()
-    }
+    made = {name: commands.add_parser(name, help=summary, description=summary) for name, summary in summaries.items()}
     add_race_options(made["race"])
     add_options(made["generate"], GenerateOptions, HELP, positional=("prompt",))
     return parser

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectra.cli.arguments import Parser, add_model, environment, names, number
+from spectra.cli.arguments import MODEL_HELP, Parser, add_model, environment, names, number
 from spectra.errors import SpectraError
 from spectra.io.resources import package_root
 from spectra.serving.check import METHODS, plan_server
@@ -38,7 +38,7 @@ def build_parser() -> Parser:
     add_model(parser)
     parser.add_argument("--method", default="spectra", help=f"{', '.join(METHODS)} (default: spectra)")
     parser.add_argument("--k", type=number(int), default=8, help="the most guessed tokens a request and step")
-    parser.add_argument("--datastore", action="append", default=[], metavar="PATH", help="as elsewhere in SPECTRA")
+    parser.add_argument("--datastore", action="append", default=[], metavar="PATH", help=MODEL_HELP["datastores"])
     for name, what in (("requests", "requests"), ("tokens", "tokens, of all requests,"), ("context", "prompt tokens")):
         default = getattr(ServingSettings(), name)
         what = f"the most {what} that dictionaries are kept of (default: {default})"

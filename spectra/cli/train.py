@@ -96,13 +96,11 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--exclude", type=Path, metavar="FILE", help="sha256 of prompts whose answers are left out, one a line"
     )
-    parser.add_argument(
-        "--evaluate", type=number(int), default=24_000, help="held-back tokens to measure on (default: 24000)"
-    )
+    parser.add_argument("--evaluate", type=number(int), default=24_000, help="held-back tokens to measure on")
     for one in fields(TrainSettings):
         kind: type[int] | type[float] = float if isinstance(one.default, float) else int
         option = f"--{one.name.replace('_', '-')}"
-        parser.add_argument(option, type=number(kind), default=one.default, help=f"{HELP[one.name]} ({one.default})")
+        parser.add_argument(option, type=number(kind), default=one.default, help=HELP[one.name])
     add_network(parser, what="the target: ", dtype="the target's: ")
     return parser
 

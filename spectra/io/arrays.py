@@ -1,4 +1,4 @@
-"""Arrays written to files such that a full disk is told."""
+"""Arrays written to files so that a full disk is reported."""
 
 from pathlib import Path
 from typing import IO, Any

@@ -11,12 +11,20 @@ from spectra.budget.weights import BUILT_IN, FILE, Weights, read_weights
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
 from spectra.drafters.remembering import Remembered
+from spectra.errors import SpectraError
 
 if TYPE_CHECKING:
     from spectra.datastore.store import Store
     from spectra.target.huggingface import HuggingFaceTarget
 
 Drafts = Sequence[Draft] | Callable[[], Sequence[Draft]]
+
+
+def folders(field: str, given: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Their names. Raises SpectraError for `field` where one stands for a list: its letters are no folders."""
+    if isinstance(given, str | os.PathLike):
+        raise SpectraError(field, f"{os.fspath(given)!r} is no list; give [{os.fspath(given)!r}]")
+    return [os.fspath(one) for one in given]
 
 
 class Resources:
@@ -66,8 +74,11 @@ def load_resources(
     from spectra.datastore.shipped import fitting_stores
     from spectra.target.draft_model import load_drafts
 
-    stores = [] if datastores is None else fitting_stores(target.tokenizer, datastores, model=target.name)
-    named = list(drafts)
+    wanted = None if datastores is None else folders("datastores", datastores)
+    named = folders("drafts", drafts)
+    if wanted is not None and target.tokenizer is None:
+        raise SpectraError("datastores", "this target has no tokenizer to compare with theirs; give None for no store")
+    stores = [] if wanted is None else fitting_stores(target.tokenizer, wanted, model=target.name)
     memory = None if remember is None else memory_of(target, remember)
     given = load_drafts(named, target) if named else lambda: load_drafts((), target)
     return Resources(stores, given, memory, weights_for(stores, estimates))
@@ -90,6 +101,8 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     from spectra.target.load import learned_of
 
     known = learned_of(target.model).memories
+    if not os.fspath(folder).strip():
+        raise SpectraError("remember", "it is blank; give a folder, `.` for this one")
     place = str(Path(folder).resolve())
     if place not in known:
         tokenizer = "" if target.tokenizer is None else tokenizer_sha256(target.tokenizer)

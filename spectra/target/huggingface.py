@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -193,6 +194,8 @@ class HuggingFaceTarget:
 
     def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
         """See `Group.check`."""
+        if not isinstance(prompt, Sequence) or not all(isinstance(token, Integral) for token in prompt):
+            raise SpectraError("prompt", 'it is no list of token ids; give `tokenizer(text)["input_ids"]`')
         if not prompt:
             raise SpectraError("prompt", "it holds no token; write something")
         vocabulary = self.model.get_input_embeddings().num_embeddings

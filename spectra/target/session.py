@@ -48,6 +48,7 @@ class HuggingFaceSession:
         self.prefix = prefix
         self.on_close: Callable[[], None] | None = None
         self.is_open = True
+        self._max_query_tokens = max_query_tokens
         self._lender: StaticSteps | None = None
         try:
             rows = target.plan.fit(max_query_tokens)
@@ -101,7 +102,13 @@ class HuggingFaceSession:
             return self.picks(part, logits, tree, tokens)
 
     def part(self, tree: TokenTree) -> Part:
-        """What is computed of a tree: all its rows, and logits of those that may be read."""
+        """What is computed of a tree: all its rows, and logits of those that may be read.
+
+        Raises SpectraError for more nodes than the sequence was started for.
+        """
+        if len(tree) > self._max_query_tokens:
+            chosen = f"the budget chose {len(tree) - 1} nodes where the method has {self._max_query_tokens - 1}"
+            raise SpectraError("max_nodes", f"{chosen}; give `Method` as many as its budget")
         self._tree = tree
         chains = [[ROOT]]
         for parent in tree.parents[1:]:

@@ -77,7 +77,7 @@ def test_a_race_that_gained_little_says_why(
     longer = (method.seconds - 0.18) / method.passes / 0.024
     assert method.micro / plain.micro < 1.1
     said = f"A pass gave {method.tau:.2f} tokens, but took {longer:.2f} times as long as a plain one"
-    assert why.inner_text() == f"{said}: wide passes are dear on this device."
+    assert why.inner_text() == f"{said}: wide passes are slow on this device."
     monkeypatch.undo()
     race(page, max_new_tokens=80)
     assert why.is_hidden() and page.problems == []

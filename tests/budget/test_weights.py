@@ -89,3 +89,12 @@ def test_methods_begin_with_the_weights_of_their_resources(tmp_path):
     tree.insert(Guess((2,), Source.FORWARD))
     budget = make_method("spectra", target_of(model_of("llama")), resources).budget
     assert budget.chance(tree, 1) > 0.95 > Estimates().chance(tree, 1)
+
+
+def test_a_target_without_a_tokenizer_has_no_stores_to_fit():
+    from tiny import model_of, target_of
+
+    target = target_of(model_of("llama"))
+    with pytest.raises(SpectraError, match=r"^datastores: this target has no tokenizer .* give None"):
+        load_resources(target)
+    assert not load_resources(target, None).stores

@@ -12,6 +12,7 @@ from tiny import make
 from words import letters, save_model, tokenizer
 
 from spectra.cli.main import exit_code, main
+from spectra.io.version import VERSION
 from spectra.methods.draft_models import DRAFT_MODELS
 from spectra.methods.presets import METHODS
 from spectra.trace import Trace
@@ -72,6 +73,13 @@ def generate(run, folder):
         return run("generate", prompt, "--model", model, "--dtype", "fp32", "--max-new-tokens", "24", *arguments)
 
     return call
+
+
+def test_the_version_names_what_a_report_needs(run):
+    code, out, err = run("--version")
+    assert (code, err) == (0, "") and out.count("\n") == 1
+    assert out.startswith(f"spectra-decoding {VERSION}, torch {torch.__version__.partition('+')[0]}")
+    assert "transformers" in out and "Python 3" in out
 
 
 def test_methods_are_listed_a_line_each(run):

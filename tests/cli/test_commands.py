@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,20 @@ def test_every_option_says_what_it_does(program):
         if not action.help and not isinstance(action, argparse._SubParsersAction)
     ]
     assert not silent
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_help_says_every_default_and_what_the_command_does(program, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    for parser in parsers_of(PARSERS[program]()):
+        said = re.sub(r"\n {20,}", " ", parser.format_help())
+        assert parser.description and parser.description[:40] in said
+        for action in parser._actions:
+            options = action.option_strings
+            if options and isinstance(action.default, int | float | str) and not isinstance(action.default, bool):
+                shown = f"{action.default:g}" if isinstance(action.default, float) else str(action.default)
+                if action.help != argparse.SUPPRESS and shown not in ("", argparse.SUPPRESS):
+                    assert re.search(rf"^ +{options[0]} .*default: {re.escape(shown)}", said, re.MULTILINE), options
 
 
 def run(program, *arguments, fake=None):
@@ -201,6 +216,18 @@ def test_every_option_of_a_number_refuses_what_is_none(program, capsys):
                         parser.parse_args([f"{action.option_strings[0]}={value}"])
                     said = capsys.readouterr().err
                     assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_a_blank_path_is_refused_and_never_this_folder(program, capsys):
+    for parser in parsers_of(PARSERS[program]()):
+        for action in parser._actions:
+            if action.option_strings and action.type is Path:
+                for blank in ("", " "):
+                    with pytest.raises(SystemExit) as stop:
+                        parser.parse_args([f"{action.option_strings[0]}={blank}"])
+                    said = capsys.readouterr().err
+                    assert stop.value.code == 2 and f"{action.option_strings[0]}: it is blank" in said
 
 
 def test_a_refusal_of_the_parser_is_short_and_printable(capsys):

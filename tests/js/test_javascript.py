@@ -23,7 +23,9 @@ FILES = sorted(HERE.glob("*.test.js"))
 MODULES = sorted((ASSETS / "js").rglob("*.js"))
 PAGE = (HERE.parents[1] / "docs" / "front-end.md").read_text(encoding="utf-8")
 ROOMS = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
-IMPORTED = re.compile(r"(?:from|import\() ?\"(\.[^\"]+)\"")
+WITHOUT_DOM = re.findall(r"^\| `(\w+)/` \|.*\| no \|$", PAGE, re.MULTILINE)
+IMPORTED = re.compile(r"(?:from|import)\(? ?\"(\.[^\"]+)\"")
+MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser")
 FAILED = re.compile(r"^ *not ok \d+ - (.*)$", re.MULTILINE)
 
 
@@ -92,6 +94,18 @@ def test_rooms_import_rooms_above_them_in_the_docs() -> None:
             assert ROOMS.index(room) <= ROOMS.index(path.parent.name), f"{path.name} imports {target}"
             seen += 1
     assert seen > len(MODULES)
+
+
+def test_rooms_without_the_dom_do_not_name_it() -> None:
+    without = [path for path in MODULES if path.parent.name in WITHOUT_DOM]
+    assert len(WITHOUT_DOM) == 2 and without
+    assert not [path.name for path in without if re.search(r"\b(document|HTML\w*|Element)\b", path.read_text("utf-8"))]
+
+
+def test_markup_is_made_in_one_place() -> None:
+    """`fill`, from the fixed templates: what a model, a prompt or a file says is text."""
+    found = [path.name for path in MODULES for _ in MARKUP.findall(path.read_text(encoding="utf-8"))]
+    assert found == ["dom.js"]
 
 
 def test_no_line_is_over_120_characters() -> None:

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from inspect import getdoc
 from itertools import pairwise
+from pkgutil import resolve_name
 
 import pytest
 from drafting import decode_by
@@ -22,6 +24,8 @@ import spectra
 from spectra.methods.preset import Preset, Setup
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "assets/hub/README.md", "datastores/README.md")]
+NAMED = re.compile(r"`(?:python )?((?:assets|docs|spectra|tests|visual)/[\w./-]+\w)/?(?:`| -k (\"[\w ]+\"|\w+))")
 PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md"]
 
 
@@ -66,8 +70,34 @@ def test_the_commands_are_found():
     assert found["python"] > 60 and found["make"] >= 6
 
 
+HOSTS = {"HOME", "PYTHONPATH", "SPACE_ID", "SPACES_ZERO_GPU", "GRADIO_ANALYTICS_ENABLED"}
+"""Variables that a user does not set: a Space or the system does, or a process for those that it starts."""
+
+
+def test_every_variable_is_on_the_page_of_the_command_line():
+    code = "".join(text_of(file) for top in ("spectra", "visual") for file in (ROOT / top).rglob("*.py"))
+    read = set(re.findall(r'environ(?:\.get\(|\[)"(\w+)"', code + text_of(ROOT / "app.py")))
+    assert read > HOSTS
+    makefile = text_of(ROOT / "Makefile")
+    named = set(re.findall(r"\$[({](?:(?:if|or) \$\()?([A-Z_]+)\b", makefile))
+    read |= named - set(re.findall(r"^(\w+) := ", makefile, re.MULTILINE))
+    page = text_of(ROOT / "docs" / "command-line.md")
+    assert [name for name in sorted(read - HOSTS) if f"`{name}`" not in page] == []
+
+
 def test_every_page_with_python_has_a_test():
     assert [name_of(page) for page in PAGES if blocks(page, "python")] == PYTHON
+
+
+def test_the_reference_has_everything_that_is_exported():
+    """Each by the place where it is defined; what stands there is what `import spectra` gives."""
+    text = text_of(ROOT / "docs" / "reference.md")
+    shown = {name: resolve_name(name) for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)}
+    assert {name.rpartition(".")[2]: thing for name, thing in shown.items()} == {
+        name: getattr(spectra, name) for name in spectra.__all__ if name != "METHODS"
+    }
+    assert "`METHODS`" in text
+    assert not [name for name, thing in shown.items() if not getdoc(thing)]
 
 
 def anchors(page):
@@ -77,7 +107,15 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)
+def test_files_and_tests_that_are_named_are_there(page):
+    for path, asked in NAMED.findall(text_of(page)):
+        assert (ROOT / path).exists(), path
+        for word in asked.strip('"').split(" or ") if asked else ():
+            assert re.search(rf"def test_\w*{word}", text_of(ROOT / path)), f"{path} -k {word}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)
 def test_links_lead_somewhere(page):
     for link in LINK.findall(text_of(page)):
         path, _, anchor = link.partition("#")
@@ -86,6 +124,15 @@ def test_links_lead_somewhere(page):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_the_site_has_every_page_and_every_file_of_docs_is_linked():
+    docs = ROOT / "docs"
+    pages = [str(page.relative_to(docs)) for page in PAGES if docs in page.parents]
+    assert sorted(re.findall(r"^ +- .*: (\S+\.md)$", text_of(ROOT / "mkdocs.yml"), re.MULTILINE)) == sorted(pages)
+    linked = {(page.parent / link).resolve() for page in PAGES for link in LINK.findall(text_of(page))}
+    others = [path for path in docs.rglob("*.*") if path.suffix not in (".md", ".py", ".pyc")]
+    assert others and not [name_of(path) for path in others if path not in linked]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -2,6 +2,7 @@
 
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -152,6 +153,10 @@ def test_targets_of_one_model_decode_one_at_a_time():
         ("at_once", {"at_once": 0}),
         ("at_once", {"at_once": "4"}),
         ("cache_bytes", {"cache_bytes": 100}),
+        ("datastores", {"datastores": "datastores/math"}),
+        ("datastores", {"datastores": Path("datastores/math")}),
+        ("drafts", {"drafts": "assets/models/spectra-nano"}),
+        ("remember", {"remember": ""}),
     ],
 )
 def test_what_it_cannot_do_is_named(field, options):

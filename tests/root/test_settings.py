@@ -37,6 +37,12 @@ def test_sampling(field):
         refused(field, lambda value=value: Sampling(**{field: value}))
 
 
+@pytest.mark.parametrize("eos", [2, None, [None], ["</s>"], "</s>", 2.0])
+def test_ends_of_sequence_that_are_no_set_of_ids(eos):
+    refused("eos", lambda: Limits(9, eos))
+    assert Limits(9, [2]).cut([1], 0, [2, 3]) == ([2], "eos")
+
+
 def test_limits():
     for value in (1, 1_000_000):
         assert Limits(value).max_new_tokens == value

@@ -37,6 +37,7 @@ def test_it_says_what_it_is(wheel):
     head, _, text = metadata.partition("\n\n")
     assert f"Name: spectra-decoding\nVersion: {spectra.__version__}\n" in head
     assert set(re.findall("Provides-Extra: (.*)", head)) >= {"demo", "serve", "gpu", "corpus", "bench", "dev"}
+    assert "Project-URL: Paper, https://" in head
     assert "# SPECTRA" in text and "sdk: gradio" not in text
     assert not re.search(r"\]\((?!https?:)", text), "a link that leads nowhere on a package index"
     assert f"{folder}/licenses/LICENSE" in names

@@ -172,8 +172,11 @@ def test_a_run_counts_tokens_times_and_the_servers_own_figures():
     prompts = [Prompt("mbpp", (f"Prompt {number}",)) for number in range(5)]
     row, _ = with_server(chatter, lambda server: load(server, prompts, 2, 6))
     assert row["tokens"] == 30 and len(row["requests"]) == 5 and row["drafts"] == 0
-    assert all(request["text"] == "a b" and request["first"] >= 0.02 for request in row["requests"])
-    assert all(0.02 <= request["each"] * 5 < 1 for request in row["requests"])
+    assert all(request["text"] == "a b" and request["first"] > 0.015 for request in row["requests"])
+    # both pauses of the server together: a busy machine may read the first piece late, and the second at once
+    assert all(
+        request["each"] >= 0 and 0.035 < request["first"] + 5 * request["each"] < 5 for request in row["requests"]
+    )
     assert 0.1 < row["seconds"] < 5  # three rounds of two
     metrics, _ = with_server(chatter, lambda server: server.metrics())
     assert (

@@ -2,6 +2,7 @@
 
 import gc
 
+import numpy as np
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of
@@ -23,7 +24,7 @@ from transformers import (
     MptForCausalLM,
 )
 
-from spectra import Limits, Sampling, TargetBusyError, load_target
+from spectra import FixedBudget, Guess, Limits, Method, Sampling, Source, TargetBusyError, decode, load_target
 from spectra.errors import SpectraError
 from spectra.target.load import wrap_model
 
@@ -37,7 +38,18 @@ def answer(target, prompt, method="spectra", count=20, sampling=None):
 
 @pytest.mark.parametrize(
     ("prompt", "words"),
-    [([], "no token"), ([1] * 500, "context of 512"), ([1, VOCABULARY], "ids outside"), ([-1], "ids outside")],
+    [
+        ([], "no token"),
+        ([1] * 500, "context of 512"),
+        ([1, VOCABULARY], "ids outside"),
+        ([-1], "ids outside"),
+        ("Name three rivers", "no list of token ids; give `tokenizer"),
+        (torch.tensor([[1, 2]]), "no list"),
+        (np.array([1, 2]), "no list"),
+        ([[1, 2]], "no list"),
+        ([1.0, 2.0], "no list"),
+        ({"input_ids": [1, 2]}, "no list"),
+    ],
 )
 def test_prompts_that_cannot_be_answered(prompt, words):
     target = target_of(model_of("llama"))
@@ -45,6 +57,24 @@ def test_prompts_that_cannot_be_answered(prompt, words):
         answer(target, prompt)
     assert error.value.field == "prompt"
     assert answer(target, [1])  # and it is free again
+
+
+def test_a_budget_that_chooses_more_nodes_than_the_method_has_is_named():
+    class Many:
+        def begin(self, prompt):
+            pass
+
+        def grow(self, tree, tokens):
+            for token in range(40):
+                tree.insert(Guess((token,), Source("many")))
+
+        def observe(self, tokens, outcome):
+            pass
+
+    target = target_of(model_of("llama"))
+    with pytest.raises(SpectraError, match="max_nodes: the budget chose 30 nodes where the method has 8; give"):
+        next(decode(target, [1], Method("many", [Many()], FixedBudget(30), 8)))
+    assert len(list(decode(target, [1], Method("many", [Many()], FixedBudget(30), 30), limits=Limits(4)))) > 0
 
 
 def test_layers_that_read_chunk_by_chunk_are_served_for_one_chunk():

@@ -31,8 +31,7 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
         parser = build()
         below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
         short = program.removeprefix("spectra").removeprefix(".")
-        if not below:
-            yield short, parser
+        yield short or program, parser
         for name, one in below[0].choices.items() if below else ():
             yield f"{short} {name}".strip(), one
 
@@ -46,7 +45,7 @@ def default_of(action: argparse.Action) -> str:
         return "the one that runs"
     if isinstance(value, bool):
         return "on" if value else "off"
-    if value in (None, (), [], "", argparse.SUPPRESS) or "(default: " in (action.help or ""):
+    if value in (None, (), [], {}, "", argparse.SUPPRESS) or "(default: " in (action.help or ""):
         return ""
     values = value if isinstance(value, list | tuple) else [value]
     return f"`{','.join(f'{one:g}' if isinstance(one, float) else str(one) for one in values)}`"

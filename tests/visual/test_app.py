@@ -1,6 +1,8 @@
 """What `python app.py` refuses before a model is loaded: an address that it cannot listen on."""
 
+import importlib.util
 import socket
+import sys
 from typing import Any
 
 import pytest
@@ -30,3 +32,16 @@ def test_a_port_that_is_in_use(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("host", ["", " ", "999.1.1.1", "192.0.2.1", "x" * 300, "a\0b", "\udcff"])
 def test_a_host_that_is_none(capsys: pytest.CaptureFixture[str], host: str) -> None:
     assert refused(capsys, "--host", host, "--port", 7999).startswith("host: ")
+
+
+def test_an_installed_copy_has_the_name_of_its_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.spec_from_file_location("spectra_demo", app.__file__)
+    assert found is not None and found.loader is not None
+    installed = importlib.util.module_from_spec(found)
+    monkeypatch.setitem(sys.modules, "spectra_demo", installed)  # where dataclasses look their module up
+    found.loader.exec_module(installed)
+    assert installed.main(["--host", ""]) == 2
+    assert capsys.readouterr().err.startswith("spectra-demo: host: ")
+    assert installed.build_parser().format_usage().startswith("usage: spectra-demo ")

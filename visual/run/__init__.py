@@ -1,1 +1,1 @@
-"""A visitor's run: what was asked, the line of visitors, the thread that decodes, what a tab holds."""
+"""A visitor's run: what was asked, the admission queue, the thread that decodes, what a tab holds."""

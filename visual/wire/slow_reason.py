@@ -32,7 +32,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
         gained = f"A pass gave {ours.tau:.2f} tokens, but took {longer:.2f} times as long as a plain one"
         if _draft_share(method) > 0.5 * (1 - 1 / max(longer, 1.0)):
             return f"{gained}: {_draft_share(method):.0%} of its time went into making the guesses."
-        return f"{gained}: wide passes are dear on this device."
+        return f"{gained}: wide passes are slow on this device."
     if ours.tokens < FEW_TOKENS:
         tokens = "one token" if ours.tokens == 1 else f"{ours.tokens} tokens"
         return f"The answer has only {tokens}: too few to learn from and to guess again."

@@ -98,7 +98,7 @@ function measured(table) {
   const eight = secondsOver(table, 8);
   const lesson =
     eight < 3 * one
-      ? "Speculative decoding lives on this gap."
+      ? "So one pass over several guesses takes less time than a pass for each token."
       : "Arithmetic is slow here, so the budget guesses less than it would on another processor.";
   return prose`Measured on this machine: a forward pass over 1 token takes ${milliseconds(one)}, over 8 tokens
     ${milliseconds(eight)}. That is ${ratio(eight / one)} times as long for 8 times the tokens. ${lesson}`;

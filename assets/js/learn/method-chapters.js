@@ -67,7 +67,7 @@ function pool(race) {
   const scored = steps.reduce((sum, { tree }) => sum + (tree?.sources.filter(offeredByPool).length ?? 0), 0);
   const story = scored
     ? `In this race the pool had ${plural(scored, "token")} scored in ${plural(steps.length, "pass", "passes")}.`
-    : "In this race no pool tokens were scored: here wide passes are dear. Set W to see it work.";
+    : "In this race no pool tokens were scored: wide passes are slow here. Set W to see it work.";
   return {
     title: "The pool, and every n-gram of its rows",
     text: [

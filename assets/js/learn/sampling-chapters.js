@@ -1,4 +1,4 @@
-/** Chapters on what drawing by lot and half precision do to guesses and to the text. */
+/** Chapters on what drawing at random and half precision do to guesses and to the text. */
 
 import { make } from "../common/dom.js";
 import { brief, count, percent, plural, prose, ratio } from "../common/format.js";
@@ -32,7 +32,7 @@ export function temperature(race) {
   return {
     title: "What happens at temperature 1",
     text: [
-      prose`With a temperature above 0 the model does not take its likeliest token but draws one by lot. The draw at
+      prose`With a temperature above 0 the model does not take its likeliest token but draws one at random. The draw at
         each position uses random numbers that depend only on the seed and the position. So the same seed draws the
         same token whether it was guessed or not, and the text is still the same.`,
       prose`Guesses are right less often, though: a draw is harder to foresee than the likeliest token. Set the
@@ -44,7 +44,7 @@ export function temperature(race) {
 }
 
 /**
- * What came of the guesses of a race that was drawn by lot; "" for another one.
+ * What came of the guesses of a race that was drawn at random; "" for another one.
  * @param {Turn | null} race
  */
 function measured(race) {
@@ -91,7 +91,7 @@ export function noise(race) {
  * @returns {Chapter}
  */
 export function precision({ badges, parting }) {
-  const lesson = prose`Numbers of 16 bits are rounded hard, and rounding depends on the order of additions. A pass over
+  const lesson = prose`Numbers of 16 bits are rounded coarsely, and rounding depends on the order of additions. A pass over
     several tokens adds in another order than a pass over one, so the same model can score two close candidates the
     other way round, and the text takes another turn.`;
   const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a

@@ -45,6 +45,8 @@ class Corpus:
         if not self.places:
             raise SpectraError("corpus", "it names nothing; give files, a folder, stdlib or hf:NAME")
         for place in self.places:
+            if not place.strip():
+                raise SpectraError("corpus", "a name is blank; give files, a folder, stdlib or hf:NAME")
             if not place.startswith(PREFIX):
                 files_of(place)
 

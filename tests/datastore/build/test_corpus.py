@@ -183,6 +183,11 @@ def test_what_is_not_there_is_named_before_anything_is_read(tmp_path, place):
         Corpus([str(tmp_path / place)])
 
 
+def test_a_blank_name_is_not_this_folder():
+    with pytest.raises(SpectraError, match=r"^corpus: a name is blank; give files, a folder"):
+        Corpus([" "])
+
+
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
