@@ -91,7 +91,7 @@ export function noise(race) {
  * @returns {Chapter}
  */
 export function precision({ badges, parting }) {
-  const lesson = prose`Numbers of 16 bits are rounded coarsely, and rounding depends on the order of additions. A pass over
+  const lesson = prose`16-bit numbers are rounded coarsely, and rounding depends on the order of additions. A pass over
     several tokens adds in another order than a pass over one, so the same model can score two close candidates the
     other way round, and the text takes another turn.`;
   const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a
