@@ -50,11 +50,12 @@ __all__ = [
     "summarize",
 ]
 
+if not TYPE_CHECKING:  # a checker of types finds a misspelt name
 
-def __getattr__(name: str) -> object:
-    """`load_target` needs torch, so it loads on first use (PEP 562)."""
-    if name == "load_target":
-        from spectra.target.load import load_target
+    def __getattr__(name: str) -> object:
+        """`load_target` needs torch, so it loads on first use (PEP 562)."""
+        if name == "load_target":
+            from spectra.target.load import load_target
 
-        return load_target
-    raise AttributeError(f"module 'spectra' has no attribute {name!r}")
+            return load_target
+        raise AttributeError(f"module 'spectra' has no attribute {name!r}")
