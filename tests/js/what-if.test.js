@@ -25,6 +25,18 @@ test("a pass between two that were measured lies on their line, and beyond the l
   near(secondsOver([[1, 0.5]], 9), 0.5);
 });
 
+test("a wide pass that was measured as the faster one costs nothing, and what is beyond it no less", () => {
+  /** @type {[number, number][]} */
+  const noisy = [
+    [1, 0.02],
+    [8, 0.03],
+    [9, 0.008],
+  ];
+  near(secondsOver(noisy, 20), 0.008);
+  near(speedupOf(noisy, 0, 8, 2), 1);
+  near(speedupOf(noisy, 0.5, 1, 2), 1.5 / (1 + 2 / 14));
+});
+
 test("a chain gains its tokens over the time of its pass", () => {
   near(speedupOf(COST, 0.5, 1, 1), 1.5 / 1.1);
   near(speedupOf(COST, 0.5, 1, 0), 1.5);

@@ -14,7 +14,8 @@ export const LONGEST = 32; // guesses of a chain
 /** @typedef {{ guesses: number, speedup: number }} Point of a race: guesses a pass, on average */
 
 /**
- * Seconds of a forward pass, between two that were measured on a line; beyond the last one by its slope.
+ * Seconds of a forward pass, between two that were measured on a line; beyond the last one by its slope, as the budget
+ * reckons: a wider pass there takes no less.
  * @param {Cost} cost
  * @param {number} tokens
  */
@@ -24,7 +25,8 @@ export function secondsOver(cost, tokens) {
   if (next < 1) return cost[0][1];
   const [n0, t0] = cost[next - 1];
   const [n1, t1] = cost[next];
-  return t0 + ((t1 - t0) * (tokens - n0)) / (n1 - n0);
+  const risen = ((t1 - t0) * (tokens - n0)) / (n1 - n0);
+  return found < 0 ? Math.max(t1, t0 + risen) : t0 + risen;
 }
 
 /**
@@ -38,7 +40,7 @@ export function secondsOver(cost, tokens) {
 export function speedupOf(cost, acceptance, guesses, slope) {
   let tokens = 0;
   for (let depth = 0; depth <= guesses; depth++) tokens += acceptance ** depth;
-  const dearer = secondsOver(cost, 1 + guesses) / secondsOver(cost, 1) - 1;
+  const dearer = Math.max(0, secondsOver(cost, 1 + guesses) / secondsOver(cost, 1) - 1); // less is noise
   return tokens / (1 + slope * dearer);
 }
 
