@@ -37,6 +37,7 @@ PARTS = ("cost", "opening", "idle", "drawing", "stream")
 LANE = "lane"  # a part too, of the scripted engine only
 LANE_SECONDS = 2.5
 START_MS = 6500
+SETTLED_MS = 35_000  # Chromium tidies its memory once, 20 to 30 seconds after a page has loaded: 0.2 s of a processor
 TICK = os.sysconf("SC_CLK_TCK")
 LANES = {"plain": "autoregressive", "method": "spectra"}
 
@@ -134,13 +135,13 @@ def browser_seconds() -> float:
 
 
 def idle(chromium: Any, url: str, seconds: float) -> dict[str, float]:
-    """Percent of a core that server and browser take while a page with a race on it lies open."""
+    """Percent of a core that server and browser take while a page with a race on it lies open, once it has settled."""
     page = chromium.new_context(viewport=SIZE).new_page()
     page.set_default_timeout(TIMEOUT_MS)
     page.goto(url)
     appear(page, OPENED)
     page.wait_for_function("window.Plotly")
-    page.wait_for_timeout(5000)
+    page.wait_for_timeout(SETTLED_MS)
     used = used_in(seconds)
     page.context.close()
     return used
