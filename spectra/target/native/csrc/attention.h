@@ -311,27 +311,28 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
     }
 }
 
-// Part of one thread: key heads times runs of rows, cut so that every thread has something to do.
+// Key heads times runs of rows, cut so that every thread has something to do.
 template <class Cache, class Write>
 void attend(const std::vector<Sequence>& sequences, const Tree& tree, const Heads& heads, int64_t layer,
-            const float* query, int64_t query_stride, const Worker& worker, AttentionBuffers& buffers, Write write) {
+            const float* query, int64_t query_stride, Worker& worker, AttentionBuffers& buffers, Write write) {
     constexpr int64_t RUN = 16;
     int64_t total = 0;
     auto runs_of = [&](const Sequence& s) {
         return std::max<int64_t>((s.rows + RUN - 1) / RUN, std::min<int64_t>(s.rows, worker.count));
     };
     for (const Sequence& s : sequences) total += runs_of(s) * heads.kv_heads;
-    int64_t item = 0;
-    const int64_t first = worker.first(total), end = worker.end(total);
-    for (const Sequence& s : sequences) {
-        const int64_t runs = runs_of(s);
-        for (int64_t i = 0; i < runs * heads.kv_heads; ++i, ++item) {
-            if (item < first || item >= end) continue;
-            const int64_t run = i / heads.kv_heads;
-            attend_rows<Cache>(s, tree, heads, layer, int(i % heads.kv_heads), s.rows * run / runs,
-                               s.rows * (run + 1) / runs, query, query_stride, buffers, write);
+    worker.share(total, 1, [&](int64_t first, int64_t end) {
+        int64_t item = 0;
+        for (const Sequence& s : sequences) {
+            const int64_t runs = runs_of(s);
+            for (int64_t i = 0; i < runs * heads.kv_heads; ++i, ++item) {
+                if (item < first || item >= end) continue;
+                const int64_t run = i / heads.kv_heads;
+                attend_rows<Cache>(s, tree, heads, layer, int(i % heads.kv_heads), s.rows * run / runs,
+                                   s.rows * (run + 1) / runs, query, query_stride, buffers, write);
+            }
         }
-    }
+    });
 }
 
 }  // namespace spectra

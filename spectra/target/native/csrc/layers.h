@@ -42,6 +42,14 @@ inline void rotate_head(float* x, int dim, const float* weight, float eps, const
 
 INLINE F16 silu(F16 x) { return x / (set1(1.0f) + exp(zero() - x)); }
 
+// The outputs from `output` on of a product with so many.
+INLINE void store_some(float* outputs, int64_t output, int64_t count, F16 sum) {
+    if (output + LANES <= count) return store(outputs + output, sum);
+    float last[LANES];
+    store(last, sum);
+    std::memcpy(outputs + output, last, sizeof(float) * (count - output));
+}
+
 // A key or value as the cache keeps it.
 inline void keep(const float* x, float* out, int dim) { std::memcpy(out, x, sizeof(float) * dim); }
 inline void keep(const float* x, bf16* out, int dim) {

@@ -39,7 +39,7 @@ class Arithmetic {
 
 template <class Body>
 void on_pool(int threads, const Body& body) {
-    engine->pool.run(threads, [&](const Worker& worker) {
+    engine->pool.run(threads, [&](Worker& worker) {
         const Arithmetic arithmetic;
 #if SPECTRA_AMX
         tiles_on();
@@ -70,18 +70,14 @@ void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs,
     engine->buffers.products.resize(threads);
     for (ProductBuffers& each : engine->buffers.products) each.prepare(rows);
     Element<WIDE>* taken = (Element<WIDE>*)engine->rows.data();
-    on_pool(threads, [&](const Worker& worker) {
-        for (int64_t r = worker.first(rows); r < worker.end(rows); ++r)
-            take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
-        worker.barrier();
-        product<WIDE>(m, taken, m.inputs, rows, worker.first(m.panels), worker.end(m.panels),
-                      engine->buffers.products[worker.index], [&](int64_t r, int64_t n, F16 sum) {
-                          float* place = y + r * m.outputs + n;
-                          if (n + LANES <= m.outputs) return store(place, sum);
-                          float last[LANES];
-                          store(last, sum);
-                          std::memcpy(place, last, sizeof(float) * (m.outputs - n));
-                      });
+    on_pool(threads, [&](Worker& worker) {
+        worker.share(rows, 1, [&](int64_t from, int64_t to) {
+            for (int64_t r = from; r < to; ++r) take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
+        });
+        const auto out = [&](int64_t r, int64_t n, F16 sum) { store_some(y + r * m.outputs, n, m.outputs, sum); };
+        worker.share(m.panels, WIDTH, [&](int64_t from, int64_t to) {
+            product<WIDE>(m, taken, m.inputs, rows, from, to, engine->buffers.products[worker.index], out);
+        });
     });
 }
 
@@ -90,7 +86,7 @@ void lone_attention(const Sequence& sequence, const Tree& tree, const Heads& hea
                     int threads) {
     engine->buffers.attention.resize(threads);
     const int64_t stride = int64_t(heads.heads) * heads.dim;
-    on_pool(threads, [&](const Worker& worker) {
+    on_pool(threads, [&](Worker& worker) {
         attend<Cache>({sequence}, tree, heads, 0, query, stride, worker, engine->buffers.attention[worker.index],
                       [&](int64_t r, int head, const float* mixed) {
                           std::memcpy(out + r * stride + head * heads.dim, mixed, sizeof(float) * heads.dim);
@@ -139,10 +135,10 @@ void spectra_step(const Model* model, void* buffers, const Rows* rows, int threa
     std::lock_guard<std::mutex> lock(engine->busy);
     if (model->wide) {
         Step<true> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool(threads, [&](const Worker& worker) { step.work(worker); });
+        on_pool(threads, [&](Worker& worker) { step.work(worker); });
     } else {
         Step<false> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool(threads, [&](const Worker& worker) { step.work(worker); });
+        on_pool(threads, [&](Worker& worker) { step.work(worker); });
     }
 }
 
@@ -176,15 +172,18 @@ int64_t spectra_draw(const float* scores, int64_t count, uint32_t first, uint32_
 double spectra_read_seconds(const uint8_t* const* buffers, const int64_t* bytes, int64_t count, int threads) {
     std::lock_guard<std::mutex> lock(engine->busy);
     std::atomic<int64_t> kept{0};
+    std::atomic<int> awake{0};
     std::chrono::steady_clock::time_point start;
-    engine->pool.run(threads, [&](const Worker& worker) {
-        worker.barrier();
+    engine->pool.run(threads, [&](Worker& worker) {
+        awake.fetch_add(1);
+        while (worker.index == 0 && awake.load() < worker.count) std::this_thread::yield();
         if (worker.index == 0) start = std::chrono::steady_clock::now();
         int64_t sum = 0;
         for (int64_t b = 0; b < count; ++b) {
-            const int64_t words = bytes[b] / 64 * 8;
-            const int64_t* p = (const int64_t*)buffers[b];
-            for (int64_t i = worker.first(words / 8) * 8; i < worker.end(words / 8) * 8; ++i) sum += p[i];
+            const int64_t* words = (const int64_t*)buffers[b];
+            worker.share(bytes[b] / 64, 1, [&](int64_t from, int64_t to) {
+                for (int64_t i = from * 8; i < to * 8; ++i) sum += words[i];
+            });
         }
         kept += sum;
     });

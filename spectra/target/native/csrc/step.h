@@ -71,11 +71,13 @@ class Step {
             for (int64_t r = 0; r < s.rows; ++r) owner[s.first_row + r] = &s;
     }
 
-    void work(const Worker& worker) {
-        for (int64_t r = worker.first(count); r < worker.end(count); ++r) {
-            std::memcpy(stream(r), in.embedded + r * m.hidden, sizeof(float) * m.hidden);
-            std::fill(stream(r) + m.hidden, stream(r) + hidden, 0.0f);  // a NaN of an earlier step would stay there
-        }
+    void work(Worker& worker) {
+        worker.share(count, 1, [&](int64_t from, int64_t to) {
+            for (int64_t r = from; r < to; ++r) {
+                std::memcpy(stream(r), in.embedded + r * m.hidden, sizeof(float) * m.hidden);
+                std::fill(stream(r) + m.hidden, stream(r) + hidden, 0.0f);  // a NaN of an earlier step would stay there
+            }
+        });
         for (int64_t l = 0; l < m.layer_count; ++l) layer(worker, l);
         head(worker);
     }
@@ -87,9 +89,9 @@ class Step {
     E* active(int64_t r) { return (E*)buffers.active.data() + r * inner; }
 
     template <class Out>
-    void times(const Worker& worker, const Matrix& matrix, const E* rows, int64_t stride, Out out) {
-        product<WIDE>(matrix, rows, stride, count, worker.first(matrix.panels), worker.end(matrix.panels),
-                      buffers.products[worker.index], out);
+    void times(const Worker& worker, const Matrix& matrix, int64_t from, int64_t to, const E* rows, int64_t stride,
+               Out out) {
+        product<WIDE>(matrix, rows, stride, count, from, to, buffers.products[worker.index], out);
     }
     auto to(float* place, int64_t stride) {
         return [=](int64_t r, int64_t n, F16 sum) { store(place + r * stride + n, sum); };
@@ -98,36 +100,49 @@ class Step {
         return [this](int64_t r, int64_t n, F16 sum) { store(stream(r) + n, load(stream(r) + n) + sum); };
     }
 
-    void norm(const Worker& worker, const float* weight) {
-        for (int64_t r = worker.first(count); r < worker.end(count); ++r)
-            rms_norm<WIDE>(stream(r), weight, normed(r), m.hidden, m.eps);
-        worker.barrier();
+    void norm(Worker& worker, const float* weight) {
+        worker.share(count, 1, [&](int64_t from, int64_t to) {
+            for (int64_t r = from; r < to; ++r) rms_norm<WIDE>(stream(r), weight, normed(r), m.hidden, m.eps);
+        });
     }
 
-    void layer(const Worker& worker, int64_t l) {
+    void layer(Worker& worker, int64_t l) {
         const Layer& y = m.layers[l];
         norm(worker, y.norm_in);
-        times(worker, y.query, normed(0), hidden, to(buffers.query.data(), query_size));
-        times(worker, y.key, normed(0), hidden, to(buffers.key.data(), key_size));
-        times(worker, y.value, normed(0), hidden, to(buffers.value.data(), key_size));
-        worker.barrier();
+        take_heads(worker, y);
         place_heads(worker, y, l);
-        worker.barrier();
         const Heads heads{m.heads, m.kv_heads, m.dim, m.scaling, y.window};
         attend<Cache>(sequences, tree, heads, l, buffers.query.data(), query_size, worker,
                       buffers.attention[worker.index],
                       [this](int64_t r, int head, const float* out) { take_mixed(mixed(r) + head * m.dim, out); });
-        worker.barrier();
-        times(worker, y.output, mixed(0), query_size, onto_stream());
-        worker.barrier();
-        norm(worker, y.norm_after);
-        times(worker, y.up, normed(0), hidden, to(buffers.up.data(), inner));
-        times(worker, y.gate, normed(0), hidden, [this](int64_t r, int64_t n, F16 gate) {
-            store_row<WIDE>(active(r) + n, silu(gate) * load(buffers.up.data() + r * inner + n));
+        worker.share(y.output.panels, WIDTH, [&](int64_t from, int64_t to) {
+            times(worker, y.output, from, to, mixed(0), query_size, onto_stream());
         });
-        worker.barrier();
-        times(worker, y.down, active(0), inner, onto_stream());
-        worker.barrier();
+        norm(worker, y.norm_after);
+        worker.share(y.up.panels, WIDTH, [&](int64_t from, int64_t to) {
+            times(worker, y.up, from, to, normed(0), hidden, this->to(buffers.up.data(), inner));
+            times(worker, y.gate, from, to, normed(0), hidden, [this](int64_t r, int64_t n, F16 gate) {
+                store_row<WIDE>(active(r) + n, silu(gate) * load(buffers.up.data() + r * inner + n));
+            });
+        });
+        worker.share(y.down.panels, WIDTH, [&](int64_t from, int64_t to) {
+            times(worker, y.down, from, to, active(0), inner, onto_stream());
+        });
+    }
+
+    // Queries, keys and values: the panels of three products as those of one.
+    void take_heads(Worker& worker, const Layer& y) {
+        const int64_t key = y.query.panels, value = key + y.key.panels, all = value + y.value.panels;
+        worker.share(all, WIDTH, [&](int64_t from, int64_t to) {
+            const auto part = [&](const Matrix& matrix, int64_t first, float* place, int64_t stride) {
+                const int64_t begin = std::max<int64_t>(0, from - first);
+                const int64_t end = std::min<int64_t>(matrix.panels, to - first);
+                if (begin < end) times(worker, matrix, begin, end, normed(0), hidden, this->to(place, stride));
+            };
+            part(y.query, 0, buffers.query.data(), query_size);
+            part(y.key, key, buffers.key.data(), key_size);
+            part(y.value, value, buffers.value.data(), key_size);
+        });
     }
 
     void take_mixed(E* place, const float* out) {
@@ -139,41 +154,39 @@ class Step {
     }
 
     // Queries and keys are normed and rotated; keys and values go to the rows' slots.
-    void place_heads(const Worker& worker, const Layer& y, int64_t l) {
+    void place_heads(Worker& worker, const Layer& y, int64_t l) {
+        const int64_t each = m.heads + m.kv_heads;
+        worker.share(count * each, 1, [&](int64_t from, int64_t to) {
+            for (int64_t i = from; i < to; ++i) place_head(y, l, i / each, int(i % each));
+        });
+    }
+    void place_head(const Layer& y, int64_t l, int64_t r, int head) {
         const int half = m.dim / 2;
-        const int64_t each = m.heads + m.kv_heads, total = count * each;
-        for (int64_t i = worker.first(total); i < worker.end(total); ++i) {
-            const int64_t r = i / each, head = i % each;
-            const float *cosine = in.cosine + in.positions[r] * half, *sine = in.sine + in.positions[r] * half;
-            if (head < m.heads) {
-                rotate_head(buffers.query.data() + r * query_size + head * m.dim, m.dim, y.query_norm, m.eps, cosine,
-                            sine);
-                continue;
-            }
-            const int64_t kv = head - m.heads;
-            float* key = buffers.key.data() + r * key_size + kv * m.dim;
-            rotate_head(key, m.dim, y.key_norm, m.eps, cosine, sine);
-            const Sequence& s = *owner[r];
-            const int64_t at = l * s.layer_stride + kv * s.head_stride + (s.length + r - s.first_row) * s.slot_stride;
-            keep(key, (Cache*)s.keys + at, m.dim);
-            keep(buffers.value.data() + r * key_size + kv * m.dim, (Cache*)s.values + at, m.dim);
-        }
+        const float *cosine = in.cosine + in.positions[r] * half, *sine = in.sine + in.positions[r] * half;
+        if (head < m.heads)
+            return rotate_head(buffers.query.data() + r * query_size + head * m.dim, m.dim, y.query_norm, m.eps, cosine,
+                               sine);
+        const int kv = head - m.heads;
+        float* key = buffers.key.data() + r * key_size + kv * m.dim;
+        rotate_head(key, m.dim, y.key_norm, m.eps, cosine, sine);
+        const Sequence& s = *owner[r];
+        const int64_t at = l * s.layer_stride + kv * s.head_stride + (s.length + r - s.first_row) * s.slot_stride;
+        keep(key, (Cache*)s.keys + at, m.dim);
+        keep(buffers.value.data() + r * key_size + kv * m.dim, (Cache*)s.values + at, m.dim);
     }
 
-    void head(const Worker& worker) {
-        const int64_t asked = in.asked_count;
-        for (int64_t i = worker.first(asked); i < worker.end(asked); ++i)
-            rms_norm<WIDE>(stream(in.asked[i]), m.norm, normed(i), m.hidden, m.eps);
-        worker.barrier();
+    void head(Worker& worker) {
+        worker.share(in.asked_count, 1, [&](int64_t from, int64_t to) {
+            for (int64_t i = from; i < to; ++i)
+                rms_norm<WIDE>(stream(in.asked[i]), m.norm, normed(i), m.hidden, m.eps);
+        });
         const int64_t vocabulary = m.head.outputs;
-        product<WIDE>(m.head, normed(0), hidden, asked, worker.first(m.head.panels), worker.end(m.head.panels),
-                      buffers.products[worker.index], [&](int64_t r, int64_t n, F16 sum) {
-                          float* place = in.logits + r * vocabulary + n;
-                          if (n + LANES <= vocabulary) return store(place, sum);
-                          float last[LANES];
-                          store(last, sum);
-                          std::memcpy(place, last, sizeof(float) * (vocabulary - n));
-                      });
+        const auto out = [&](int64_t r, int64_t n, F16 sum) {
+            store_some(in.logits + r * vocabulary, n, vocabulary, sum);
+        };
+        worker.share(m.head.panels, WIDTH, [&](int64_t from, int64_t to) {
+            product<WIDE>(m.head, normed(0), hidden, in.asked_count, from, to, buffers.products[worker.index], out);
+        });
     }
 
     const Model& m;
