@@ -85,6 +85,16 @@ def test_a_budget_that_left_guesses_out_is_named() -> None:
     assert slow_reason(plain_of(NEW), method, 1.0).startswith("The budget tried 0 of 120 tokens that were offered")
 
 
+def test_sources_that_were_switched_off_are_named() -> None:
+    method = guessed(NEW, offered=0)
+    for changed, why in (
+        ({"forward": False, "retrieval": False, "order": 3}, "the race ran with no forward dictionary, no retrieval"),
+        ({"rows": 3}, "nothing in the prompt or the answer came back"),
+    ):
+        method.settings["method"] = {"changed": changed, "values": {}}
+        assert slow_reason(plain_of(NEW), method, 1.0) == f"No source had a guess: {why}."
+
+
 def test_a_long_prompt_is_named() -> None:
     shown = figures(plain_of(NEW, prefill=10.0), guessed(NEW, right=3, prefill=10.0))
     assert shown["speedup"] < 1.1

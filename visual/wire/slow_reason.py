@@ -3,6 +3,7 @@
 from spectra.metrics import Summary, summarize
 from spectra.trace import Trace
 from spectra.tree import ROOT
+from visual.method_settings import in_words
 
 WORTH = 1.1
 """Times as fast as plain decoding, below which a race says why."""
@@ -15,6 +16,8 @@ NEW_TEXT = 0.9
 """Share of distinct 4-grams of a text that hardly repeats itself."""
 SELDOM = 0.25
 """Guesses a pass, below which the budget hardly guessed."""
+SWITCHES = ("forward", "backward", "pool", "retrieval")
+"""Settings that switch off a source, or what it learns from."""
 
 
 def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
@@ -44,7 +47,9 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             "a wider pass costs on this device."
         )
     if not guessed:
-        return "No source had a guess: nothing in the prompt or the answer came back."
+        off = _switched_off(method)
+        why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
+        return f"No source had a guess: {why}."
     right = f"{_accepted(method) / guessed:.0%} of {guessed} guesses were accepted"
     temperature = method.settings.get("temperature")
     if isinstance(temperature, int | float) and temperature >= WARM:
@@ -63,6 +68,13 @@ def _draft_share(trace: Trace) -> float:
     """Part of the steps' time that went into guessing."""
     seconds = sum(step.seconds for step in trace.steps)
     return sum(step.parts.get("draft", 0.0) for step in trace.steps) / seconds if seconds > 0 else 0.0
+
+
+def _switched_off(trace: Trace) -> str:
+    """Sources that the visitor left out, in words; "" for none."""
+    settings = trace.settings.get("method")
+    changed = settings.get("changed") if isinstance(settings, dict) else None
+    return in_words({name: False for name in SWITCHES if isinstance(changed, dict) and changed.get(name) is False})
 
 
 def _guesses(trace: Trace) -> int:
