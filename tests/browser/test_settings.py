@@ -120,7 +120,7 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         assert learned.first.locator("code").all_inner_texts() == shown(*inside.learned[0].tokens)
         assert learned.first.locator("small").inner_text() == "2 forward, 3 backward"
         text = held.locator(".learned p").inner_text()
-        assert text.startswith("6 entries.") and "1 row of 3 had to predict" in text
+        assert text.startswith("6 entries.") and "asked 1 row of 3 for a token" in text
         assert "same last 3 tokens, seen 66 times" in held.locator(".retrieval p").inner_text()
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
