@@ -34,7 +34,9 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     assert trace.method == "spectra-paper" and trace.settings["method"]["changed"] == changed
     assert engine.answers[-2].trace.settings["method"]["changed"] == {}
     assert download(page)["method"].settings["method"] == {"changed": changed, "values": SETTINGS}
-    assert page.locator("[data-id=title]").inner_text() == "Paper: SPECTRA (N 4, W 3, no retrieval)"
+    name = "Paper: SPECTRA (N 4, W 3, no retrieval)"
+    assert page.locator("#stage-race [data-id=title]").inner_text() == name
+    assert page.locator("#stage-race [data-id=text-method]").get_attribute("aria-label") == f"Answer of {name}"
     page.click("[data-id=link]")
     page.wait_for_function("location.search.includes('rows=3')")
     assert "order=4" in page.url and "retrieval=off" in page.url and "guesses" not in page.url
