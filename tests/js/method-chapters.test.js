@@ -42,8 +42,8 @@ test("a race without them says why, and where there is no race nothing is said o
   /** @type {[Partial<Begin>, string][]} */
   const races = [
     [{}, "rows did not pay, as wide passes are slow here. Set W to see it work."],
-    [{ link: { prompt: "hello", method: "spectra", pool: "off" } }, "it ran without rows. Set W to see it work."],
-    [{ link: { prompt: "hello", method: "spectra", rows: 0 } }, "it ran without rows. Set W to see it work."],
+    [{ link: { prompt: "hello", method: "spectra", pool: "off" } }, "it was switched off."],
+    [{ link: { prompt: "hello", method: "spectra", rows: 0 } }, "W was 0."],
     [{ lanes: { method: "prompt-lookup" } }, "its method has no pool."],
     [{ lanes: { method: "spectra-paper-retrieval" } }, "its method has no pool."],
   ];

@@ -93,7 +93,8 @@ function pool(race) {
 function withoutPool({ begin }) {
   const { pool, rows } = begin.link;
   if (!WITH_POOL.test(begin.lanes.method)) return "its method has no pool.";
-  if (pool === "off" || Number(rows ?? 1) === 0) return "it ran without rows. Set W to see it work.";
+  if (pool === "off") return "it was switched off.";
+  if (Number(rows ?? 1) === 0) return "W was 0.";
   return "rows did not pay, as wide passes are slow here. Set W to see it work.";
 }
 
