@@ -109,9 +109,10 @@ function refining(race) {
   const drawn = asks.length
     ? `${count(asks.filter(Boolean).length)} of ${plural(asks.length, "draw")} asked for a new one.`
     : "there were no rows, so nothing was drawn.";
-  const story = recorded.length
-    ? `Recorded in this race: ${drawn}`
-    : "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
+  const advice = "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
+  const other = race && !WITH_POOL.test(race.begin.lanes.method);
+  const missing = other ? "The method of this race has no rows." : advice;
+  const story = recorded.length ? `Recorded in this race: ${drawn}` : missing;
   return {
     title: "Refining: rows that look for something new",
     text: [
