@@ -71,5 +71,5 @@ test("a race that was recorded without pool rows has no draws", () => {
   assert.equal(drawn, "Recorded in this race: 1 of 2 draws asked for a new one.");
   assert.match(String(chaptersOf([stepOf(["model"])])[2]), /^Tick “Record/);
   const other = chaptersOf([stepOf(["model"])], { lanes: { method: "prompt-lookup" } })[2];
-  assert.equal(other, "The method of this race has no rows.");
+  assert.equal(other, "The method of this race does not refine.");
 });

@@ -110,8 +110,8 @@ function refining(race) {
     ? `${count(asks.filter(Boolean).length)} of ${plural(asks.length, "draw")} asked for a new one.`
     : "there were no rows, so nothing was drawn.";
   const advice = "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
-  const other = race && !WITH_POOL.test(race.begin.lanes.method);
-  const missing = other ? "The method of this race has no rows." : advice;
+  const other = race && !/^spectra/.test(race.begin.lanes.method);
+  const missing = other ? "The method of this race does not refine." : advice;
   const story = recorded.length ? `Recorded in this race: ${drawn}` : missing;
   return {
     title: "Refining: rows that look for something new",
