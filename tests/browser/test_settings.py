@@ -34,7 +34,9 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     assert trace.method == "spectra-paper" and trace.settings["method"]["changed"] == changed
     assert engine.answers[-2].trace.settings["method"]["changed"] == {}
     assert download(page)["method"].settings["method"] == {"changed": changed, "values": SETTINGS}
-    assert page.locator("[data-id=title]").inner_text() == "Paper: SPECTRA (N 4, W 3, no retrieval)"
+    name = "Paper: SPECTRA (N 4, W 3, no retrieval)"
+    assert page.locator("#stage-race [data-id=title]").inner_text() == name
+    assert page.locator("#stage-race [data-id=text-method]").get_attribute("aria-label") == f"Answer of {name}"
     page.click("[data-id=link]")
     page.wait_for_function("location.search.includes('rows=3')")
     assert "order=4" in page.url and "retrieval=off" in page.url and "guesses" not in page.url
@@ -120,7 +122,7 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         assert learned.first.locator("code").all_inner_texts() == shown(*inside.learned[0].tokens)
         assert learned.first.locator("small").inner_text() == "2 forward, 3 backward"
         text = held.locator(".learned p").inner_text()
-        assert text.startswith("6 entries.") and "1 row of 3 had to predict" in text
+        assert text.startswith("6 entries.") and "asked 1 row of 3 for a token" in text
         assert "same last 3 tokens, seen 66 times" in held.locator(".retrieval p").inner_text()
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]

@@ -200,6 +200,34 @@ def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit
         served.close()
 
 
+def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races: Path) -> None:
+    engine = FakeEngine(models=("Fake-135M", "Other-1B"))
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        takes = "#stage-learn .chapters li:first-child:has-text('over 1 token takes {}')"
+        page.get_by_role("tab", name="Learn").click()
+        page.wait_for_selector(takes.format("21"))
+        page.get_by_role("tab", name="Race").click()
+        engine.cost = ((1, 0.5), (64, 0.6))
+        engine.badges = ("8 GPUs", "fp16, fast")
+        page.click("#field-model input")
+        page.get_by_role("option", name="Other-1B").click()
+        for each in (page, visit(url)):
+            each.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
+            each.wait_for_selector(".badges li:nth-child(2):text-is('8 GPUs')")
+            assert value_of(each, "model") == "Other-1B"
+            each.get_by_role("tab", name="Learn").click()
+            each.wait_for_selector(takes.format("500"))
+            title = each.locator("#stage-learn .chapters h2").first.inner_text()
+            assert title == "Why a wide pass is free here", "a GPU"
+            each.wait_for_selector("#stage-learn .chapters li:has-text('This page runs in fp16, fast')")
+            each.wait_for_selector("#stage-learn .what-if .verdict:has-text('a pass:')")
+            assert each.problems == []
+    finally:
+        served.close()
+
+
 @pytest.mark.all_cases
 def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])

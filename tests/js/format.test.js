@@ -18,6 +18,11 @@ test("a long text ends with whole words", () => {
   assert.equal(ending("one two\n", 3), "… wo\n");
 });
 
+test("no text is cut in the middle of a character", () => {
+  assert.equal(ending("🙂🙂🙂", 3), "… 🙂");
+  assert.equal(brief(`${"a".repeat(12)}🙂🙂`), `${"a".repeat(12)}…`);
+});
+
 test("bytes that are part of a character have a neutral mark", () => {
   assert.equal(visible(" \ufffd"), "·‹part›");
   assert.equal(brief("\ufffd\ufffd\ufffd"), "‹part›");

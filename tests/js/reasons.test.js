@@ -42,13 +42,34 @@ test("a step whose guesses were accepted to the end of their branch", () => {
 });
 
 test("a step whose guesses all failed, by a budget that kept some of them", () => {
-  const step = stepOf(["model"], { tree: TREE, picks: [7], offered: 8, held: { forward: 1200, other: 3 } });
+  const chances = [null, 0.5, 0.3, 0.2, null];
+  const tree = { ...TREE, chances };
+  const step = stepOf(["model"], { tree, picks: [7], offered: 8, held: { forward: 1200, other: 3 } });
   const lines = said(step);
   assert.equal(gist(step, factsOf(step)), "0 guesses accepted, 1 token from the model.");
   assert.equal(lines[0], "N-grams held by then: 1,200 in the forward dictionary.");
   assert.ok(lines[1].endsWith("offered 8 tokens, merged into one tree; the 3 likeliest to pay were kept."));
   const pick = "The model picked “#7”, which no branch had. That pick was written, so the pass still gained a token.";
   assert.ok(lines.includes(pick));
+});
+
+test("a guess that ended the answer has no pick behind it", () => {
+  const step = stepOf(["forward", "forward"], { tree: TREE, path: [1, 2], picks: [2, 4, 3], finish: "eos" });
+  const lines = said(step);
+  assert.equal(gist(step, factsOf(step)), "2 guesses accepted, 0 tokens from the model.");
+  assert.ok(lines.includes("The model ended its answer here."));
+  assert.deepEqual(
+    lines.filter((line) => line.includes("dog")),
+    [],
+  );
+});
+
+test("drafts that were tested by their chances are not said to be picked", () => {
+  const facts = (/** @type {Step} */ step) => reasons(step, factsOf(step), WORDS, NAMES, true).join(" ");
+  const some = facts(stepOf(["forward", "model"], { tree: TREE, path: [1], picks: [2, 3] }));
+  assert.match(some, /tested by their chances and the model's; 1 draft passed, so the walk went on\./);
+  assert.match(some, /No draft there passed: “·dog” was drawn from what they leave of the model's chances\./);
+  assert.doesNotMatch(some + facts(stepOf(["model"], { tree: TREE, picks: [7] })), /picked/);
 });
 
 test("a plain step", () => {
@@ -61,4 +82,20 @@ test("a plain step", () => {
     said(stepOf(["model"], { offered: 1 }))[0],
     "None of 1 known guess was worth its time here, so this was a plain step.",
   );
+});
+
+test("a plain step for the last token that could be written says so", () => {
+  assert.deepEqual(said(stepOf(["model"], { finish: "length", offered: 0 })), [
+    "One token was left to write: no guess could help, so this was a plain step.",
+    "One forward pass scored the last token, 250\u00a0ms for the whole step.",
+    "The answer reached its length limit here.",
+  ]);
+});
+
+test("of many offered tokens a budget keeps the likeliest, a fixed number the first", () => {
+  const one = { ...TREE, tokens: [1, 2], parents: [-1, 0], sources: ["model", "forward"], rows: [0, 0], pool: [] };
+  const offered = (/** @type {Tree} */ tree) => said(stepOf(["model"], { tree, picks: [7], offered: 5 }))[0];
+  assert.match(offered({ ...one, chances: [null, 0.5] }), /offered 5 tokens, .*; the likeliest to pay was kept\.$/);
+  assert.match(offered(one), /; the first was kept\.$/);
+  assert.match(offered(TREE), /; the first 3 were kept\.$/);
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { curveOf, LONGEST, secondsOver, speedupOf } from "../../assets/js/learn/what-if.js";
+import { curveOf, figureOf, LONGEST, secondsOver, speedupOf } from "../../assets/js/learn/what-if.js";
 
 /** @type {[number, number][]} */
 const COST = [
@@ -50,4 +50,21 @@ test("the best length and the one at which it stops paying", () => {
   assert.ok(curve.every((speedup) => speedup <= curve[best]));
   assert.ok(ends !== null && curve[ends] < 1 && curve[ends - 1] >= 1);
   assert.deepEqual([curveOf(COST, 0, 1).best, curveOf(COST, 0.9, 0).ends], [0, null]);
+});
+
+test("a race of wide passes stands where it belongs, the axis reaching that far", () => {
+  const canvas = {
+    width: 400,
+    height: 260,
+    drawn: 1,
+    ink: { ink: "", muted: "", grid: "", good: "", paper: "", series: [] },
+  };
+  for (const [guesses, end] of [
+    [3.5, LONGEST + 0.5],
+    [75, 75.5],
+  ]) {
+    const { traces, layout } = figureOf(curveOf(COST, 0.6, 1), 5, { guesses, speedup: 1.2 }, canvas);
+    assert.deepEqual(traces.at(-1)?.x, [guesses]);
+    assert.equal(layout.xaxis.range?.[1], end);
+  }
 });

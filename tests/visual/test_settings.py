@@ -101,6 +101,8 @@ def test_a_sweep_has_a_lane_for_every_value() -> None:
     assert sweep.facts(own)["values"] == {"spectra-paper W=0": 0, "spectra-paper W=3": 3, "spectra-paper W=15": 15}
     assert list(lanes_of(own, [], own, None)) == ["autoregressive", "spectra-paper own"]
     assert read_sweep("", "1, 2") is None
+    alike = read_sweep("refine", "0.1234567, 0.5, 0.12345671")
+    assert alike is not None and alike.values == (0.1234567, 0.5) and len(alike.facts(own)["values"]) == 2
     with pytest.raises(SpectraError, match="tick at least one"):
         lanes_of(own, [], replace(own, settings=MethodSettings()), None)
     for name, text in (

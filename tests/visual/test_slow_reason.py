@@ -64,10 +64,13 @@ def closed(steps: list[StepTrace]) -> list[StepTrace]:
             guessed(NEW, seconds=0.04, right=2),
             "A pass gave 2.00 tokens, but took 2.00 times as long as a plain one: wide",
         ),
-        (guessed(NEW, seconds=0.04, right=2, parts={"draft": 0.03}), "75% of its time went into making the guesses."),
-        (guessed(NEW, temperature=1.0), "At temperature 1 a draw is hard to foresee: 0% of 160 guesses were accepted."),
-        (guessed(NEW), "The answer hardly repeats itself (100% of its runs of four tokens are distinct), so"),
-        (guessed(REPEATING), "Only 0% of 160 guesses were accepted: the answer was not what the sources knew."),
+        (guessed(NEW, seconds=0.04, right=2, parts={"draft": 0.03}), "75 % of its time went into making the guesses."),
+        (
+            guessed(NEW, temperature=1.0),
+            "At temperature 1 a draw is hard to foresee: 0 % of 160 guesses were accepted.",
+        ),
+        (guessed(NEW), "The answer hardly repeats itself (100 % of its runs of four tokens are distinct), so"),
+        (guessed(REPEATING), "Only 0 % of 160 guesses were accepted: the answer was not what the sources knew."),
         (guessed(NEW[:9]), "The answer has only 9 tokens: too few"),
         (guessed(NEW[:1]), "The answer has only one token: too few"),
         (guessed(NEW, offered=0), "No source had a guess"),
@@ -83,6 +86,16 @@ def test_a_budget_that_left_guesses_out_is_named() -> None:
     method = guessed(NEW, offered=0)
     method.steps = [replace(step, offered=3) for step in method.steps]
     assert slow_reason(plain_of(NEW), method, 1.0).startswith("The budget tried 0 of 120 tokens that were offered")
+
+
+def test_sources_that_were_switched_off_are_named() -> None:
+    method = guessed(NEW, offered=0)
+    for changed, why in (
+        ({"forward": False, "retrieval": False, "order": 3}, "the race ran with no forward dictionary, no retrieval"),
+        ({"rows": 3}, "nothing in the prompt or the answer came back"),
+    ):
+        method.settings["method"] = {"changed": changed, "values": {}}
+        assert slow_reason(plain_of(NEW), method, 1.0) == f"No source had a guess: {why}."
 
 
 def test_a_long_prompt_is_named() -> None:

@@ -52,7 +52,10 @@ def read_sweep(name: object, text: object) -> Sweep | None:
             MethodSettings(**{str(name): value})
         except SpectraError as error:
             raise SpectraError("values", str(error).removeprefix(f"{error.field}: ")) from None
-    return Sweep(str(name), tuple(dict.fromkeys(values)))
+    written: dict[str, float] = {}  # two that are written alike would be one lane
+    for value in values:
+        written.setdefault(f"{value:g}", value)
+    return Sweep(str(name), tuple(written.values()))
 
 
 def lanes_of(

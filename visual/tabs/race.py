@@ -64,6 +64,7 @@ class Handlers:
         self._admission = admission
         self._asked = ask.asked
         self._method = ask.method
+        self._model = ask.model
         self._panel = ask.panel
 
     def race(self, state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
@@ -116,11 +117,20 @@ class Handlers:
         try:
             with self._admission.turn():
                 self._engine.choose(model)
-            badges = badges_of(self._engine, self._admission)
-            ready = send({"kind": "model", "model": self._engine.model, "badges": badges})
-            yield [ready, SKIP, self._panel.differences(), *self._panel.updates(method)]
+            yield [self.model_in_use(), SKIP, self._panel.differences(), *self._panel.updates(method)]
         except SpectraError as error:
             yield [refusal(error), self._engine.chosen, SKIP, *as_it_is]
+
+    def model_in_use(self) -> str:
+        badges = badges_of(self._engine, self._admission)
+        cost = [list(row) for row in self._engine.cost]
+        return send({"kind": "model", "model": self._engine.model, "badges": badges, "cost": cost})
+
+    def opened(self) -> list[Any]:
+        """The page was built for the first model; a visitor may have chosen another one since."""
+        if self._engine.chosen == self._model.value:
+            return [SKIP, SKIP, SKIP]
+        return [self.model_in_use(), self._engine.chosen, self._panel.differences()]
 
     def link(self, visit: gr.Request) -> list[Any]:
         filled = read_link(visit.query_params, self._engine, str(self._method.value))
@@ -133,7 +143,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     """Lay the tab out inside the current one and connect it."""
     memory = gr.State()
     ask = race_fields(engine)
-    stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear"))
+    stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear", "opened"))
     do = Handlers(engine, admission, ask)
     fields = [*ask.asked, *ask.panel.fields]
     outputs = [stage, memory, ask.go, ask.halt]
@@ -149,6 +159,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
     cleared = [stage, memory, ask.prompt]
     stage.clear(do.clear, memory, cleared, cancels=[running, repeated, measured], queue=False, **PRIVATE)
+    stage.opened(do.opened, None, [stage, ask.model, ask.panel.changes], queue=False, **PRIVATE)
     page.load(do.link, None, [*fields[1:], ask.left_out], queue=False, **PRIVATE)
 
 
@@ -201,5 +212,6 @@ def facts(engine: Engine, races: Path, admission: AdmissionQueue) -> Event:
         "methods": dict(engine.methods),
         "legend": palette.legend(),
         "examples": [each.why for each in EXAMPLES],
+        "several": len(engine.models) > 1,
         "recorded": RaceFile.read(recorded[0]).snapshot() if recorded else None,
     }

@@ -3,6 +3,7 @@
 from spectra.metrics import Summary, summarize
 from spectra.trace import Trace
 from spectra.tree import ROOT
+from visual.method_settings import in_words
 
 WORTH = 1.1
 """Times as fast as plain decoding, below which a race says why."""
@@ -15,6 +16,8 @@ NEW_TEXT = 0.9
 """Share of distinct 4-grams of a text that hardly repeats itself."""
 SELDOM = 0.25
 """Guesses a pass, below which the budget hardly guessed."""
+SWITCHES = ("forward", "backward", "pool", "retrieval")
+"""Settings that switch off a source, or what it learns from."""
 
 
 def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
@@ -26,12 +29,12 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
         return (
             f"Reading the prompt took {base.prefill_seconds:.2f} of {base.seconds:.2f} seconds in both lanes alike; "
-            f"after it the method was {ours.tau / longer:.2f} times as fast."
+            f"after it the method was {_ratio(ours.tau / longer)} times as fast."
         )
     if ours.tau >= GAINS:
-        gained = f"A pass gave {ours.tau:.2f} tokens, but took {longer:.2f} times as long as a plain one"
+        gained = f"A pass gave {_ratio(ours.tau)} tokens, but took {_ratio(longer)} times as long as a plain one"
         if _draft_share(method) > 0.5 * (1 - 1 / max(longer, 1.0)):
-            return f"{gained}: {_draft_share(method):.0%} of its time went into making the guesses."
+            return f"{gained}: {_percent(_draft_share(method))} of its time went into making the guesses."
         return f"{gained}: wide passes are slow on this device."
     if ours.tokens < FEW_TOKENS:
         tokens = "one token" if ours.tokens == 1 else f"{ours.tokens} tokens"
@@ -44,15 +47,26 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             "a wider pass costs on this device."
         )
     if not guessed:
-        return "No source had a guess: nothing in the prompt or the answer came back."
-    right = f"{_accepted(method) / guessed:.0%} of {guessed} guesses were accepted"
+        off = _switched_off(method)
+        why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
+        return f"No source had a guess: {why}."
+    right = f"{_percent(_accepted(method) / guessed)} of {guessed} guesses were accepted"
     temperature = method.settings.get("temperature")
     if isinstance(temperature, int | float) and temperature >= WARM:
         return f"At temperature {temperature:g} a draw is hard to foresee: {right}."
     if ours.distinct4 >= NEW_TEXT:
-        new = f"{ours.distinct4:.0%} of its runs of four tokens are distinct"
+        new = f"{_percent(ours.distinct4)} of its runs of four tokens are distinct"
         return f"The answer hardly repeats itself ({new}), so there was little to guess from: {right}."
     return f"Only {right}: the answer was not what the sources knew."
+
+
+def _ratio(x: float) -> str:
+    """As the page writes it: half is rounded up."""
+    return f"{x + 1e-9:.2f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share + 1e-9:.0f} %"
 
 
 def _pass_seconds(lane: Summary) -> float:
@@ -63,6 +77,13 @@ def _draft_share(trace: Trace) -> float:
     """Part of the steps' time that went into guessing."""
     seconds = sum(step.seconds for step in trace.steps)
     return sum(step.parts.get("draft", 0.0) for step in trace.steps) / seconds if seconds > 0 else 0.0
+
+
+def _switched_off(trace: Trace) -> str:
+    """Sources that the visitor left out, in words; "" for none."""
+    settings = trace.settings.get("method")
+    changed = settings.get("changed") if isinstance(settings, dict) else None
+    return in_words({name: False for name in SWITCHES if isinstance(changed, dict) and changed.get(name) is False})
 
 
 def _guesses(trace: Trace) -> int:

@@ -78,7 +78,7 @@ const LONG = 14;
 /** @param {string} text */
 export const brief = (text) => {
   const shown = visible(text);
-  return shown.length > LONG ? `${shown.slice(0, LONG - 1)}…` : shown;
+  return shown.length > LONG ? `${shown.slice(0, LONG - 1).replace(/[\ud800-\udbff]$/, "")}…` : shown;
 };
 
 /**
@@ -88,7 +88,7 @@ export const brief = (text) => {
  */
 export function ending(text, most) {
   if (text.length <= most) return text;
-  const cut = text.slice(-most);
+  const cut = text.slice(-most).replace(/^[\udc00-\udfff]/, ""); // half of a character
   const word = /\s/.test(text.slice(-most - 1, -most)) ? 0 : cut.search(/\s\S/) + 1;
   return `… ${cut.slice(word)}`;
 }

@@ -1,8 +1,8 @@
 /** What the chapters of the tour say. Every figure and every quoted token is read off the race or was measured here. */
 
-import { list, milliseconds, plural, prose, ratio, visible } from "../common/format.js";
+import { ending, list, milliseconds, plural, prose, ratio, visible } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
-import { factsOf, sourcesOf } from "../stream/step-facts.js";
+import { bonusOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
 import { methodChapters } from "./method-chapters.js";
 import { sample } from "./sample.js";
@@ -19,6 +19,11 @@ import { secondsOver } from "./what-if.js";
 
 const EARLY = 8; // the first guesses of an answer are odd ones
 const MOST_TOKENS = 64; // of a bar
+const CONTEXT = 80; // characters: some texts have no spaces
+const FREE = 1.5; // times as long
+
+const PICKED = "The model, asked at each of these places, picked the very same";
+const TESTED = "Each was accepted with a chance that keeps the model's distribution";
 
 /** @type {Record<string, string>} */
 const SPOKEN = {
@@ -47,8 +52,8 @@ const SPOKEN = {
 /** @typedef {{ title: string, text: string[], figure?: HTMLElement, pointer?: Pointer }} Chapter */
 
 /**
- * A step that a chapter speaks of.
- * @typedef {{ lane: Lane, index: number, step: Step, words: Record<number, string> }} Example
+ * A step that a chapter speaks of. drawn: its drafts were tested by their chances, not by what the model picks.
+ * @typedef {{ lane: Lane, index: number, step: Step, words: Record<number, string>, drawn: boolean }} Example
  */
 
 /**
@@ -81,7 +86,7 @@ function cost(table) {
     takes most of the time; the arithmetic itself is quick. Once the weights are there, a few more tokens can be
     computed with them almost for free: on a GPU hundreds, on a few CPU cores a handful.`;
   return {
-    title: "Why a wide pass is free on a GPU and not here",
+    title: `Why a wide pass is free ${table.length && isFree(table) ? "here" : "on a GPU and not here"}`,
     text: table.length ? [lesson, measured(table)] : [lesson],
     figure: table.length ? widths(table) : undefined,
     pointer: {
@@ -91,6 +96,12 @@ function cost(table) {
     },
   };
 }
+
+/**
+ * Whether a pass over as many tokens as are shown takes hardly longer than one over a single token.
+ * @param {[number, number][]} table
+ */
+const isFree = (table) => secondsOver(table, MOST_TOKENS) < FREE * secondsOver(table, 1);
 
 /** @param {[number, number][]} table */
 function measured(table) {
@@ -111,6 +122,15 @@ function widths(table) {
 }
 
 /**
+ * Whether the method draws a text of its own, of plain decoding's distribution.
+ * @param {Turn | null} race
+ */
+function isDrawn(race) {
+  const figures = race?.end?.figures;
+  return Boolean(figures && "level" in figures && figures.drawn);
+}
+
+/**
  * @param {Turn | null} race
  * @param {(steps: readonly Step[]) => number} choose -1 where no step will do
  * @returns {Example | null}
@@ -118,7 +138,8 @@ function widths(table) {
 function exampleOf(race, choose) {
   const lane = race?.lanes.method;
   const index = lane ? choose(lane.steps) : -1;
-  return lane && index >= 0 ? { lane, index, step: lane.steps[index], words: race.end?.words ?? {} } : null;
+  if (!lane || index < 0) return null;
+  return { lane, index, step: lane.steps[index], words: race.end?.words ?? {}, drawn: isDrawn(race) };
 }
 
 /**
@@ -144,10 +165,13 @@ function missed(steps) {
 /** @param {Step} step */
 const failed = ({ tree, path }) => Boolean(tree && !path?.length && tree.tokens.length > 1 + tree.pool.length);
 
-/** @param {Example} example */
-function context({ lane, index }) {
+/**
+ * Where a step stands, by the words before it.
+ * @param {Pick<Example, "lane" | "index">} example
+ */
+export function context({ lane, index }) {
   const before = textBefore(lane, index).trimEnd().split(/\s+/).slice(-6).join(" ");
-  return before ? `after “… ${before}”` : "at the start of the answer";
+  return before ? `after “… ${ending(before, CONTEXT).replace(/^… /, "")}”` : "at the start of the answer";
 }
 
 /**
@@ -187,12 +211,13 @@ function accepted(facts, example) {
   if (!example) {
     return { title, text: [lesson, "Here an accepted guess of your race is shown, once there is one."] };
   }
-  const { lane, index, step, words } = example;
+  const { lane, index, step, words, drawn } = example;
   const { tree, path } = factsOf(step);
   const guessed = path.map((node) => words[tree.tokens[node]] ?? "").join("");
+  const own = bonusOf(step) === undefined ? ", and there the answer ended" : ", and one token of its own on top";
   const story = prose`In step ${index + 1}, ${context(example)}, ${guessers(facts, tree, path)} guessed
-    “${flat(guessed)}”. The model, asked at each of these places, picked the very same:
-    ${plural(path.length, "guess", "guesses")} accepted, and one token of its own on top.
+    “${flat(guessed)}”. ${drawn ? TESTED : PICKED}:
+    ${plural(path.length, "guess", "guesses")} accepted${own}.
     ${plural(step.sources.length, "token")} for one pass.`;
   return { title, text: [lesson, story], figure: sample(lane, index, words, path), pointer: stepPointer(index) };
 }
@@ -209,14 +234,15 @@ function rejected(facts, example) {
       wasted: it gave the one token that plain decoding would have given.`;
     return { title, text: [text] };
   }
-  const { lane, index, step, words } = example;
+  const { lane, index, step, words, drawn } = example;
   const { tree, guesses } = factsOf(step);
   const first = guesses.filter((node) => tree.parents[node] === 0);
   const shown = first.slice(0, 3);
   /** @param {number} token */
-  const word = (token) => `“${flat(words[token] ?? "")}”`;
+  const word = (token) => `“${visible(wordOf(words, token))}”`;
   const story = prose`In step ${index + 1}, ${context(example)}, ${guessers(facts, tree, first)} guessed
-    ${list(shown.map((node) => word(tree.tokens[node])))}. The model picked ${word(step.picks[0])}.`;
+    ${list(shown.map((node) => word(tree.tokens[node])))}. The model ${drawn ? "accepted none and drew" : "picked"}
+    ${word(step.picks[0])}.`;
   const lesson = prose`So the guess was thrown away and the pick was written. A wrong guess never reaches the text;
     all it costs is a slightly wider pass, and the budget stops guessing where that does not pay.`;
   return { title, text: [story, lesson], figure: sample(lane, index, words, shown), pointer: stepPointer(index) };
@@ -229,6 +255,9 @@ function rejected(facts, example) {
 function unchanged(race) {
   const figures = race?.end?.figures;
   const same = figures && "level" in figures && figures.whole && figures.differs === null;
+  const badge = isDrawn(race)
+    ? "The method of this race tests its drafts by their chances instead: another draw of the same distribution."
+    : "The badge under the bars says whether both answers are the same, token by token.";
   return {
     title: "Why the text does not change",
     text: [
@@ -237,7 +266,7 @@ function unchanged(race) {
         walk goes on. Where they do not, it ends, and everything behind the wrong guess is dropped.`,
       same
         ? `Here both answers were compared token by token: all ${plural(figures.plain.tokens, "token")} are the same.`
-        : "The badge under the bars says whether both answers are the same, token by token.",
+        : badge,
     ],
     pointer: { name: "Show the badge", selector: "#stage-race .below" },
   };

@@ -1,6 +1,6 @@
 /** Chapters on what the method is made of, with the figures of the visitor's own last race. */
 
-import { count, percent, plural, prose } from "../common/format.js";
+import { count, list, percent, plural, prose } from "../common/format.js";
 
 /** @import { Turn } from "../stream/reducer.js" */
 /** @import { LaneFigures } from "../stream/messages.js" */
@@ -8,6 +8,8 @@ import { count, percent, plural, prose } from "../common/format.js";
 
 const PANEL = { name: "Show the step panel", selector: "#stage-race [data-id=inside]" };
 const SETTINGS = { name: "Show the settings", selector: "#ask .method-settings" };
+
+const WITH_POOL = /^spectra(?!.*-retrieval)|^lookahead/;
 
 /**
  * @param {Turn | null} race one that is over
@@ -37,10 +39,14 @@ function cameTo(race, source, name) {
  */
 function dictionaries(race) {
   const last = race?.lanes.method.steps.findLast(({ held }) => held);
-  const held = last?.held
-    ? prose`When the race ended the forward dictionary held ${count(last.held.forward ?? 0)} n-grams, the backward one
-        ${count(last.held.backward ?? 0)}.`
-    : "";
+  const sizes = [
+    ["forward", "the forward dictionary"],
+    ["backward", "the backward dictionary"],
+  ].flatMap(([source, name]) => {
+    const size = last?.held?.[source];
+    return size === undefined ? [] : [`${name} held ${plural(size, "n-gram")}`];
+  });
+  const held = sizes.length ? `Before the last pass of the race ${list(sizes)}.` : "";
   return {
     title: "Two dictionaries: forward and backward",
     text: [
@@ -67,17 +73,30 @@ function pool(race) {
   const scored = steps.reduce((sum, { tree }) => sum + (tree?.sources.filter(offeredByPool).length ?? 0), 0);
   const story = scored
     ? `In this race the pool had ${plural(scored, "token")} scored in ${plural(steps.length, "pass", "passes")}.`
-    : "In this race no pool tokens were scored: wide passes are slow here. Set W to see it work.";
+    : race && `In this race no pool tokens were scored: ${withoutPool(race)}`;
   return {
     title: "The pool, and every n-gram of its rows",
     text: [
       prose`N-grams of an unwritten answer have to come from somewhere. W rows of N − 1 tokens ride along in each pass;
         the model predicts the next token of each row, the row goes into the dictionaries, then moves on by one. A row
         of five tokens holds not one n-gram but four, if its shorter ends count too: those sub-n-grams cost nothing.`,
-      story,
-    ],
+      story ?? "",
+    ].filter(Boolean),
     pointer: SETTINGS,
   };
+}
+
+/**
+ * Why a race had none.
+ * @param {Turn} race
+ */
+function withoutPool({ begin }) {
+  const { pool, rows } = begin.link;
+  if (!WITH_POOL.test(begin.lanes.method)) return "its method has no pool.";
+  if (pool === "off") return "it was switched off.";
+  if (Number(rows ?? 1) === 0) return "W was 0.";
+  if (begin.lanes.method.startsWith("spectra-paper")) return "the node budget left no room for them.";
+  return "rows did not pay, as wide passes are slow here. Set W to see it work.";
 }
 
 /**
@@ -85,10 +104,15 @@ function pool(race) {
  * @returns {Chapter}
  */
 function refining(race) {
-  const asks = race?.lanes.method.steps.flatMap(({ inside }) => inside?.refined ?? []) ?? [];
-  const story = asks.length
-    ? `Recorded in this race: ${count(asks.filter(Boolean).length)} of ${count(asks.length)} draws asked for a new one.`
-    : "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
+  const recorded = race?.lanes.method.steps.flatMap(({ inside }) => inside ?? []) ?? [];
+  const asks = recorded.flatMap(({ refined }) => refined);
+  const drawn = asks.length
+    ? `${count(asks.filter(Boolean).length)} of ${plural(asks.length, "draw")} asked for a new one.`
+    : "there were no rows, so nothing was drawn.";
+  const advice = "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
+  const other = race && !/^spectra/.test(race.begin.lanes.method);
+  const missing = other ? "The method of this race does not refine." : advice;
+  const story = recorded.length ? `Recorded in this race: ${drawn}` : missing;
   return {
     title: "Refining: rows that look for something new",
     text: [

@@ -3,7 +3,7 @@
 import { make } from "../common/dom.js";
 import { brief, ending } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
-import { factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
+import { bonusOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Lane } from "../stream/lane.js" */
 
@@ -31,7 +31,7 @@ export function sample(lane, index, words, nodes) {
     const look = `${path.includes(node) ? "yes" : "no"} ${sourcesOf(tree, node)[0]}`;
     box.append(" ", chip(tree.tokens[node], look));
   }
-  const pick = step.picks[path.length];
+  const pick = bonusOf(step);
   if (pick !== undefined) box.append(" ", chip(pick, "pick"));
   return box;
 }

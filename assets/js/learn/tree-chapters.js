@@ -148,7 +148,8 @@ export function hub(race, recorded) {
       prose`With two drafts a place, the best way to accept is a linear program as large as all pairs of tokens. SpecHub
         only drafts pairs that hold the draft's likeliest token a. Then the program has a solution in closed form:
         whatever chance the first draft leaves over goes to a, which is accepted with exactly its own chance p(a).`,
-      "SpecHub, and RRS or RRSw to compare it with, can be ticked in Compare; set the temperature to 1.",
+      prose`Where the model has a draft model, SpecHub, and RRS or RRSw to compare it with, can be ticked in Compare;
+        set the temperature to 1.`,
     ],
   };
   if (turn) {

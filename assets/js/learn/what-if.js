@@ -178,7 +178,7 @@ function slider(label, [min, max, step, first], word, changed) {
  * @param {Canvas} canvas
  * @returns {Figure}
  */
-function figureOf({ curve, best, ends }, guesses, race, canvas) {
+export function figureOf({ curve, best, ends }, guesses, race, canvas) {
   const { ink, muted, good } = canvas.ink;
   const x = curve.map((_, at) => at);
   const dot = { mode: "markers", hoverinfo: "skip" };
@@ -189,7 +189,7 @@ function figureOf({ curve, best, ends }, guesses, race, canvas) {
   ];
   if (race) {
     const ring = { color: "rgba(0,0,0,0)", size: 13, line: { color: good, width: 2.5 } };
-    traces.push({ ...dot, x: [Math.min(LONGEST, race.guesses)], y: [race.speedup], marker: ring });
+    traces.push({ ...dot, x: [race.guesses], y: [race.speedup], marker: ring });
   }
   const top = 1.15 * Math.max(1.2, ...curve, race?.speedup ?? 0);
   const level = {
@@ -211,7 +211,7 @@ function figureOf({ curve, best, ends }, guesses, race, canvas) {
   };
   const layout = layoutOf(canvas, {
     xaxis: {
-      range: [-0.5, LONGEST + 0.5],
+      range: [-0.5, Math.max(LONGEST, race?.guesses ?? 0) + 0.5],
       nticks: 9,
       title: { text: "guesses a pass", font: { size: 12 }, standoff: 4 },
     },

@@ -1,7 +1,7 @@
 /** What the dictionaries and datastores held, found and learned at one step: every number from its trace. */
 
 import { make } from "../common/dom.js";
-import { count, plural, visible } from "../common/format.js";
+import { count, list, plural, visible } from "../common/format.js";
 import { factsOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Hit, Inside, Learned, Step } from "../stream/messages.js" */
@@ -90,7 +90,7 @@ function learned({ learned, refined }, words) {
   const grams = learned.reduce((sum, each) => sum + each.forward.length + each.backward.length, 0);
   const draws = refined.filter(Boolean).length;
   const pool = refined.length
-    ? ` For refining, ${plural(draws, "row")} of ${count(refined.length)} had to predict a token that begins no n-gram.`
+    ? ` The refine draw asked ${plural(draws, "row")} of ${count(refined.length)} for a token that begins no n-gram.`
     : "";
   const box = section("learned", "What this step put in", `${plural(grams, "entry", "entries")}.${pool}`);
   const list = make("ol");
@@ -114,12 +114,21 @@ function originOf({ origin, place }, refined) {
 }
 
 /**
+ * How often the end of the text was seen; by store, where several know it.
+ * @param {Hit[]} found
+ */
+export function seenIn(found) {
+  const seen = [...new Map(found.map((hit) => [hit.store, hit.seen]))];
+  if (seen.length === 1) return plural(seen[0][1], "time");
+  return list(seen.map(([store, times]) => `${plural(times, "time")} in ${store}`));
+}
+
+/**
  * @param {Hit[]} found
  * @param {Words} words
  */
 function hits(found, words) {
-  const [{ match, seen }] = found;
-  const text = `After the same last ${plural(match, "token")}, seen ${plural(seen, "time")}.`;
+  const text = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.`;
   const box = section("retrieval", "Datastores", text);
   const table = make("table");
   const head = make("tr");

@@ -213,7 +213,7 @@ export class RaceView {
     this.at("alone").hidden = recorded || !("level" in figures && figures.shared);
     this.at("link").hidden = this.steady;
     this.at("clear").hidden = this.steady;
-    this.links.open(words);
+    this.links.open(words, "level" in figures && figures.drawn);
     if (state === "done" && !recorded) this.clock.play(method.lane.seconds, this.span);
     else this.showAll();
     if (recorded) {

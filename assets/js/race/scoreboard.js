@@ -43,6 +43,7 @@ export class Scoreboard {
     this.name = name;
     this.at("who").textContent = name;
     this.at("title").textContent = name;
+    this.at("text-method").setAttribute("aria-label", `Answer of ${name}`);
     for (const id of TEXTS) this.at(id).textContent = "";
     this.at("badge").className = "badge";
     this.score("1×");

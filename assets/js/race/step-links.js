@@ -28,6 +28,7 @@ export class StepLinks {
     this.view = null;
     /** @type {Record<number, string>} text by token id */
     this.words = {};
+    this.drawn = false;
     this.ready = false;
     /** @type {number | null} under the pointer */
     this.lit = null;
@@ -63,11 +64,15 @@ export class StepLinks {
     this.at("tip").hidden = true;
   }
 
-  /** @param {Record<number, string>} words */
-  open(words) {
+  /**
+   * @param {Record<number, string>} words
+   * @param {boolean} drawn drafts were tested by their chances
+   */
+  open(words, drawn) {
     const steps = this.view?.lane.steps ?? [];
     if (!steps.length) return;
     this.words = words;
+    this.drawn = drawn;
     this.ready = true;
     this.at("inside").hidden = false;
     this.slider.max = String(steps.length);
@@ -95,7 +100,7 @@ export class StepLinks {
     this.view.mark(step, "chosen", true);
     this.slider.value = String(step + 1);
     this.slider.setAttribute("aria-valuetext", `step ${step + 1}`);
-    this.panel.show(this.view.lane, step, this.words);
+    this.panel.show(this.view.lane, step, this.words, this.drawn);
     this.frame();
   }
 

@@ -34,8 +34,9 @@ export class StepPanel {
    * @param {Lane} lane
    * @param {number} index of the step
    * @param {Record<number, string>} words text by token id
+   * @param {boolean} drawn drafts were tested by their chances
    */
-  show(lane, index, words) {
+  show(lane, index, words, drawn) {
     const { at } = this;
     const step = lane.steps[index];
     const facts = factsOf(step);
@@ -49,7 +50,8 @@ export class StepPanel {
     at("dictionaries").hidden = !step.inside;
     at("held").replaceChildren(dictionaries(step, words));
     at("gist").textContent = gist(step, facts);
-    at("reasons").replaceChildren(...reasons(step, facts, words, this.names).map((text) => make("li", "", text)));
+    const lines = reasons(step, facts, words, this.names, drawn);
+    at("reasons").replaceChildren(...lines.map((text) => make("li", "", text)));
     this.seen = { tree: facts.tree, path: facts.path, words };
     this.showMask();
   }

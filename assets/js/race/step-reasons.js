@@ -1,7 +1,7 @@
 /** Why a step went as it did, in sentences read off its trace. Pure. */
 
 import { count, list, milliseconds, plural, sentence, visible } from "../common/format.js";
-import { sourcesOf, wordOf } from "../stream/step-facts.js";
+import { bonusOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Step } from "../stream/messages.js" */
 /** @import { StepFacts } from "../stream/step-facts.js" */
@@ -27,19 +27,21 @@ export function gist({ sources }, { path }) {
  * @param {StepFacts} facts
  * @param {Record<number, string>} words text by token id
  * @param {Map<string, string>} names of the sources
+ * @param {boolean} [drawn] drafts were tested by their chances, not by what the model picks
  * @returns {string[]}
  */
-export function reasons(step, facts, words, names) {
+export function reasons(step, facts, words, names, drawn = false) {
   const { guesses, path, pool } = facts;
   const size = path.length === 1 ? "one pick was" : `${count(path.length)} picks were`;
-  const walked = `the model picked its own next token at each node; ${size} in the tree, so the walk went on.`;
+  const picked = `the model picked its own next token at each node; ${size} in the tree`;
+  const tested = `drafts were tested by their chances and the model's; ${plural(path.length, "draft")} passed`;
   const more = plural(pool.size, "more token was", "more tokens were");
   return [
     held(step, names),
     guesses.length ? offered(step, facts, names) : plain(step),
     scored(step, guesses.length),
-    path.length ? `From the left, ${walked}` : "",
-    guesses.length ? ending(step, facts, words) : "",
+    path.length ? `From the left, ${drawn ? tested : picked}, so the walk went on.` : "",
+    guesses.length ? ending(step, facts, words, drawn) : "",
     step.finish ? (FINISHES[step.finish] ?? "The answer ended here.") : "",
     pool.size ? `${more} scored only to refresh the candidate pool, not as guesses.` : "",
   ].filter(Boolean);
@@ -59,8 +61,10 @@ function held(step, names) {
 }
 
 /** @param {Step} step */
-function plain(step) {
-  const known = step.offered ?? 0;
+function plain({ offered, finish }) {
+  const known = offered ?? 0;
+  if (!known && finish === "length")
+    return "One token was left to write: no guess could help, so this was a plain step.";
   const why = known
     ? `None of ${plural(known, "known guess", "known guesses")} was worth its time`
     : "Nothing was known that might follow";
@@ -76,7 +80,11 @@ function offered(step, { tree, guesses }, names) {
   const known = Math.max(step.offered ?? 0, guesses.length);
   const asked = new Set(guesses.flatMap((node) => sourcesOf(tree, node)));
   const who = [...names].filter(([source]) => asked.has(source)).map(([, name]) => name.toLowerCase());
-  const left = known > guesses.length ? `; the ${count(guesses.length)} likeliest to pay were kept` : "";
+  const one = guesses.length === 1;
+  const size = count(guesses.length);
+  const likeliest = one ? "likeliest to pay was" : `${size} likeliest to pay were`;
+  const kept = tree.chances ? likeliest : `first ${one ? "was" : `${size} were`}`; // no chances: a fixed number
+  const left = known > guesses.length ? `; the ${kept} kept` : "";
   return `${sentence(list(who))} offered ${plural(known, "token")}, merged into one tree${left}.`;
 }
 
@@ -94,14 +102,16 @@ function scored(step, guesses) {
  * @param {Step} step
  * @param {StepFacts} facts
  * @param {Record<number, string>} words
+ * @param {boolean} drawn
  */
-function ending({ picks }, { tree, path, pool }, words) {
-  const bonus = picks[path.length];
+function ending(step, { tree, path, pool }, words, drawn) {
+  const bonus = bonusOf(step);
   if (bonus === undefined) return "";
   const leaf = path.at(-1) ?? 0;
   const picked = `“${visible(wordOf(words, bonus))}”`;
   const branched = tree.parents.some((parent, node) => parent === leaf && node > 0 && !pool.has(node));
   if (!branched) return `There the branch ended. The pick ${picked} came on top, free.`;
+  if (drawn) return `No draft there passed: ${picked} was drawn from what they leave of the model's chances.`;
   const who = path.length ? "Then it" : "The model";
   return `${who} picked ${picked}, which no branch had. That pick was written, so the pass still gained a token.`;
 }

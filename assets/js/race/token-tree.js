@@ -2,7 +2,7 @@
 
 import { shape } from "../common/dom.js";
 import { brief, PART, visible } from "../common/format.js";
-import { sourcesOf, wordOf } from "../stream/step-facts.js";
+import { bonusOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Step } from "../stream/messages.js" */
 /** @import { StepFacts } from "../stream/step-facts.js" */
@@ -34,8 +34,8 @@ const FATES = { root: "the last token so far", yes: "accepted", no: "not accepte
  * @param {Record<number, string>} words text by token id
  * @param {Map<string, string>} names of the sources
  */
-export function tokenTree(facts, { picks }, words, names) {
-  const boxes = boxesOf(facts, picks, words);
+export function tokenTree(facts, step, words, names) {
+  const boxes = boxesOf(facts, bonusOf(step), words);
   const grid = { lefts: columns(boxes), rows: rowsOf(boxes) };
   const size = { width: grid.lefts[grid.lefts.length - 1], height: grid.rows.size * ROW + 4 };
   const svg = shape("svg", { ...size, "aria-hidden": "true" });
@@ -53,10 +53,10 @@ const onPath = ({ fate }) => fate === "yes" || fate === "pick";
 /**
  * Every node but those of the pool, and the model's own pick after the accepted path.
  * @param {StepFacts} facts
- * @param {number[]} picks
+ * @param {number | undefined} bonus that pick, where there is one
  * @param {Record<number, string>} words
  */
-function boxesOf({ tree, path, pool }, picks, words) {
+function boxesOf({ tree, path, pool }, bonus, words) {
   /** @type {Box[]} */
   const nodes = [];
   for (const [node, token] of tree.tokens.entries()) {
@@ -72,7 +72,6 @@ function boxesOf({ tree, path, pool }, picks, words) {
     });
   }
   const shown = nodes.filter((_, node) => !pool.has(node));
-  const bonus = picks[path.length];
   if (bonus !== undefined) shown.push(pickAfter(nodes[path.at(-1) ?? 0], wordOf(words, bonus)));
   return shown;
 }

@@ -24,6 +24,13 @@ export function factsOf({ tree = ROOT_ONLY, path = [] }) {
 }
 
 /**
+ * The model's own pick after the accepted path; undefined where a guess ended the answer: nothing is written after it.
+ * @param {Step} step
+ */
+export const bonusOf = ({ picks, sources, path = [] }) =>
+  sources.length > path.length ? picks[path.length] : undefined;
+
+/**
  * The sources that had guessed a node.
  * @param {Tree} tree
  * @param {number} node

@@ -34,7 +34,10 @@ class LearnTab {
     /** @type {string | null | undefined} the race that the chapters speak of; undefined before the first drawing */
     this.run = undefined;
     this.drafts = facts.drafts ? reduce(EMPTY, facts.drafts).turns[0] : null;
-    this.whatIf = facts.cost.length ? new WhatIf(facts.cost) : null;
+    /** @type {Facts} those of the chapters that are drawn */
+    this.drawn = facts;
+    /** @type {WhatIf | null} */
+    this.whatIf = null;
     stage.className = "learn";
     this.draw();
   }
@@ -42,12 +45,15 @@ class LearnTab {
   draw() {
     const turn = shared.race?.turn;
     const race = turn?.end && turn.lanes.method.steps.length ? turn : null;
-    if (race && race.run === this.run) return;
+    const facts = { ...this.facts, ...shared.model };
+    if (race && race.run === this.run && facts.cost === this.drawn.cost) return;
     this.run = race?.run;
+    if (facts.cost !== this.drawn.cost || !this.whatIf) this.whatIf = facts.cost.length ? new WhatIf(facts.cost) : null;
+    this.drawn = facts;
     const whose = race?.begin.recorded ? "the recorded race" : "your last race";
     const source = race ? `Short chapters tell how; the examples are from ${whose} in the Race tab.` : NO_RACE;
     const list = make("ol", "chapters");
-    for (const chapter of chapters(this.facts, race, this.drafts)) list.append(this.chapter(chapter, race));
+    for (const chapter of chapters(facts, race, this.drafts)) list.append(this.chapter(chapter, race));
     const whatIf = this.whatIf ? [this.whatIf.box] : [];
     this.stage.replaceChildren(make("p", "lead", LEAD + source), ...whatIf, list);
     this.whatIf?.show(race);

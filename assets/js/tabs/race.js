@@ -14,12 +14,14 @@ import { shared } from "../race/shared.js";
 /** @typedef {{ model: string, badges: string[] }} Model */
 
 /**
- * examples: why each prompt is worth trying. recorded: the race that greets a visitor.
- * @typedef {Model & Methods & { legend: Look[], examples: string[], recorded: Snapshot | null }} Facts
+ * examples: why each prompt is worth trying. several: models to choose from. recorded: the race that greets a visitor.
+ * @typedef {Model & Methods & { legend: Look[], examples: string[], several: boolean }} Given
+ * @typedef {Given & { recorded: Snapshot | null }} Facts
  */
 
 /** @typedef {{ kind: "loading", model: string }} Loading */
-/** @typedef {{ kind: "model" } & Model} Ready */
+/** @import { Measured } from "../race/shared.js" */
+/** @typedef {{ kind: "model" } & Model & Measured} Ready */
 /** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Building | Left | RunMessage} Message */
 
 /** @param {Host<Facts>} host */
@@ -48,6 +50,7 @@ class RaceTab {
     this.listen();
     if (facts.recorded) this.view.take(facts.recorded);
     this.tellCutOff();
+    if (facts.several) ask("opened");
   }
 
   listen() {
@@ -88,6 +91,7 @@ class RaceTab {
   take(message) {
     switch (message.kind) {
       case "loading":
+        this.fields.clear();
         return this.showModel({ model: `Loading ${message.model} …`, badges: [] });
       case "model":
         return this.ready(message);
@@ -113,10 +117,10 @@ class RaceTab {
     this.view.take(message);
   }
 
-  /** @param {Model} chosen */
-  ready({ model, badges }) {
+  /** @param {Ready} chosen */
+  ready({ model, badges, cost }) {
     this.facts = { ...this.facts, model, badges };
-    this.fields.clear();
+    shared.model = { badges, cost };
     this.showModel(this.facts);
     this.view.say(`${model} is ready`);
   }
