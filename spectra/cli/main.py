@@ -126,9 +126,9 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    chosen = build_parser().parse_args(arguments)
 
     def go() -> int:
+        chosen = build_parser().parse_args(arguments)  # --version writes
         if chosen.command == "generate":
             return run_generate(read_options(GenerateOptions, chosen))
         if chosen.command == "race":
