@@ -7,7 +7,7 @@ What it cannot do raises and names the argument. torch loads on the first call.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -60,8 +60,9 @@ def generate(
 
     Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
     sequences each has a shallow copy of every processor. Threads that call it with one model wait for each other.
-    Raises SpectraError for beams and other ways of decoding, embeddings, a filled cache, a row of padding only or with
-    holes in its mask, and what needs all sequences at once.
+    Raises SpectraError for beams and other ways of decoding, embeddings, images and whatever else the model would read
+    beside token ids, a filled cache, a row of padding only or with holes in its mask, and what needs all sequences at
+    once.
     """
     import torch
 
@@ -71,6 +72,7 @@ def generate(
     check_number("at_once", at_once, 1, 4096, whole=True)
     _refuse(generation_config, model_kwargs)
     rows = _rows(input_ids, model_kwargs.get("attention_mask"))
+    _refuse_inputs(model, input_ids, model_kwargs)
     _refuse_several(len(rows), logits_processor, streamer)
     pad = _pad_token(generation_config, len(rows), stopping_criteria)
     sampled = bool(generation_config is not None and generation_config.do_sample)
@@ -254,6 +256,27 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
     for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
+
+
+READ = ("attention_mask", "past_key_values", "use_cache", "logits_to_keep", "cache_position")
+"""Of what generate() prepares for the model; the rest has to say nothing."""
+
+
+def _refuse_inputs(model: Any, input_ids: torch.Tensor, model_kwargs: dict[str, Any]) -> None:
+    """What the model would read beside the tokens: images, kinds of tokens, places of one's own."""
+    mask = model_kwargs.get("attention_mask")
+    attended = input_ids.new_ones(input_ids.shape).bool() if mask is None else mask.bool()
+    places = attended.long().cumsum(-1) - 1
+    several = model.config.get_text_config(decoder=True) is not model.config
+    for name, value in model_kwargs.items():
+        if name in READ or value is None or value is False or (isinstance(value, Mapping) and not value):
+            continue
+        if name == "position_ids" and value.shape[-1] == places.shape[-1]:
+            usual = bool(((value == places) | ~attended).all())
+        else:  # of a model for images too, kind 0 is text
+            usual = name.endswith("token_type_ids") and several and not value.any()
+        if not usual:
+            raise SpectraError(name, "not supported: the text is decoded from token ids alone; leave it out")
 
 
 def _length(cache: Any) -> int:

@@ -1,8 +1,15 @@
-"""What the dictionaries and datastores held, found and learned at one step: a part of its trace, where asked for."""
+"""What the dictionaries and datastores held, found and learned at one step: a part of its trace, where asked for.
 
+And what a value read from a trace's file may be.
+"""
+
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+MAX_NUMBER = 2**53
+"""The largest number of a trace: what JavaScript holds exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +74,9 @@ class Inside:
     def from_dict(cls, data: Mapping[str, Any]) -> "Inside":
         """Raises KeyError, TypeError or ValueError for what is none."""
         return cls(
-            forward=tuple(_ints(row) for row in data["forward"]),
-            backward=tuple((int(match), int(token)) for match, token in data["backward"]),
-            refined=tuple(bool(draw) for draw in data["refined"]),
+            forward=tuple(ints(row) for row in data["forward"]),
+            backward=tuple((count(match), whole(token)) for match, token in data["backward"]),
+            refined=tuple(flag(draw) for draw in data["refined"]),
             learned=tuple(_learned(one) for one in data["learned"]),
             hits=tuple(_hit(one) for one in data["hits"]),
         )
@@ -88,25 +95,62 @@ def joined(parts: Iterable[Inside]) -> Inside:
 
 
 def _learned(data: Mapping[str, Any]) -> Learned:
-    tokens = _ints(data["tokens"])
-    one = Learned(str(data["origin"]), int(data["place"]), tokens, _ints(data["forward"]), _ints(data["backward"]))
-    if not all(0 <= start < len(tokens) - 1 for start in (*one.forward, *one.backward)):
+    tokens = ints(data["tokens"])
+    place, starts = whole(data["place"]), (ints(data["forward"]), ints(data["backward"]))
+    if not all(0 <= start < len(tokens) - 1 for some in starts for start in some):
         raise ValueError("an n-gram begins outside of its row")
-    return one
+    return Learned(text(data["origin"]), place, tokens, *starts)
 
 
 def _hit(data: Mapping[str, Any]) -> Hit:
     texts, perplexity = data["texts"], data["perplexity"]
     return Hit(
-        token=int(data["token"]),
-        match=int(data["match"]),
-        times=int(data["times"]),
-        seen=int(data["seen"]),
-        store=str(data["store"]),
-        texts=None if texts is None else int(texts),
-        perplexity=None if perplexity is None else float(perplexity),
+        token=whole(data["token"]),
+        match=count(data["match"]),
+        times=count(data["times"]),
+        seen=count(data["seen"]),
+        store=text(data["store"]),
+        texts=None if texts is None else count(texts),
+        perplexity=None if perplexity is None else number(perplexity, sys.float_info.max),
     )
 
 
-def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(int(v) for v in values)
+def ints(values: Any) -> tuple[int, ...]:
+    """Each of them `whole`. These functions raise ValueError or TypeError for a value of another kind."""
+    return tuple(whole(value) for value in values)
+
+
+def whole(value: Any) -> int:
+    """A whole number that a page can hold."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_NUMBER:
+        raise ValueError(f"{value!r} is not a whole number that a page can hold")
+    return value
+
+
+def count(value: Any) -> int:
+    """A whole number from 0 on."""
+    if whole(value) < 0:
+        raise ValueError(f"{value} is below zero")
+    return int(value)
+
+
+def number(value: Any, high: float = MAX_NUMBER) -> float:
+    """Seconds or a probability: what is infinite, negative or no number is refused."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= high:
+        raise ValueError(f"{value!r} is not a number from 0 to {high:g}")
+    return float(value)
+
+
+def flag(value: Any) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def text(value: Any) -> str:
+    """Text that can be sent."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    value.encode()  # lone surrogates are no text: UnicodeEncodeError is a ValueError
+    return value

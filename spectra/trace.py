@@ -7,13 +7,11 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
-from spectra.inside import Inside
+from spectra.inside import Inside, count, flag, ints, number, text
 from spectra.tree import ROOT, TokenTree
 
 FORMAT = "spectra-trace"
 VERSION = 1
-MAX_NUMBER = 2**53
-"""The largest number of a trace: what JavaScript holds exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,11 @@ class TreeTrace:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TreeTrace":
         tree = cls(
-            _ints(data["tokens"]),
-            _ints(data["parents"]),
+            ints(data["tokens"]),
+            ints(data["parents"]),
             tuple(tuple(Source(s) for s in row) for row in data["sources"]),
-            tuple(_flag(e) for e in data["eligible"]),
-            tuple(None if p is None else _number(p, 1.0) for p in data["probability"]),
+            tuple(flag(e) for e in data["eligible"]),
+            tuple(None if p is None else number(p, 1.0) for p in data["probability"]),
         )
         columns = (tree.tokens, tree.parents, tree.sources, tree.eligible, tree.probability)
         if not tree.tokens or len({len(column) for column in columns}) > 1 or not all(tree.sources):
@@ -93,24 +91,24 @@ class StepTrace:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StepTrace":
         tree = TreeTrace.from_dict(data["tree"])
-        tokens, path = _ints(data["tokens"]), _ints(data["path"])
+        tokens, path = ints(data["tokens"]), ints(data["path"])
         if len(data["sources"]) != len(tokens) or not len(path) <= len(tokens) <= len(path) + 1:
             raise ValueError("the tokens of a step, their sources and its path differ in length")
         if not all(0 < node < len(tree) for node in path):
             raise ValueError("a step's path leaves its tree")
         step = cls(
-            index=_count(data["index"]),
+            index=count(data["index"]),
             tokens=tokens,
             sources=tuple(Source(s) for s in data["sources"]),
             path=path,
-            picks=_ints(data["picks"]),
+            picks=ints(data["picks"]),
             tree=tree,
-            seconds=_number(data["seconds"]),
-            prefill_seconds=_number(data["prefill_seconds"]),
-            parts={_text(k): _number(v) for k, v in data["parts"].items()},
-            finish=_text(data["finish"]),
-            held={Source(k): _count(v) for k, v in data.get("held", {}).items()},
-            offered=None if data.get("offered") is None else _count(data["offered"]),
+            seconds=number(data["seconds"]),
+            prefill_seconds=number(data["prefill_seconds"]),
+            parts={text(k): number(v) for k, v in data["parts"].items()},
+            finish=text(data["finish"]),
+            held={Source(k): count(v) for k, v in data.get("held", {}).items()},
+            offered=None if data.get("offered") is None else count(data["offered"]),
             inside=None if data.get("inside") is None else Inside.from_dict(data["inside"]),
         )
         step.check()
@@ -195,16 +193,16 @@ class Trace:
             raise SpectraError("trace", f"version {data.get('version')!r} is not {VERSION}; record it again")
         try:
             trace = cls(
-                method=_text(data["method"]),
-                model=_text(data["model"]),
-                prompt=_text(data["prompt"]),
-                prompt_tokens=_ints(data["prompt_tokens"]),
+                method=text(data["method"]),
+                model=text(data["model"]),
+                prompt=text(data["prompt"]),
+                prompt_tokens=ints(data["prompt_tokens"]),
                 settings=_facts(data["settings"]),
                 environment=_facts(data["environment"]),
                 steps=[StepTrace.from_dict(step) for step in data["steps"]],
-                pieces=[(_count(n), _text(text)) for n, text in data["pieces"]],
-                vocabulary={int(k): _text(v) for k, v in data["vocabulary"].items()},
-                kept=_count(data.get("kept", 0)),
+                pieces=[(count(n), text(piece)) for n, piece in data["pieces"]],
+                vocabulary={int(k): text(v) for k, v in data["vocabulary"].items()},
+                kept=count(data.get("kept", 0)),
             )
             trace.check()
             return trace
@@ -212,51 +210,25 @@ class Trace:
             raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
 
     @classmethod
-    def from_json(cls, text: str) -> "Trace":
+    def from_json(cls, file: str) -> "Trace":
+        """Raises like `from_dict`. file: what it holds."""
         try:
-            data = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+            data = json.loads(file)
+        except (ValueError, RecursionError) as error:  # the first also for a number of thousands of digits
             raise SpectraError("trace", f"not JSON ({error}); give a file written by --trace") from error
         return cls.from_dict(data)
 
 
-def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(_whole(value) for value in values)
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_NUMBER:
-        raise ValueError(f"{value!r} is not a whole number that a page can hold")
-    return value
-
-
-def _count(value: Any) -> int:
-    if _whole(value) < 0:
-        raise ValueError(f"{value} is below zero")
-    return int(value)
-
-
-def _number(value: Any, high: float = MAX_NUMBER) -> float:
-    """Seconds or a probability: what is infinite, negative or no number is refused."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= high:
-        raise ValueError(f"{value!r} is not a number from 0 to {high:g}")
-    return float(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither true nor false")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a text")
-    value.encode()  # lone surrogates are no text: UnicodeEncodeError is a ValueError
-    return value
-
-
 def _facts(data: Any) -> dict[str, Any]:
     """Settings or facts by name: texts, finite numbers, yes and no, nothing, or lists and mappings of those."""
-    json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
-    return {_text(name): value for name, value in data.items()}
+    written = json.dumps(data, allow_nan=False, ensure_ascii=False)
+    written.encode()
+    json.loads(written, parse_int=_short)
+    return {text(name): value for name, value in data.items()}
+
+
+def _short(digits: str) -> int:
+    """A whole number of 64 bits, roughly: larger ones are none that a float holds."""
+    if len(digits) > 20:
+        raise ValueError(f"a number of {len(digits)} digits is no setting")
+    return int(digits)

@@ -6,7 +6,7 @@ coloured.
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -97,17 +97,15 @@ class ServedAnswer:
         began = self._last = time.perf_counter()
         finish = "length"
         total = 0
-        for event in self._events():
-            total = (event.get("usage") or {}).get("completion_tokens", total)
-            for choice in event.get("choices", ()):
-                finish = choice.get("finish_reason") or finish
-                text = choice.get("delta", {}).get("content")
-                if text:
-                    first = 0.0 if self.trace.steps else time.perf_counter() - began
-                    yield self._step(1, [(1, text)], prefill=first)
+        for said in self._events():
+            total = said.total or total
+            finish = said.finish or finish
+            for text in said.texts:
+                first = 0.0 if self.trace.steps else time.perf_counter() - began
+                yield self._step(1, [(1, text)], prefill=first)
             if self._closed:
                 return
-        uncounted = max(0, total - len(self.trace.steps))
+        uncounted = max(0, min(total, self._body["max_tokens"]) - len(self.trace.steps))
         yield self._step(uncounted, [], finish="eos" if finish == "stop" else finish)
 
     def close(self) -> None:
@@ -131,7 +129,7 @@ class ServedAnswer:
         self.trace.pieces += pieces
         return step, pieces
 
-    def _events(self) -> Iterator[dict[str, Any]]:
+    def _events(self) -> Iterator["Said"]:
         """What the server sends, up to its end. Raises SpectraError for a refusal and for a line that breaks."""
         try:
             with self._client.stream("POST", self._url, json=self._body) as response:
@@ -143,10 +141,33 @@ class ServedAnswer:
                     if data == "[DONE]":
                         return
                     if line.startswith("data:"):
-                        yield parse_json(data)
+                        yield said_in(parse_json(data))
         except (httpx.HTTPError, ValueError) as error:
             if isinstance(error, SpectraError):
                 raise
             raise SpectraError(
                 "endpoint", f"{self._url} broke off ({error or type(error).__name__}); ask again"
             ) from error
+
+
+class Said(NamedTuple):
+    """What an event tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or ""."""
+
+    total: int
+    finish: str
+    texts: list[str]
+
+
+def said_in(event: Any) -> Said:
+    """Raises ValueError for what no such server sends."""
+    try:
+        choices = event.get("choices") or []
+        total = (event.get("usage") or {}).get("completion_tokens") or 0
+        texts = [(choice.get("delta") or {}).get("content") or "" for choice in choices]
+        reasons = [choice.get("finish_reason") or "" for choice in choices]
+    except (AttributeError, TypeError) as error:
+        raise ValueError("an event of another form") from error
+    if not isinstance(total, int) or not all(isinstance(one, str) for one in (*texts, *reasons)):
+        raise ValueError("an event of another form")
+    whole = (text.encode(errors="replace").decode() for text in texts)  # JSON can hold halves of characters
+    return Said(total, next(filter(None, reversed(reasons)), ""), [text for text in whole if text])

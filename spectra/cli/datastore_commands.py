@@ -20,7 +20,7 @@ from spectra.datastore.store import Store
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable
 from spectra.io.progress import bar
-from spectra.settings import check_number
+from spectra.settings import check_number, check_unicode
 from spectra.target.notices import quiet_transformers
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ class Query:
 
     def run(self) -> int:
         check_number("top", self.top, 1, 64, whole=True)
+        check_unicode("text", self.text)
         store = Store.open(self.store)
         language = _load_language(self.model)
         check_tokenizer(store.card, language.sha256, language.model)

@@ -27,6 +27,7 @@ from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.io.version import VERSION
 from spectra.methods.presets import METHODS, PLAIN, check_method
+from spectra.methods.resources import Resources
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import Recording, record
@@ -125,9 +126,9 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    chosen = build_parser().parse_args(arguments)
 
     def go() -> int:
+        chosen = build_parser().parse_args(arguments)  # --version writes
         if chosen.command == "generate":
             return run_generate(read_options(GenerateOptions, chosen))
         if chosen.command == "race":
@@ -146,19 +147,20 @@ def run_generate(options: GenerateOptions) -> int:
             check_writable(path, field)
     model = options.model.load()
 
-    def start(method: str, tokens: int = options.max_new_tokens) -> Recording:
+    def start(method: str, resources: Resources, tokens: int = options.max_new_tokens) -> Recording:
         return record(
-            model.target, model.resources, options.prompt, method,
+            model.target, resources, options.prompt, method,
             sampling=options.sampling, max_new_tokens=tokens, raw=options.raw, explain=options.explain,
             settings=options.settings if method != PLAIN else None,
         )  # fmt: skip
 
-    finish(start(options.method, min(WARM_UP, options.max_new_tokens)))  # first calls allocate and choose kernels
-    answer = start(options.method)
+    warm_up = start(options.method, model.resources.rehearsing(), min(WARM_UP, options.max_new_tokens))
+    finish(warm_up)  # first calls allocate and choose kernels
+    answer = start(options.method, model.resources)
     for _, pieces in answer:
         print("".join(text for _, text in pieces), end="", flush=True)
     print()
-    plain = finish(start(PLAIN)) if options.baseline else None
+    plain = finish(start(PLAIN, model.resources)) if options.baseline else None
     report = report_of(answer, plain)
     print("\n".join(report.lines), file=sys.stderr)
     if options.trace:

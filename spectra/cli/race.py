@@ -125,13 +125,13 @@ def run_race(options: RaceOptions) -> int:
 def record_race(model: LoadedModel, race: Race) -> dict[str, Any]:
     """Both answers as data, decoded `RUNS` times in turns after a short warm-up; each step keeps its fastest time.
 
-    Every run takes the same steps: what differs is how much else the machine had to do.
+    Every run takes the same steps: what differs is how much else the machine had to do. So no run joins a memory.
     """
     raw = not getattr(model.target.tokenizer, "chat_template", None)
 
     def answer(method: str, tokens: int) -> Trace:
         recording = record(
-            model.target, model.resources, race.prompt, method,
+            model.target, model.resources.rehearsing(), race.prompt, method,
             sampling=race.sampling, max_new_tokens=tokens, raw=raw, explain=race.explain,
             settings=race.settings if method != PLAIN else None,
         )  # fmt: skip

@@ -3,6 +3,7 @@
 Reading a card checks the card and the files' presence and sizes; `altered_files` reads every byte. No torch.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType
@@ -35,8 +36,9 @@ number may be whole where `float` stands.
 
 
 def seal(card: Mapping[str, Any]) -> dict[str, Any]:
-    """The card with its own checksum."""
-    return {**card, "sha256": card_sha256(card)}
+    """The card with its own checksum. A file's name need not be Unicode; what is none of it becomes question marks."""
+    whole = json.loads(json.dumps(card, ensure_ascii=False).encode(errors="replace"))
+    return {**whole, "sha256": card_sha256(whole)}
 
 
 def card_sha256(card: Mapping[str, Any]) -> str:

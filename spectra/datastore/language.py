@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from spectra.drafters.continuations import Node
 from spectra.io.hashes import tokenizer_sha256
+from spectra.settings import check_unicode
 from spectra.target.chat_template import template_text
 
 NODES = 64
@@ -64,7 +65,8 @@ class Continuation:
 
 
 def query(store: Asked, language: Language, text: str, top: int) -> list[Continuation]:
-    """The `top` likeliest branches of what follows a text."""
+    """The `top` likeliest branches of what follows a text. Raises SpectraError for text that cannot be encoded."""
+    check_unicode("text", text)
     nodes = store.continuations(language.encode([text])[0], NODES)
     inner = {node.parent for node in nodes}
     leaves = [place for place in range(len(nodes)) if place not in inner]

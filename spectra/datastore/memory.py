@@ -5,10 +5,12 @@ Writing and indexing happen in a thread of their own. The texts lie in the folde
 the answers. No torch.
 """
 
+import atexit
 import json
 import logging
 import os
 import queue
+import re
 import secrets
 import threading
 import time
@@ -32,6 +34,8 @@ MAX_BYTES = 4_000_000
 FILE_BYTES = 64_000
 """A file that has reached this size is left alone, and the next answer begins another."""
 MIN_TOKENS = 8
+AT_EXIT = 5.0
+"""Seconds that the end of the program waits for what is being written."""
 TAIL = 8
 """Answers since the last whole index go into a small one, up to this part of the whole."""
 
@@ -48,16 +52,18 @@ class _Part(NamedTuple):
 class Memory:
     """`NGramStore` over what models answered before. Make one with `open_memory`, one a process and folder.
 
-    folder: of one model and tokenizer. max_bytes: of all files together; the oldest go.
+    folder: of one model and tokenizer. max_bytes: of all files together; the oldest go. vocabulary: token ids are below
+    it. What was added when the program ends is written before it does.
     """
 
     order = ORDER
     refined = True
     name = "finished answers"
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, vocabulary: int = SEPARATOR) -> None:
         self.folder = folder
         self.max_bytes = max_bytes
+        self.vocabulary = vocabulary
         self.worth = 1.0
         """Running mean of what a step's guesses brought, for whoever asks."""
         self._parts: dict[str, _Part] = {}
@@ -69,7 +75,9 @@ class Memory:
         self._wanted: queue.Queue[NDArray[np.uint32] | None] = queue.Queue()
         self._read()
         self._index()
-        threading.Thread(target=self._work, name="spectra-memory", daemon=True).start()
+        self._writer = threading.Thread(target=self._work, name="spectra-memory", daemon=True)
+        self._writer.start()
+        atexit.register(self._finish)
 
     def __len__(self) -> int:
         """Tokens that it knows."""
@@ -90,6 +98,12 @@ class Memory:
     def flush(self) -> None:
         """Wait until all that was added is in the folder and in the index."""
         self._wanted.join()
+
+    def _finish(self) -> None:
+        """`flush` for a few seconds at most, where the thread runs: not in a process that was forked."""
+        until = time.monotonic() + AT_EXIT
+        while self._wanted.unfinished_tasks and self._writer.is_alive() and time.monotonic() < until:
+            time.sleep(0.005)
 
     def _work(self) -> None:
         while True:
@@ -113,7 +127,7 @@ class Memory:
     def _write(self, answer: NDArray[np.uint32]) -> None:
         """Into this process's newest file, or a new one where that is full or gone."""
         if not self._name or not (self.folder / self._name).exists() or sum(map(len, self._mine)) * 4 > FILE_BYTES:
-            self._name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.npy"
+            self._name = f"{self._newest():020d}-{secrets.token_hex(4)}.npy"
             self._mine = []
         mine = [*self._mine, answer, np.array([SEPARATOR], np.uint32)]
         temporary = self.folder / f".{self._name}.{os.getpid()}"
@@ -127,6 +141,12 @@ class Memory:
             temporary.unlink(missing_ok=True)
         self._mine = mine
 
+    def _newest(self) -> int:
+        """What a new file's name begins with: the time, or more where the clock was set back, so that it is the last to
+        go."""
+        known = (name.partition("-")[0] for name in self._parts)
+        return max([time.time_ns(), *(int(number) + 1 for number in known if re.fullmatch("[0-9]{20}", number))])
+
     def _read(self) -> None:
         """Files that came, changed or went, those of other processes included."""
         parts: dict[str, _Part] = {}
@@ -135,12 +155,19 @@ class Memory:
                 status = path.stat()
                 stamp = status.st_mtime_ns, status.st_size
                 old = self._parts.get(path.name)
-                parts[path.name] = old if old is not None and old.stamp == stamp else _Part(stamp, _tokens(path))
+                parts[path.name] = old if old is not None and old.stamp == stamp else self._part(path, stamp)
             except FileNotFoundError:
                 continue  # another process let it go
             except (OSError, ValueError) as error:
                 log.warning("remember: %s is left out (%s)", path, error)
         self._parts = parts
+
+    def _part(self, path: Path, stamp: tuple[int, int]) -> _Part:
+        """Raises ValueError for a file that holds ids of no token."""
+        tokens = _tokens(path)
+        if ((tokens >= self.vocabulary) & (tokens != SEPARATOR)).any():
+            raise ValueError(f"it holds token ids outside 0..{self.vocabulary - 1}")
+        return _Part(stamp, tokens)
 
     def _trim(self) -> None:
         total = sum(part.stamp[1] for part in self._parts.values())
@@ -161,7 +188,9 @@ class Memory:
             self._indexes = (self._indexes[0], TextIndex(fresh))
 
 
-def open_memory(folder: Path, tokenizer_sha256: str, model: str, max_bytes: int = MAX_BYTES) -> Memory:
+def open_memory(
+    folder: Path, tokenizer_sha256: str, model: str, max_bytes: int = MAX_BYTES, vocabulary: int = SEPARATOR
+) -> Memory:
     """The memory of one model in a folder that may hold those of several. Raises SpectraError for the field "remember"
     where nothing can be written, or what is there was made for another model or tokenizer.
     """
@@ -179,7 +208,7 @@ def open_memory(folder: Path, tokenizer_sha256: str, model: str, max_bytes: int 
         write_text(place / CARD, json.dumps(facts, indent=1), "remember")
     elif there != facts:
         raise SpectraError("remember", f"{place} is of {there!s:.80}; give another folder")
-    return Memory(place, max_bytes)
+    return Memory(place, max_bytes, vocabulary)
 
 
 def _tokens(path: Path) -> NDArray[np.uint32]:

@@ -6,7 +6,7 @@ Where they bring nothing, they are asked at few steps only.
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from spectra.drafters.continuations import NGramStore
+from spectra.drafters.continuations import Kept, Lookup, NGramStore
 from spectra.drafters.retrieval import Retrieval
 from spectra.guess import Source
 from spectra.method import Outcome
@@ -21,6 +21,25 @@ class Remembered(NGramStore, Protocol):
     worth: float
 
     def add(self, answer: Sequence[int]) -> None: ...
+
+
+class Recalled:
+    """What a memory holds, guessed from and left as it is: no answer joins it."""
+
+    def __init__(self, memory: Remembered) -> None:
+        self._memory = memory
+        self.order, self.refined, self.name, self.worth = memory.order, memory.refined, memory.name, memory.worth
+
+    def successors(self, context: Sequence[int]) -> Lookup:
+        """See `SuccessorCounts.successors`."""
+        return self._memory.successors(context)
+
+    def texts_with(self, tokens: Sequence[int]) -> Kept | None:
+        """See `NGramStore.texts_with`."""
+        return self._memory.texts_with(tokens)
+
+    def add(self, answer: Sequence[int]) -> None:
+        """It is forgotten."""
 
 
 class Remembering(Retrieval):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spectra.budget.weights import BUILT_IN, FILE, Weights, read_weights
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
-from spectra.drafters.remembering import Remembered
+from spectra.drafters.remembering import Recalled, Remembered
 from spectra.errors import SpectraError
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class Resources:
         if callable(self._drafts):
             self._drafts = self._drafts()
         return self._drafts
+
+    def rehearsing(self) -> Resources:
+        """The same for answers that nobody asked for: they do not join the memory."""
+        memory = None if self.memory is None else Recalled(self.memory)
+        return Resources(self.stores, lambda: self.drafts, memory, self.weights)
 
     def with_stores(self, more: Sequence[NGramStore]) -> Resources:
         """The same and these stores, which come first."""
@@ -106,6 +111,7 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     place = str(Path(folder).resolve())
     if place not in known:
         tokenizer = "" if target.tokenizer is None else tokenizer_sha256(target.tokenizer)
-        known[place] = open_memory(Path(place), tokenizer, target.name)
+        vocabulary = target.model.get_input_embeddings().num_embeddings
+        known[place] = open_memory(Path(place), tokenizer, target.name, vocabulary=vocabulary)
     found: Remembered = known[place]
     return found

@@ -140,7 +140,7 @@ class Engine:
 
     def _decode(self, method: str, context: int, tokens: int) -> Iterator[StepTrace]:
         """A few tokens after `context` of the same."""
-        made = make_method(method, self.target, self.resources)
+        made = make_method(method, self.target, self.resources.rehearsing())
         return decode(self.target, [0] * context, made, limits=Limits(tokens))
 
     @in_worker_thread

@@ -12,7 +12,8 @@ from spectra.datastore.build.selftext import Question, Row, Writing, write_answe
 from spectra.io.recent import Recent
 from spectra.settings import TextOrder
 
-MAX_VISITORS = 8
+MAX_VISITORS = 64
+"""More than are served at once and wait: whose text is being written is never among those that go."""
 DRAWN = 0.7
 """Temperature of the texts that are drawn."""
 
@@ -83,6 +84,7 @@ class VisitorTexts:
         def on_texts(more: int) -> None:
             nonlocal count
             count += more
+            self._texts.get(visitor)  # a use: others go first
             on_written(count, kept.tokens)
 
         questions = max(order.texts, count)

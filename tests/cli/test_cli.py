@@ -335,3 +335,11 @@ def test_output_that_nobody_reads_on_is_no_traceback(monkeypatch):
     with os.fdopen(write, "w") as nobody:
         monkeypatch.setattr(sys, "stdout", nobody)
         assert exit_code("spectra", lambda: print("a" * 9) or 0) == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_version_that_cannot_be_written_is_one_line():
+    command = [sys.executable, "-m", "spectra", "--version"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, "spectra: [Errno 28] No space left on device\n")

@@ -335,3 +335,13 @@ def test_a_folder_of_other_things_is_never_replaced(model, corpus, tmp_path, mon
         err = capsys.readouterr().err
         assert err.startswith("spectra.datastore: out: ") and problem in err and err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["home"] and Path("letter.txt").read_text() == "x"
+
+
+def test_names_that_are_no_unicode_do_not_spoil_a_store(run, model, corpus, tmp_path):
+    odd = shutil.copy(corpus, tmp_path / "a\udcff.jsonl")
+    out = tmp_path / "store"
+    assert build(odd, out, model, "--licence", "\udcff", "--no-refine") == 0
+    assert (read_card(out)["corpus"][0]["name"], read_card(out)["licence"]) == ("a?.jsonl", "?")
+    assert run("inspect", out)[0] == 0
+    code, said, err = run("query", out, "w5\udcff", "--model", model)
+    assert (code, said) == (2, "") and err.startswith("spectra.datastore: text: it is not valid Unicode")

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from drafting import TextMemory, TextStore, decode_by, grown
-from tiny import FREE, model_of, target_of
+from tiny import FREE, make, model_of, target_of
 
 from spectra import Limits, Sampling
 from spectra.datastore.memory import FILE_BYTES, Memory, open_memory
@@ -18,7 +18,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.methods.presets import make_method
-from spectra.methods.resources import Resources
+from spectra.methods.resources import Resources, memory_of
 from spectra.target.execution_plan import ExecutionPlan
 
 
@@ -114,6 +114,19 @@ class TestMemory:
         assert memory.successors(answers[-1][:8]).match == 8
         assert memory.successors(answers[0][:8]).match < 8
 
+    def test_a_clock_that_is_set_back_does_not_make_new_answers_the_oldest(self, tmp_path, monkeypatch):
+        answers = texts(8, length=4000, symbols=30000)
+        memory = opened(tmp_path, max_bytes=2 * FILE_BYTES)
+        for answer in answers:
+            memory.add(answer)
+        memory.flush()
+        monkeypatch.setattr("time.time_ns", lambda: 10**9)
+        memory = opened(tmp_path, max_bytes=2 * FILE_BYTES)
+        for answer in texts(2, length=15000, symbols=30000, seed=1):
+            memory.add(answer)
+            memory.flush()
+            assert memory.successors(answer[:8]).match == 8
+
     def test_processes_share_it(self, tmp_path):
         mine = opened(tmp_path)
         code = "import sys; from pathlib import Path; from spectra.datastore.memory import open_memory\n"
@@ -147,6 +160,23 @@ class TestMemory:
         (memory.folder / "0.npy").write_bytes(b"nothing")
         np.save(memory.folder / "1.npy", np.ones((2, 2)))
         assert opened(tmp_path).successors([5]).pairs == [(6, 1)]
+
+    def test_a_file_with_ids_of_no_token_is_left_out(self, tmp_path):
+        memory = opened(tmp_path, vocabulary=64)
+        memory.add(list(range(20)))
+        memory.flush()
+        for wrong in (64, 2**31, 2**32 - 2):
+            np.save(memory.folder / f"{wrong}.npy", np.array([5, wrong], np.uint32))
+        assert opened(tmp_path, vocabulary=64).successors([5]).pairs == [(6, 1)]
+        np.save(memory.folder / "3.npy", np.array([5, 63], np.uint32))
+        assert opened(tmp_path, vocabulary=64).successors([5]).seen == 2
+
+    def test_what_was_added_last_is_there_when_the_program_has_ended(self, tmp_path):
+        code = "import sys; from pathlib import Path; from spectra.datastore.memory import open_memory\n"
+        code += "m = open_memory(Path(sys.argv[1]), 'tokens', 'model')\n"
+        code += "for i in range(0, 3000, 100): m.add(range(i, i + 50))"
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+        assert opened(tmp_path).successors([2905]).pairs == [(2906, 1)]
 
     def test_another_model_has_a_memory_of_its_own(self, tmp_path):
         memory = opened(tmp_path)
@@ -188,6 +218,18 @@ class TestRemembering:
         assert first == second
         assert len(steps[1]) < len(steps[0]) / 2
         assert Source.MEMORY in {source for step in steps[1] for source in step.sources}
+
+    def test_ids_of_no_token_in_its_folder_do_not_end_an_answer(self, tmp_path):
+        target = target_of(model_of("llama"))
+        folder = memory_of(target, tmp_path).folder
+        np.save(folder / "1.npy", np.array([3, 4, 9999, 3, 4, 9999], np.uint32))
+        resources = Resources(memory=memory_of(target_of(make("llama").double()), tmp_path))
+        method = make_method("spectra", target, resources)
+        plain, ours = (
+            [t for step in decode_by(target, [3, 4], one, limits=Limits(12)) for t in step.tokens]
+            for one in ("autoregressive", method)
+        )
+        assert ours == plain
 
     def test_what_brings_nothing_is_asked_rarely(self):
         drafter = Remembering(TextMemory([1, 2, 3, 4]))

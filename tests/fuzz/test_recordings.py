@@ -16,7 +16,7 @@ from spectra.trace import Trace
 from visual.run.race_file import METHOD, RaceFile
 from visual.wire.events import send
 
-RACE = json.loads(json.dumps(recorded_race(12)))
+RACE = json.loads(json.dumps(recorded_race(12, explain=True)))
 PLACES = places(RACE)
 
 
@@ -54,6 +54,13 @@ def shown(text: str) -> None:
 @example(("version",), "x" * 100_000)
 @example(("plain", "steps"), [])
 @example(("plain", "steps", 0, "tokens"), "12")
+@example(("method", "steps", 0, "inside", "hits", 0, "perplexity"), float("nan"))
+@example(("method", "steps", 0, "inside", "hits", 0, "perplexity"), "inf")
+@example(("method", "steps", 0, "inside", "hits", 0, "store"), "\ud800")
+@example(("method", "steps", 0, "inside", "learned", 0, "origin"), "\ud800")
+@example(("method", "steps", 0, "inside", "hits", 0, "token"), 10**400)
+@example(("method", "settings", "temperature"), 10**400)
+@example(("method", "settings", "shared"), 10**400)
 def test_a_changed_part(place: tuple[Any, ...], value: Any) -> None:
     shown(json.dumps(changed(RACE, place, value)))
 
@@ -70,6 +77,7 @@ def test_any_json(data: Any) -> None:
 
 
 @given(texts)
+@example("1" * 5000)
 def test_any_text(text: str) -> None:
     shown(text)
     try:
@@ -125,3 +133,9 @@ def test_answers_that_are_no_race_are_refused() -> None:
     }.items():
         with pytest.raises(SpectraError, match=said):
             RaceFile.from_json(json.dumps(race))
+
+
+def test_a_setting_of_hundreds_of_digits_is_refused() -> None:
+    """The page would make a float of it."""
+    with pytest.raises(SpectraError, match="a number of 401 digits is no setting"):
+        RaceFile.from_json(json.dumps(changed(RACE, ("method", "settings", "temperature"), 10**400)))

@@ -9,6 +9,8 @@ import torch
 from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, ours, stock
 from tiny import FAMILIES, VOCABULARY, make, model_of
 from transformers import (
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
     LogitsProcessorList,
     RecurrentGemmaConfig,
     RecurrentGemmaForCausalLM,
@@ -263,3 +265,56 @@ def test_datastores_that_fit_a_bound_tokenizer(tmp_path):
         ours(model, bound)
     with pytest.raises(SpectraError, match="datastore"):
         ours(model, partial(spectra.generate, tokenizer=letters()), method="spectra-retrieval")  # none of ours fits
+
+
+IDS = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
+
+
+@pytest.mark.parametrize(
+    ("family", "field", "value"),
+    [
+        ("gpt2", "token_type_ids", torch.zeros_like(IDS)),
+        ("gpt2", "token_type_ids", torch.ones_like(IDS)),
+        ("gpt2", "position_ids", torch.arange(7)[None] + 3),
+        ("llama", "position_ids", torch.arange(7)[None] * 2),
+    ],
+)
+def test_what_a_model_would_read_beside_the_tokens_is_refused(family, field, value):
+    with pytest.raises(SpectraError, match="decoded from token ids alone") as error:
+        ours(model_of(family), **{field: value})
+    assert error.value.field == field
+
+
+def test_the_usual_places_are_no_places_of_ones_own():
+    model, places = model_of("gpt2"), torch.arange(7)[None]
+    assert torch.equal(ours(model, position_ids=places), stock(model, position_ids=places))
+
+
+def model_with_images():
+    torch.manual_seed(0)
+    vision = {
+        "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "image_size": 16, "patch_size": 4,
+    }  # fmt: skip
+    text = make("gemma3").config.to_dict()
+    config = Gemma3Config(
+        text_config=text, vision_config=vision, mm_tokens_per_image=4, image_token_index=60, boi_token_index=61,
+        eoi_token_index=62, initializer_range=0.3,
+    )  # fmt: skip
+    model = Gemma3ForConditionalGeneration(config).eval()
+    model.generation_config.pad_token_id = 0
+    return model
+
+
+def test_images_are_refused_and_text_alone_is_not():
+    model, image = model_with_images(), torch.randn(1, 3, 16, 16)
+    ids = torch.tensor([[5, 61, 60, 60, 60, 60, 62, 7, 8]])
+    options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 9, "do_sample": False}
+    seen = {"pixel_values": image, "token_type_ids": (ids == 60).long()}
+    assert model.generate(ids, **options, **seen).shape == (1, 18)
+    with pytest.raises(SpectraError, match="decoded from token ids alone"):
+        model.generate(ids, custom_generate=spectra.generate, **options, **seen)
+    options |= {"token_type_ids": torch.zeros_like(ids)}
+    ids = ids % 60
+    truth = model.generate(ids, **options)
+    assert torch.equal(model.generate(ids, custom_generate=spectra.generate, **options), truth)

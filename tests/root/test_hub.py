@@ -11,6 +11,7 @@ import torch
 from tiny import make, model_of
 from transformers import LogitsProcessor, StoppingCriteria
 from transformers.generation.streamers import BaseStreamer
+from words import letters
 
 import spectra
 from spectra.errors import SpectraError
@@ -80,6 +81,17 @@ def test_by_name_it_hears_every_argument(tmp_path):
 
     short = by_name(model, PROMPT, logits_processor=[Nine()], stopping_criteria=[AfterTwo()])
     assert short[0, PROMPT.shape[1] :].tolist() == [9, 9] and calls
+
+
+def test_by_name_stop_strings_end_an_answer():
+    model, tokenizer = model_of("llama"), letters()
+    said = tokenizer.decode(model.generate(PROMPT, **OPTIONS)[0, PROMPT.shape[1] :])
+    options = {"stop_strings": [said[4:6]], "tokenizer": tokenizer}
+    truth = model.generate(PROMPT, **OPTIONS, **options)
+    assert truth.shape[1] < PROMPT.shape[1] + len(said)
+    assert torch.equal(by_name(model, PROMPT, **options), truth)
+    criteria = [lambda ids, scores, **_: torch.full((len(ids),), ids.shape[1] > PROMPT.shape[1])]
+    assert by_name(model, PROMPT, stopping_criteria=criteria, **options).shape[1] == PROMPT.shape[1] + 1
 
 
 def test_it_asks_for_trust():

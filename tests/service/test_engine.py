@@ -1,15 +1,19 @@
 """The engine behind the page on a tiny model: conversations, models to choose from, its seam, and recorded races."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from asking import asked
 from words import save_model
 
 from spectra.cli.main import main
+from spectra.datastore.text_index import SEPARATOR
 from spectra.errors import SpectraError
 from spectra.service.engine import Engine
+from spectra.service.loading import ModelOptions
 from visual.run.race_file import RaceFile
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
@@ -80,6 +84,21 @@ def test_presets_that_lack_a_refined_datastore_are_not_offered(engine):
 def test_a_store_that_is_not_there_is_refused(engine):
     with pytest.raises(SpectraError, match="store: "):
         engine.query("none", "w1")
+
+
+def test_only_an_answer_that_was_asked_for_is_remembered(folder, tmp_path):
+    """Not the first steps that a model takes to be ready, and not the runs of a race, which are the same each time."""
+    memory, out = tmp_path / "memory", tmp_path / "race.json"
+    options = ["w5 w6 w7 w5 w6", "--model", folder, "--max-new-tokens", "40", "--remember", str(memory)]
+    assert main(["race", *options, "--out", str(out)]) == 0
+    Engine.load(folder, options=ModelOptions(remember=memory)).resources.memory.flush()
+    assert list(memory.rglob("*.npy")) == []
+    assert main(["generate", *options]) == 0
+    until = time.monotonic() + 20
+    while not (files := list(memory.rglob("*.npy"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    tokens = np.load(files[0])
+    assert (tokens == SEPARATOR).sum() == 1 and len(tokens) == 41
 
 
 def test_a_race_is_recorded_and_recorded_again(folder, tmp_path, capsys):

@@ -13,6 +13,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.service.engine import Engine
 from spectra.service.visitor_stores import VisitorStores
+from spectra.service.visitor_texts import VisitorTexts
 from spectra.settings import TextOrder
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
@@ -209,3 +210,20 @@ def test_an_opener_that_does_not_fit_is_refused(writer, temporary):
         writer.write_texts("a", TextOrder(("ab" * 250,), 1, 40), lambda *_: None)
     writer.forget("a")
     assert list(temporary.iterdir()) == []
+
+
+def test_whoever_else_has_text_written_one_that_is_being_written_stays():
+    texts, order, spoken = VisitorTexts(), TextOrder(("w5",), 6, 32), []
+
+    def answer(question, seed, on_step):
+        return {"user": question.user, "assistant": "w6", "temperature": question.temperature}
+
+    def beside_others(question, seed, on_step):
+        spoken.append(seed)
+        for number in range(40):
+            texts.write(f"{len(spoken)} {number}", TextOrder(("w5",), 1, 32), answer, lambda *_: None)
+        return answer(question, seed, on_step)
+
+    texts.write("first", order, beside_others, lambda *_: None)
+    assert texts.written("first", order) == 6
+    texts.clear()

@@ -374,12 +374,12 @@ class FakeEngine:
         self.kept[request.visitor] = sum(len(message["content"].split()) for message in request.messages)
 
 
-def recorded_race(tokens: int = 90) -> dict[str, Any]:
-    """A race as a file holds it."""
+def recorded_race(tokens: int = 90, *, explain: bool = False) -> dict[str, Any]:
+    """A race as a file holds it. explain: with what was looked up and learned at each step."""
     engine = FakeEngine(step_seconds=0)
     methods = {"plain": "autoregressive", "method": "spectra"}
     answers = {
-        lane: engine.answer(asked(EXAMPLES[0].prompt, method, max_new_tokens=tokens, seed=7))
+        lane: engine.answer(asked(EXAMPLES[0].prompt, method, max_new_tokens=tokens, seed=7, explain=explain))
         for lane, method in methods.items()
     }
     for answer in answers.values():

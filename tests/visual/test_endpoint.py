@@ -65,6 +65,34 @@ def test_a_refusal_is_one_line(reply, status, said):
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
+ODD = [
+    [],
+    "text",
+    {"choices": 7},
+    {"choices": [7]},
+    {"choices": [{"delta": 7}]},
+    {"choices": [{"delta": {"content": {"a": 1}}}]},
+    {"choices": [{"finish_reason": [1]}]},
+    {"usage": 7},
+    {"usage": {"completion_tokens": "many"}},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_an_event_of_another_form_breaks_the_answer_off(odd):
+    reply = event("Red") + f"data: {json.dumps(odd)}\n\n"
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=r"broke off \(an event of another form\)"):
+        list(answer)
+
+
+def test_a_server_is_not_believed_more_tokens_than_it_was_asked_for():
+    reply = event("a\ud800") + event(usage={"completion_tokens": 10**8}) + "data: [DONE]\n\n"
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    assert sum(len(step.tokens) for step, _ in answer) == SETTINGS["max_new_tokens"]
+    assert answer.trace.text == "a?"
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nonsense", "http://["])
 def test_what_is_not_there_is_named_at_the_start(url):
     with pytest.raises(SpectraError, match="start a server there"):

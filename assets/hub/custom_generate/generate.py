@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from transformers import StopStringCriteria
+
 import spectra
 
 OPTIONS = (
@@ -19,5 +21,9 @@ def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
         return spectra.generate(model, input_ids, **arguments)
     if input_ids is not None:
         arguments["input_ids"] = input_ids
+    if arguments.get("stop_strings") and arguments.get("tokenizer") is not None:
+        # transformers would ask for the tokenizer, which it drops beside a callable
+        criterion = StopStringCriteria(arguments["tokenizer"], arguments.pop("stop_strings"))
+        arguments["stopping_criteria"] = [*(arguments.get("stopping_criteria") or []), criterion]
     given = {name: arguments.pop(name) for name in OPTIONS if arguments.get(name) is not None}
     return model.generate(custom_generate=partial(spectra.generate, **given), **arguments)
