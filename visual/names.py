@@ -31,6 +31,7 @@ NAMES = {
     "spechub": "Baseline: SpecHub",
     "rrs": "Baseline: RRS",
     "rrsw": "Baseline: RRSw",
+    "hf-generate": "Stock generate",
 }
 
 

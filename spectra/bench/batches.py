@@ -25,9 +25,8 @@ from spectra.io.files import write_text
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, check_number
+from spectra.target.choices import STOCK
 from spectra.target.distributed import distributed
-
-STOCK = "hf-generate"
 
 
 @dataclass(frozen=True, slots=True)

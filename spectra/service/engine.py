@@ -24,14 +24,14 @@ from spectra.service.badges import badges_of
 from spectra.service.demand_store import DemandStore, NoStore
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
-from spectra.service.recording import Recording, RunningAnswer
+from spectra.service.recording import Decoder, Recording, RunningAnswer
 from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.visitor_texts import OnWritten, VisitorTexts
 from spectra.service.warm_start import WarmStarts
 from spectra.service.worker_thread import in_worker_thread
 from spectra.settings import AnswerRequest, Limits, Sampling, TextOrder, Value
-from spectra.target.choices import EMBEDDED
+from spectra.target.choices import EMBEDDED, STOCK
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace
 
@@ -42,6 +42,7 @@ MEASURED_TOKENS = 16
 WRITES = "spectra-core"
 """The preset that writes text for a datastore: it needs none."""
 MEASURED_CONTEXT = 256
+STOCK_SUMMARY = "transformers' own generate, untouched: what the same model takes without this project"
 LONGEST_PASS = 3
 """Times as long as a pass of one row: the pass of one row of each that decode together."""
 
@@ -49,10 +50,11 @@ LONGEST_PASS = 3
 class Engine:
     """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
-    methods: preset name -> one-line description, of those that run here. settings: what the settings of each come to
-    here, see `Method`. cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: the last
-    measurement of plain decoding. problems: a line for each model that could not be loaded. options: how models are
-    loaded. together: the most answers at once, see `together_on`.
+    methods: preset name -> one-line description, of those that run here. references: the same of what they can be
+    compared with that is no preset. settings: what the settings of each preset come to here, see `Method`. cost: T(q),
+    rows of (query tokens, measured seconds of one forward pass). plain: the last measurement of plain decoding.
+    problems: a line for each model that could not be loaded. options: how models are loaded. together: the most answers
+    at once, see `together_on`.
     """
 
     BUILDS_STORES: ClassVar = True
@@ -114,6 +116,8 @@ class Engine:
         self.measure(MEASURED_CONTEXT)
 
     def _adopt(self, target: HuggingFaceTarget, resources: Resources) -> None:
+        from spectra.target.stock import StockModel
+
         self._prefix_caches.clear()
         self._visitor_stores.clear()
         self._visitor_texts.clear()
@@ -124,6 +128,8 @@ class Engine:
         self.together = together_on(target)
         self.model = target.name
         self.badges = badges_of(target)
+        self._stock = StockModel(target)
+        self.references = {STOCK: STOCK_SUMMARY} if self._stock.possible else {}
         self._demand_store.clear()
         runs = _settings(target, resources)
         later = _settings(target, resources.with_stores([NoStore()])) if self.BUILDS_STORES else {}
@@ -153,7 +159,10 @@ class Engine:
         return self.plain
 
     def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
-        """Build the unrefined datastore that a method guesses from, where there is none yet."""
+        """Get what the method lacks: the stock model, or the unrefined datastore that it guesses from."""
+        if request.method in self.references:
+            self._stock.load()
+            return
         own = self._visitor_stores.of(request.visitor)
         stores = self.resources.stores if own is None else [own, *self.resources.stores]
         if request.method not in self._on_demand or not all(store.refined for store in stores):
@@ -167,6 +176,11 @@ class Engine:
 
         Raises SpectraError for bad input.
         """
+        if request.method in self.references:
+            stock = self._record(request, self._stock.decode)
+            stock.trace.settings["drawn"] = not request.sampling.greedy
+            stock.trace.environment = self._stock.facts
+            return stock
         visitor = request.visitor
         prefix = self._prefix_of(request) if visitor and request.in_conversation else None
         warm_start = self._warm_starts.of(visitor) if visitor and request.warm else None
@@ -175,22 +189,25 @@ class Engine:
         method = make_method(
             request.method, self.target, resources, sampling=request.sampling, settings=request.settings
         )
-        recording = Recording(
-            self.target,
-            request.messages,
-            request.method,
-            partial(self._shared.decode, method=method),
-            sampling=request.sampling,
-            max_new_tokens=request.max_new_tokens,
-            settings=request.settings,
-            values=method.settings,
-            explain=request.explain,
-            raw=not getattr(self.target.tokenizer, "chat_template", None),
-            prefix=prefix,
-        )
+        decoder = partial(self._shared.decode, method=method)
+        recording = self._record(request, decoder, values=method.settings, explain=request.explain, prefix=prefix)
         if warm_start is not None:
             recording.trace.settings["warm"] = warm_start.apply(method)
         return recording
+
+    def _record(self, request: AnswerRequest, decoder: Decoder, **options: Any) -> Recording:
+        """See `Recording`."""
+        return Recording(
+            self.target,
+            request.messages,
+            request.method,
+            decoder,
+            sampling=request.sampling,
+            max_new_tokens=request.max_new_tokens,
+            settings=request.settings,
+            raw=not getattr(self.target.tokenizer, "chat_template", None),
+            **options,
+        )
 
     def in_turn(self, requests: Sequence[AnswerRequest]) -> Generator[RunningAnswer]:
         """Start these answers, each when it is asked for and the one before is over."""

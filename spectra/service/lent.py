@@ -146,6 +146,7 @@ class LentEngine(Engine):
     def _adopt(self, target: HuggingFaceTarget, resources: Any) -> None:
         super()._adopt(target, resources)
         self.together = 1
+        self.references = {}
         self.badges = ["a GPU lent by the call", self.badges[1].split(",")[0]]
 
     def seconds(self, model: str, requests: Sequence[AnswerRequest]) -> int:

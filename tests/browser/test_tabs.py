@@ -12,6 +12,7 @@ from browsing import appear, ended, tab
 from fakes_engine import FakeEngine, recorded_race
 
 from spectra.metrics import summarize
+from spectra.target.choices import STOCK
 from spectra.trace import Trace
 from visual.examples import OPENERS
 from visual.run.race_file import RaceFile
@@ -112,6 +113,22 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
     assert data["format"] == "spectra-comparison" and len(data["rows"]) == 4
     assert Trace.from_dict(data["traces"]["spectra"]).tokens == ran[1].trace.tokens
     assert saved["png"].startswith(b"\x89PNG") and page.problems == []
+
+
+def test_stock_generate_can_be_compared(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Compare")
+    for box in page.locator("#field-compare-methods input:visible").all():
+        box.uncheck()
+    page.get_by_label("Stock generate").check()
+    page.fill("#field-compare-max_new_tokens input", "30")
+    before = len(engine.answers)
+    page.click("#compare-go")
+    ended(stage)
+    assert [answer.trace.method for answer in engine.answers[before:]] == ["autoregressive", STOCK]
+    row = stage.locator(f"tr[data-method={STOCK}]")
+    assert row.locator("th").inner_text() == "Stock generate" and row.get_attribute("title") == engine.references[STOCK]
 
 
 @pytest.mark.all_cases

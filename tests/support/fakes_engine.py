@@ -238,6 +238,7 @@ class FakeEngine:
     shared: tuple[dict[str, Any], ...] = (CARD,)
     texts: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     BUILDS_STORES: ClassVar[bool] = True
+    references: ClassVar[dict[str, str]] = {"hf-generate": "what transformers takes"}
 
     def choose(self, model: str) -> None:
         if model == "Gone-7B":

@@ -81,13 +81,16 @@ class Handlers:
         try:
             boxes, numbers = len(self._ask.methods), len(self._ask.numbers)
             ticked = [method for methods in fields[:boxes] for method in methods or []]
-            chosen = [method for method in ticked if method in self._engine.methods]
+            chosen = [
+                method for method in ticked if method in self._engine.methods or method in self._engine.references
+            ]
             form, rest = fields[boxes : boxes + numbers], fields[boxes + numbers :]
             own, settings, vary = str(rest[0]), rest[1:-2], read_sweep(*rest[-2:])
             request = request_of(prompt, own, *form, visitor=visitor_of(visit))
             request = replace(request, settings=self._ask.panel.read(own, settings))
             self.check_sweep(vary, own)
-            run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True)
+            alone = any(method in self._engine.references for method in chosen)
+            run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True, alone=alone)
             if vary is not None:
                 run.facts["sweep"] = vary.facts(request)
             state.latest = run
@@ -119,7 +122,7 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
     memory = gr.State()
     ask = compare_fields(engine)
     facts = {
-        "methods": dict(engine.methods),
+        "methods": {**engine.methods, **engine.references},
         "examples": [each.why for each in EXAMPLES],
     }
     stage = wire("compare", facts, ("resync", "download"))
@@ -160,6 +163,9 @@ def method_boxes(engine: Engine) -> list[gr.CheckboxGroup]:
             gr.CheckboxGroup(presets, value=[each for _, each in presets if each in TICKED], label=heading)
             for heading, presets in usual
         ]
+        if engine.references:
+            stock = [(short(name), name) for name in engine.references]
+            methods.append(gr.CheckboxGroup(stock, label="Without this project"))
         if folded:
             with gr.Accordion("Ablations and variants", open=False, elem_classes="more-settings"):
                 methods += [gr.CheckboxGroup(presets, label=heading) for heading, presets in folded]

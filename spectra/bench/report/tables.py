@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from spectra.bench.report.figures import Figures, by_method, macro, micro, ratio
 from spectra.bench.run.rows import Row
 from spectra.methods.presets import PLAIN
-
-STOCK = "hf-generate"
+from spectra.target.choices import STOCK
 
 OVERALL = "all"
 DETAILS = (

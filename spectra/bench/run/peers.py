@@ -10,10 +10,11 @@ from typing import Any
 from spectra.bench.run.answers import Turn
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
+from spectra.target.choices import STOCK
 
 ASSISTED = "hf-assisted"
 PEERS: dict[str, dict[str, Any]] = {
-    "hf-generate": {},
+    STOCK: {},
     "hf-prompt-lookup": {"prompt_lookup_num_tokens": 10},
     ASSISTED: {},
 }
@@ -60,7 +61,7 @@ def run_batch(target: Any, prompts: Sequence[list[int]], *, sampling: Sampling, 
     """What stock `generate` answers to a batch, padded on the left; each up to its first end token."""
     eos = target.eos
     said = []
-    for new in _generate(target, "hf-generate", prompts, sampling, max_new_tokens, None):
+    for new in _generate(target, STOCK, prompts, sampling, max_new_tokens, None):
         end = next((at for at, token in enumerate(new) if token in eos), len(new))
         said.append(new[: end + 1])
     return said
@@ -73,17 +74,12 @@ def _generate(
     import torch
 
     from spectra.target.session import synchronize
+    from spectra.target.stock import arguments_of
 
     width, pad = max(map(len, prompts)), min(target.eos, default=0)
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=target.device)
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=target.device)
-    arguments: dict[str, Any] = {"do_sample": False}
-    if not sampling.greedy:
-        torch.manual_seed(sampling.seed)
-        arguments = {
-            "do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p,
-            "top_k": sampling.top_k, "min_p": sampling.min_p or None,
-        }  # fmt: skip
+    arguments = arguments_of(sampling)
     if name == ASSISTED:
         arguments["assistant_model"] = assistant
     synchronize(target.device)
@@ -93,7 +89,6 @@ def _generate(
             attention_mask=mask,
             max_new_tokens=max_new_tokens,
             pad_token_id=pad,
-            repetition_penalty=sampling.repetition_penalty,
             **arguments,
             **PEERS[name],
         )

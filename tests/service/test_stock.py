@@ -1,0 +1,73 @@
+"""Stock `generate` as an answer: the tokens that transformers writes, a step each, and then a model that is free."""
+
+import pytest
+import torch
+from asking import asked
+from words import save_model
+
+from spectra.errors import SpectraError, TargetBusyError
+from spectra.service.engine import Engine
+from spectra.target.choices import STOCK
+
+PROMPT = "w5 w6 w7 w5 w6 w7"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    place = tmp_path_factory.mktemp("models") / "tiny"
+    save_model(place, longest=400)
+    return Engine.load(str(place))
+
+
+def write(answer):
+    list(answer)
+    return answer.trace
+
+
+def generated(engine, trace, **arguments):
+    ids = torch.tensor([list(trace.prompt_tokens)])
+    mask, pad = torch.ones_like(ids), min(engine.target.eos, default=0)
+    new = engine.target.model.generate(ids, attention_mask=mask, max_new_tokens=12, pad_token_id=pad, **arguments)
+    return new[0, ids.shape[1] :].tolist()
+
+
+def test_it_writes_what_generate_writes_a_token_a_step(engine):
+    trace = write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=12)))
+    assert list(trace.tokens) == generated(engine, trace, do_sample=False)
+    assert len(trace.steps) == len(trace.tokens) and all(step.seconds > 0 for step in trace.steps)
+    assert trace.finish in ("eos", "length") and not trace.settings["drawn"]
+    assert "numerics" not in trace.environment and trace.environment["model"] == engine.model
+
+
+def test_its_draws_are_those_of_torch(engine):
+    trace = write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=12, temperature=0.9, seed=3)))
+    torch.manual_seed(3)
+    assert list(trace.tokens) == generated(engine, trace, do_sample=True, temperature=0.9, top_k=0)
+    assert trace.settings["drawn"]
+
+
+def test_it_ends_where_it_is_closed_and_the_model_is_free(engine):
+    answer = engine.answer(asked(PROMPT, STOCK, max_new_tokens=200))
+    steps = iter(answer)
+    next(steps)
+    with pytest.raises(TargetBusyError):
+        write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=4)))
+    answer.close()
+    assert write(engine.answer(asked(PROMPT, "spectra", max_new_tokens=4))).finish
+    assert len(answer.trace.steps) == 1
+
+
+def test_what_fails_is_told_and_the_model_is_free(engine, monkeypatch):
+    with pytest.raises(SpectraError, match="prompt: "):
+        write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=4096)))
+    monkeypatch.setattr(engine.target.model, "generate", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=4)))
+    assert write(engine.answer(asked(PROMPT, "spectra", max_new_tokens=4))).finish
+
+
+def test_a_model_without_numbers_is_not_offered(engine, monkeypatch):
+    assert STOCK in engine.references and STOCK not in engine.methods
+    monkeypatch.setattr("spectra.target.stock.StockModel.possible", False)
+    engine._adopt(engine.target, engine.resources)
+    assert not engine.references
