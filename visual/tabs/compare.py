@@ -165,7 +165,7 @@ def method_boxes(engine: Engine) -> list[gr.CheckboxGroup]:
         ]
         if engine.references:
             stock = [(short(name), name) for name in engine.references]
-            methods.append(gr.CheckboxGroup(stock, label="Without this project"))
+            methods.append(gr.CheckboxGroup(stock, label="Transformers"))
         if folded:
             with gr.Accordion("Ablations and variants", open=False, elem_classes="more-settings"):
                 methods += [gr.CheckboxGroup(presets, label=heading) for heading, presets in folded]
