@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spectra.batch.decode_many import AT_ONCE, decode_many
 from spectra.batch.request import Request
 from spectra.errors import SpectraError
+from spectra.io.hashes import tokenizer_sha256
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, folders, memory_of, weights_for
 from spectra.settings import Limits, Sampling, check_number
@@ -211,7 +212,7 @@ def _pad_token(config: Any, rows: int, criteria: Any) -> int:
 
 def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[str]]) -> Sequence[Store]:
     """Opened once for a model, a tokenizer and these folders."""
-    from spectra.datastore.shipped import fitting_stores
+    from spectra.datastore.shipped import stores_for
     from spectra.target.load import learned_of
 
     named = tuple(folders("datastores", datastores))
@@ -222,7 +223,7 @@ def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[s
     known = learned_of(model).stores
     owner, stores = known.get(named, (None, ()))
     if owner is not tokenizer:
-        stores = fitting_stores(tokenizer, named)
+        stores = stores_for(tokenizer_sha256(tokenizer), named)
         known[named] = tokenizer, stores
     return stores
 

@@ -98,21 +98,26 @@ Value = int | float | bool | None
 """Of one setting of a method."""
 
 
-class Span(NamedTuple):
-    """What a number may be. whole: whole numbers only."""
+class Range(NamedTuple):
+    """What a number may be, see `check_number`."""
 
     low: float
     high: float
-    whole: bool = True
+    whole: bool = False
+    open_low: bool = False
+
+    def check(self, field: str, value: object) -> None:
+        """Raise `SpectraError` naming the field for anything else."""
+        check_number(field, value, self.low, self.high, whole=self.whole, open_low=self.open_low)
 
 
 METHOD_NUMBERS = {
-    "order": Span(2, 16),
-    "rows": Span(0, 128),
-    "guesses": Span(1, 128),
-    "refine": Span(0, 1, whole=False),
-    "nodes": Span(1, 1024),
-    "successors": Span(0, 64),
+    "order": Range(2, 16, whole=True),
+    "rows": Range(0, 128, whole=True),
+    "guesses": Range(1, 128, whole=True),
+    "refine": Range(0, 1),
+    "nodes": Range(1, 1024, whole=True),
+    "successors": Range(0, 64, whole=True),
 }
 """The numbers of `MethodSettings`."""
 
@@ -140,9 +145,9 @@ class MethodSettings:
     retrieval: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, span in METHOD_NUMBERS.items():
+        for name, allowed in METHOD_NUMBERS.items():
             if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), span.low, span.high, whole=span.whole)
+                allowed.check(name, getattr(self, name))
         for name, value in self.changed.items():
             if name not in METHOD_NUMBERS and not isinstance(value, bool):
                 raise SpectraError(name, f"{value!r} is not a switch; give true or false")

@@ -2,28 +2,15 @@
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from spectra.errors import SpectraError
-from spectra.settings import AnswerRequest, Message, MethodSettings, Sampling, check_number
+from spectra.settings import AnswerRequest, Message, MethodSettings, Range, Sampling
 from visual.engine import PLAIN
 
 MAX_TOKENS = 2048
 MAX_CHARACTERS = 20_000
 MAX_SEED = 2**53 - 1
-
-
-class Range(NamedTuple):
-    """What a number may be. open_low: `low` itself is refused."""
-
-    low: float
-    high: float
-    whole: bool = False
-    open_low: bool = False
-
-    def check(self, field: str, value: object) -> None:
-        """Raises `SpectraError` naming the field."""
-        check_number(field, value, self.low, self.high, whole=self.whole, open_low=self.open_low)
 
 
 RANGES = {

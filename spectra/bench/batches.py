@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from spectra.batch.decode_many import decode_many
 from spectra.batch.request import Request
 from spectra.bench.run.answers import AnswerOptions, check_names, drafted_from, facts_line, turn_ids
 from spectra.bench.run.peers import check_whole, run_batch
-from spectra.bench.run.rows import ROWS, Row, claimed_rows, read_rows
+from spectra.bench.run.rows import ROWS, Row, claimed_rows, grouped, read_rows
 from spectra.bench.run.runner import Cell, Progress, resume
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
@@ -210,9 +211,7 @@ def markdown(rows: Sequence[Row]) -> str:
     one after the other; the median of how many times the plain batch, group by group and repeat by repeat; equal texts.
     Rows of several processes: all tokens over the seconds of the slowest.
     """
-    cells: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        cells[row["batch"], row["method"]].append(row)
+    cells = grouped(rows, itemgetter("batch", "method"))
     one_by_one = _rate(cells[1, PLAIN])
     plain = {_which(row): _rate([row]) for row in rows if row["method"] == PLAIN}
     heads = (

@@ -7,11 +7,13 @@ had on this device is named with the reason.
 import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 
+from spectra.bench.report.figures import micro
 from spectra.bench.report.merge import merge, report
 from spectra.bench.run.answers import AnswerOptions, check_names
-from spectra.bench.run.rows import Row, make_folder
+from spectra.bench.run.rows import Row, grouped, make_folder
 from spectra.bench.tasks import PromptOptions
 from spectra.bench.timing import run_methods, split_methods
 from spectra.errors import SpectraError
@@ -79,7 +81,10 @@ def run_figure4(options: Figure4Options) -> int:
 
 def figure4(rows: Mapping[str, Sequence[Row]]) -> str:
     """Markdown: tokens/s of each method by step, with the ratio to plain decoding in the first of them."""
-    rates = {step: _rates(some) for step, some in rows.items()}
+    rates = {
+        step: {method: micro(own) for method, own in grouped(some, itemgetter("method")).items()}
+        for step, some in rows.items()
+    }
     first = next(iter(rates.values()))[PLAIN]
     methods = list(dict.fromkeys(method for some in rates.values() for method in some))
     lines = [
@@ -92,13 +97,3 @@ def figure4(rows: Mapping[str, Sequence[Row]]) -> str:
         ]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", f"In brackets: against {PLAIN} with {next(iter(rates))} steps."])
-
-
-def _rates(rows: Sequence[Row]) -> dict[str, float]:
-    """All new tokens over all seconds, prefill included, by method."""
-    methods = dict.fromkeys(row["method"] for row in rows)
-    own = {method: [row for row in rows if row["method"] == method] for method in methods}
-    return {
-        method: sum(row["new_tokens"] for row in some) / sum(row["seconds"] for row in some)
-        for method, some in own.items()
-    }

@@ -23,30 +23,21 @@ from spectra.methods.paper import literal
 from spectra.methods.preset import Build, Setup
 from spectra.methods.presets import PLAIN, check_method
 from spectra.service.loading import LoadedModel, ModelOptions
-from spectra.settings import check_number
+from spectra.settings import METHOD_NUMBERS, Range
 from spectra.verify.rules.multistep import MultiStep, WithoutReplacement
 from spectra.verify.rules.spechub import SpecHub
 
-
-class Span(NamedTuple):
-    """What values a setting takes. whole: whole numbers only."""
-
-    least: float
-    most: float
-    whole: bool = True
-
-
-SPANS: dict[str, Span] = {
-    "N": Span(2, 16),
-    "W": Span(0, 128),
-    "G": Span(1, 128),
-    "refine": Span(0, 1, whole=False),
-    "K": Span(1, 64),
-    "nodes": Span(1, 1024),
-    "depth": Span(1, 6),
-    "temperature": Span(0, 100, whole=False),
+RANGES = {
+    "N": METHOD_NUMBERS["order"],
+    "W": METHOD_NUMBERS["rows"],
+    "G": METHOD_NUMBERS["guesses"],
+    "refine": METHOD_NUMBERS["refine"],
+    "K": Range(1, 64, whole=True),
+    "nodes": METHOD_NUMBERS["nodes"],
+    "depth": Range(1, 6, whole=True),
+    "temperature": Range(0, 100),
 }
-"""N, W, G, refine: the paper's; K: a chain's length; depth: a tree's."""
+"""What values a setting takes. N, W, G, refine: the paper's; K: a chain's length; depth: a tree's."""
 OF_ANY_METHOD = ("nodes", "temperature")
 
 
@@ -92,14 +83,13 @@ class SweepOptions:
             others = ", ".join(name for name, settings in VARIANTS.items() if self.vary in settings)
             either = f", or --method {others}" if others else ""
             raise SpectraError("vary", f"{self.method} has no {self.vary}; give {', '.join(takes)}{either}")
-        span = SPANS[self.vary]
         for value in self.numbers:
-            check_number("values", value, span.least, span.most, whole=span.whole)
+            RANGES[self.vary].check("values", value)
 
     @property
     def numbers(self) -> list[float]:
         """The values; where only whole ones make sense, those that are whole as such."""
-        whole = SPANS[self.vary].whole
+        whole = RANGES[self.vary].whole
         return [int(value) if whole and value == int(value) else value for value in self.values]
 
 

@@ -2,7 +2,8 @@
 
 A command's options are a dataclass: each field is an option of that name, type and default, and the dataclass itself
 refuses what cannot be. A field that is a dataclass brings its own fields. A tuple is given with commas between its
-values; a tuple of paths by an option for each: `datastores` by `--datastore A --datastore B`.
+values; a tuple of paths by an option for each: `datastores` by `--datastore A --datastore B`; a list by its values side
+by side: `data` by `--data A B`. A switch that is on by default is turned off: `refine` by `--no-refine`.
 
 Options of a dataclass that has an `ENVIRONMENT`, "SPECTRA" for example, may be given in the environment too:
 `--some-option` as SPECTRA_SOME_OPTION, several values with commas between them. The command line goes first.
@@ -13,7 +14,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -126,11 +127,12 @@ def numbers(field: str, texts: Sequence[str], kind: type[int] | type[float]) -> 
 
 
 class _Kind(NamedTuple):
-    """The type of one value of a field. several: the field is a tuple of them. open: it may be None."""
+    """The type of one value of a field. several: the field is a tuple or a list of them. open: it may be None."""
 
     base: type
-    several: bool
-    open: bool
+    several: bool = False
+    open: bool = False
+    listed: bool = False
 
 
 def add_options(
@@ -152,7 +154,10 @@ def add_options(
         if one.name in without:
             continue
         if is_dataclass(hints[one.name]):
-            add_options(parser, hints[one.name], texts, positional=positional, defaults=defaults, hidden=hidden)
+            add_options(
+                parser, hints[one.name], texts,
+                positional=positional, defaults=defaults, hidden=hidden, without=without,
+            )  # fmt: skip
             continue
         kind = _kind(hints[one.name])
         text = argparse.SUPPRESS if one.name in hidden else texts[one.name]
@@ -167,6 +172,8 @@ def add_options(
             often = {"nargs": "+"} if kind.several else often
             parser.add_argument(one.name, metavar=one.name.upper(), type=kind.base, help=text, **often)
             continue
+        switched_off = kind.base is bool and not kind.open and default is True
+        option = f"no-{option}" if switched_off else option
         parser.add_argument(f"--{option}", dest=one.name, help=text, **_settings(kind, default))
 
 
@@ -189,7 +196,7 @@ def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
             value = numbers(one.name, value, kind.base)
         if kind.base is Path:
             check_reachable(one.name, value)
-        values[one.name] = tuple(value) if kind.several and value is not None else value
+        values[one.name] = tuple(value) if kind.several and not kind.listed and value is not None else value
     return options(**values)
 
 
@@ -203,13 +210,13 @@ def check_reachable(field: str, value: Path | Sequence[Path] | None) -> None:
 
 
 def _kind(hint: Any) -> _Kind:
-    """Of X, X | None, tuple[X, ...] or tuple[X, ...] | None."""
+    """Of X, X | None, tuple[X, ...], tuple[X, ...] | None or list[X]."""
     nullable = get_origin(hint) is UnionType
     if nullable:
         hint = next(part for part in get_args(hint) if part is not NoneType)
-    if get_origin(hint) is tuple:
-        return _Kind(get_args(hint)[0], several=True, open=nullable)
-    return _Kind(hint, several=False, open=nullable)
+    if get_origin(hint) in (tuple, list):
+        return _Kind(get_args(hint)[0], several=True, open=nullable, listed=get_origin(hint) is list)
+    return _Kind(hint, open=nullable)
 
 
 def _default(one: "Field[Any]") -> Any:
@@ -219,7 +226,7 @@ def _default(one: "Field[Any]") -> Any:
 
 def _repeated(kind: _Kind) -> bool:
     """Whether each value has an option of its own."""
-    return kind.several and kind.base is Path
+    return kind.several and kind.base is Path and not kind.listed
 
 
 class _Repeated(argparse.Action):
@@ -236,13 +243,15 @@ def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
         if kind.open:
             return {"action": argparse.BooleanOptionalAction, "default": default}
         said = SAID[default.lower()] if isinstance(default, str) else default
-        return {"action": "store_true", "default": said}
+        return {"action": "store_false" if default is True else "store_true", "default": said}
     if _repeated(kind):
         paths = tuple(Path(one) for one in names(default)) if isinstance(default, str) else ()
         return {"action": _Repeated, "default": paths, "type": Path, "metavar": "PATH"}
     settings: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
-    if kind.several:
+    if kind.several and not kind.listed:
         return settings | {"type": names, "metavar": "A,B,..."}
+    if kind.listed:
+        settings |= {"nargs": "+"}
     if kind.base is Path:
         return settings | {"type": Path, "metavar": "PATH"}
     if kind.base in (int, float):
@@ -258,11 +267,11 @@ class Network:
     """
 
     ENVIRONMENT: ClassVar = "SPECTRA"
-    model: str | None
-    device: str | None
-    dtype: str
-    weights: str
-    placement: Placement
+    model: str | None = None
+    device: str | None = None
+    dtype: str = "auto"
+    weights: str = "auto"
+    placement: Placement = field(default_factory=Placement)
 
     def __post_init__(self) -> None:
         check_model(self.model, self.placement)
@@ -283,16 +292,9 @@ class Network:
         )
 
 
-def add_model(parser: argparse.ArgumentParser, what: str = "") -> None:
-    """what: goes before the help, where the model needs a word."""
-    parser.add_argument("--model", default=environment("spectra-model") or None, help=f"{what}{MODEL_HELP['model']}")
-
-
-def add_network(parser: argparse.ArgumentParser, *, what: str = "", dtype: str = "") -> None:
-    """The arguments of `Network`. what, dtype: go before the help of those, where they need a word."""
-    texts = MODEL_HELP | {"model": f"{what}{MODEL_HELP['model']}", "dtype": f"{dtype}{MODEL_HELP['dtype']}"}
-    defaults = {"model": None, "device": None, "dtype": "auto", "weights": "auto"}
-    add_options(parser, Network, texts, defaults=defaults)
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that take a model's tokenizer alone."""
+    parser.add_argument("--model", default=environment("spectra-model") or None, help=MODEL_HELP["model"])
 
 
 def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> int:

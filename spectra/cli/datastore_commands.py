@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from spectra.errors import SpectraError
 from spectra.io.files import check_writable
 from spectra.io.progress import bar
 from spectra.settings import check_number, check_unicode
+from spectra.target.choices import check_choice
 from spectra.target.notices import quiet_transformers
 
 if TYPE_CHECKING:
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
 class Reading:
     """How a corpus is read and who scores it."""
 
-    where: dict[str, tuple[str, ...]]
-    exclude: Path | None
-    skip_bad: bool
-    force: bool
     network: Network
+    exclude: Path | None = None
+    force: bool = False
 
     def order(
         self, places: Sequence[str], out: Path, settings: BuildSettings, licence: str, command: str, base: Path | None
@@ -64,11 +63,11 @@ class NewStore:
     """What `build` and `recipe` have in common."""
 
     out: Path
-    licence: str
     settings: BuildSettings
-    random_sample_like: Path | None
     reading: Reading
     command_line: str
+    licence: str = "not stated"
+    random_sample_like: Path | None = None
 
     def build(self, places: Sequence[str]) -> int:
         if self.random_sample_like is not None:
@@ -107,6 +106,9 @@ class Recipe:
     name: str
     store: NewStore
 
+    def __post_init__(self) -> None:
+        check_choice("name", self.name, tuple(sorted(RECIPES)))
+
     def run(self) -> int:
         return self.store.build([RECIPES[self.name].place])
 
@@ -117,14 +119,16 @@ class Add:
 
     store: Path
     corpus: list[str]
-    out: Path | None
-    in_place: bool
-    licence: str | None
-    keep: int | None
-    keep_tokens: int | None
-    score_tokens: int | None
     reading: Reading
     command_line: str
+    out: Path | None = None
+    in_place: bool = False
+    licence: str | None = None
+    keep: int | None = None
+    keep_tokens: int | None = None
+    score_tokens: int | None = None
+    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    skip_bad: bool = False
 
     def run(self) -> int:
         if self.in_place:
@@ -137,7 +141,7 @@ class Add:
 
     def settings(self, old: dict[str, Any]) -> BuildSettings:
         """The store's own, but for sizes that were given; `where` and `skip_bad` are of the new text."""
-        settings = replace(BuildSettings.from_dict(old), where=self.reading.where, skip_bad=self.reading.skip_bad)
+        settings = replace(BuildSettings.from_dict(old), where=self.where, skip_bad=self.skip_bad)
         if self.keep is not None or self.keep_tokens is not None:
             settings = replace(settings, keep=self.keep, keep_tokens=self.keep_tokens)
         if self.score_tokens is not None:
@@ -160,7 +164,7 @@ class Inspect:
     """What a store's card says, in words or as JSON."""
 
     store: Path
-    json: bool
+    json: bool = False
 
     def run(self) -> int:
         card = read_card(self.store)
@@ -174,8 +178,8 @@ class Query:
 
     store: Path
     text: str
-    top: int
-    model: str | None
+    top: int = 8
+    model: str | None = None
 
     def run(self) -> int:
         check_number("top", self.top, 1, 64, whole=True)
@@ -197,7 +201,7 @@ class Verify:
     """Without a model, a store of the embedded one is checked against that."""
 
     store: Path
-    model: str | None
+    model: str | None = None
 
     def run(self) -> int:
         from spectra.target.embedded import NAME
@@ -219,7 +223,7 @@ class Speed:
     """How long a lookup takes."""
 
     store: Path
-    queries: int
+    queries: int = 5000
 
     def run(self) -> int:
         for line in measure(self.store, self.queries).lines():
@@ -231,13 +235,13 @@ class Speed:
 class SelfText:
     """A corpus that the model writes itself."""
 
-    prompts: Path | None
     out: Path
-    max_new_tokens: int
-    temperatures: tuple[float, ...]
-    batch: int
-    seed: int
     network: Network
+    prompts: Path | None = None
+    max_new_tokens: int = 256
+    temperatures: tuple[float, ...] = (0.0, 0.7)
+    batch: int = 8
+    seed: int = 0
 
     def run(self) -> int:
         from spectra.datastore.build.selftext import Writing, own_questions, read_questions, write_answers

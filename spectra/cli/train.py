@@ -6,10 +6,10 @@ Bad input ends with exit code 2 and one line on stderr; a stopped command goes o
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectra.cli.arguments import Network, Parser, add_network, exit_code, number, read_options
+from spectra.cli.arguments import MODEL_HELP, Network, Parser, add_options, exit_code, read_options
 from spectra.datastore.sources import read_hashes
 from spectra.io.command_line import command_line
 from spectra.settings import check_number
@@ -18,6 +18,16 @@ from spectra.train.settings import TrainSettings
 
 PROGRAM = "python -m spectra.train"
 HELP = {
+    **MODEL_HELP,
+    "model": f"the target: {MODEL_HELP['model']}",
+    "dtype": f"the target's: {MODEL_HELP['dtype']}",
+    "data": "jsonl of the target's answers",
+    "general_data": "jsonl of other answers, read first",
+    "out": "the draft model's folder",
+    "boost": "first draft model, whose misses the new one learns",
+    "teacher": "where the target's probabilities are kept",
+    "exclude": "sha256 of prompts whose answers are left out, one a line",
+    "evaluate": "held-back tokens to measure on",
     "layers": "layers of the draft model",
     "hidden": "its width",
     "heads": "its attention heads",
@@ -45,15 +55,15 @@ class Train:
     """The command with its arguments."""
 
     data: list[Path]
-    general_data: list[Path]
     out: Path
-    boost: Path | None
-    teacher: Path | None
-    exclude: Path | None
-    evaluate: int
     settings: TrainSettings
     network: Network
     command_line: str
+    general_data: list[Path] = field(default_factory=list)
+    boost: Path | None = None
+    teacher: Path | None = None
+    exclude: Path | None = None
+    evaluate: int = 24_000
 
     def run(self) -> int:
         check_number("evaluate", self.evaluate, 1, 2**31, whole=True)
@@ -79,29 +89,7 @@ class Train:
 def build_parser() -> Parser:
     """Of `python -m spectra.train`."""
     parser = Parser(prog=PROGRAM, description="Train a small draft model for a target.")
-    parser.add_argument(
-        "--data", nargs="+", type=Path, required=True, metavar="FILE", help="jsonl of the target's answers"
-    )
-    parser.add_argument(
-        "--general-data", nargs="+", type=Path, default=[], metavar="FILE", help="jsonl of other answers, read first"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the draft model's folder")
-    parser.add_argument(
-        "--boost",
-        type=Path,
-        metavar="FOLDER",
-        help="first draft model, whose misses the new one learns",
-    )
-    parser.add_argument("--teacher", type=Path, metavar="FOLDER", help="where the target's probabilities are kept")
-    parser.add_argument(
-        "--exclude", type=Path, metavar="FILE", help="sha256 of prompts whose answers are left out, one a line"
-    )
-    parser.add_argument("--evaluate", type=number(int), default=24_000, help="held-back tokens to measure on")
-    for one in fields(TrainSettings):
-        kind: type[int] | type[float] = float if isinstance(one.default, float) else int
-        option = f"--{one.name.replace('_', '-')}"
-        parser.add_argument(option, type=number(kind), default=one.default, help=HELP[one.name])
-    add_network(parser, what="the target: ", dtype="the target's: ")
+    add_options(parser, Train, HELP, without=("command_line",))
     return parser
 
 

@@ -3,22 +3,13 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from spectra.datastore.card import check_tokenizer, read_card
 from spectra.datastore.layout import CARD
 from spectra.datastore.store import Store
-from spectra.io.hashes import tokenizer_sha256
 from spectra.io.resources import shipped
 
 FOLDER = shipped("datastores")
-
-
-def fitting_stores(
-    tokenizer: Any, given: Iterable[str | os.PathLike[str]] = (), *, model: str = "this model", folder: Path = FOLDER
-) -> list[Store]:
-    """`stores_for` a tokenizer object."""
-    return stores_for(tokenizer_sha256(tokenizer), given, model=model, folder=folder)
 
 
 def stores_for(

@@ -12,6 +12,7 @@ from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
 from spectra.drafters.remembering import Recalled, Remembered
 from spectra.errors import SpectraError
+from spectra.io.hashes import tokenizer_sha256
 
 if TYPE_CHECKING:
     from spectra.datastore.store import Store
@@ -76,14 +77,14 @@ def load_resources(
     estimates: a file of `python -m spectra.bench fit`; without one what lies beside the first store, else what is built
     in. Raises SpectraError for what is missing, damaged or made for another tokenizer.
     """
-    from spectra.datastore.shipped import fitting_stores
+    from spectra.datastore.shipped import stores_for
     from spectra.target.draft_model import load_drafts
 
     wanted = None if datastores is None else folders("datastores", datastores)
     named = folders("drafts", drafts)
     if wanted is not None and target.tokenizer is None:
         raise SpectraError("datastores", "this target has no tokenizer to compare with theirs; give None for no store")
-    stores = [] if wanted is None else fitting_stores(target.tokenizer, wanted, model=target.name)
+    stores = [] if wanted is None else stores_for(tokenizer_sha256(target.tokenizer), wanted, model=target.name)
     memory = None if remember is None else memory_of(target, remember)
     given = load_drafts(named, target) if named else lambda: load_drafts((), target)
     return Resources(stores, given, memory, weights_for(stores, estimates))
@@ -102,7 +103,6 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     A target without a tokenizer has a memory of its own: its name alone says what its token ids mean.
     """
     from spectra.datastore.memory import open_memory
-    from spectra.io.hashes import tokenizer_sha256
     from spectra.target.load import learned_of
 
     known = learned_of(target.model).memories

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from spectra.batch.decode_many import AT_ONCE
 from spectra.datastore.build.selftext import Question, Row
@@ -17,6 +17,7 @@ from spectra.datastore.language import Language, query
 from spectra.datastore.store import Store
 from spectra.decode import decode
 from spectra.errors import SpectraError
+from spectra.io.recent import Recent
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
@@ -28,7 +29,7 @@ from spectra.service.recording import Decoder, Recording, RunningAnswer
 from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.visitor_texts import OnWritten, VisitorTexts
-from spectra.service.warm_start import WarmStarts
+from spectra.service.warm_start import MAX_VISITORS, WarmStart
 from spectra.service.worker_thread import in_worker_thread
 from spectra.settings import AnswerRequest, Limits, Sampling, TextOrder, Value
 from spectra.target.choices import EMBEDDED, STOCK
@@ -45,6 +46,9 @@ MEASURED_CONTEXT = 256
 STOCK_SUMMARY = "transformers' own generate, untouched: what the same model takes without this project"
 LONGEST_PASS = 3
 """Times as long as a pass of one row: the pass of one row of each that decode together."""
+
+
+Made = TypeVar("Made", bound="Engine")
 
 
 class Engine:
@@ -64,7 +68,7 @@ class Engine:
         self._prefix_caches = PrefixCaches()
         self._visitor_stores = VisitorStores()
         self._visitor_texts = VisitorTexts()
-        self._warm_starts = WarmStarts()
+        self._warm_starts: Recent[str, WarmStart] = Recent(MAX_VISITORS)
         self._demand_store = DemandStore()
         self._building = threading.Lock()
         self.chosen = loaded.target.name
@@ -80,20 +84,10 @@ class Engine:
         models: hub ids, folders or "embedded" (the default); `choose` changes between them. options: how they are
         loaded. Raises SpectraError when none of them can be loaded.
         """
-        problems = []
         options = options or ModelOptions()
-        for model in models or (EMBEDDED,):
-            try:
-                engine = cls(replace(options, model=model).load(), options)
-            except SpectraError as error:
-                problems.append(str(error).removeprefix("model: "))
-                continue
-            engine.models = list(models or (EMBEDDED,))
-            engine.problems = problems
-            engine.chosen = model
-            engine.prepare()
-            return engine
-        raise SpectraError("model", "; ".join(problems))
+        engine = of_first(models, options, lambda one: cls(one.load(), options))
+        engine.prepare()
+        return engine
 
     @in_worker_thread
     def choose(self, model: str) -> None:
@@ -183,7 +177,7 @@ class Engine:
             return stock
         visitor = request.visitor
         prefix = self._prefix_of(request) if visitor and request.in_conversation else None
-        warm_start = self._warm_starts.of(visitor) if visitor and request.warm else None
+        warm_start = self._warm_starts.get_or_make(visitor, WarmStart) if visitor and request.warm else None
         own = self._visitor_stores.of(visitor)
         resources = self.resources if own is None else self.resources.with_stores([own])
         method = make_method(
@@ -300,6 +294,21 @@ class Engine:
         own = self._visitor_stores.of(visitor)
         shared = [store for store in self.resources.stores if isinstance(store, Store)]
         return shared if own is None else [own, *shared]
+
+
+def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[ModelOptions], Made]) -> Made:
+    """The engine of the first of these models that can be loaded. Raises SpectraError where none can."""
+    models = models or (EMBEDDED,)
+    problems: list[str] = []
+    for model in models:
+        try:
+            engine = make(replace(options, model=model))
+        except SpectraError as error:
+            problems.append(str(error).removeprefix("model: "))
+            continue
+        engine.models, engine.problems, engine.chosen = list(models), problems, model
+        return engine
+    raise SpectraError("model", "; ".join(problems))
 
 
 def together_on(target: HuggingFaceTarget) -> int:

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.errors import SpectraError
 from spectra.metrics import PlainRate
-from spectra.service.engine import Engine
+from spectra.service.engine import Engine, of_first
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import RunningAnswer, Step
 from spectra.settings import AnswerRequest
-from spectra.target.choices import EMBEDDED
 from spectra.trace import StepTrace, Trace
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ STEP_SHARE = 1.5
 """A step of a method against one of plain decoding, when seconds are asked for: each token may need one."""
 CAPTURED_PASSES = 8
 """Forward passes that capturing the steps of one query count takes, for two spans of the cache."""
+
+NO_STORE = "the GPU here is lent by the call; build the store on a machine of your own"
 
 log = logging.getLogger("spectra")
 
@@ -110,19 +111,10 @@ class LentEngine(Engine):
     @classmethod
     def load_for(cls, lend: Lend, *models: str, options: ModelOptions | None = None) -> LentEngine:
         """Load the first of these models that can be reached; nothing is measured. See `Engine.load`."""
-        problems = []
         options = replace(options or ModelOptions(), remember=None)
-        for model in models or (EMBEDDED,):
-            try:
-                loaded = unmeasured(replace(options, model=model))
-            except SpectraError as error:
-                problems.append(str(error).removeprefix("model: "))
-                continue
-            engine = cls(loaded, options, lend)
-            engine.models, engine.problems, engine.chosen = list(models), problems, model
-            engine._networks[model] = loaded.target
-            return engine
-        raise SpectraError("model", "; ".join(problems))
+        engine = of_first(models, options, lambda one: cls(unmeasured(one), options, lend))
+        engine._networks[engine.chosen] = engine.target
+        return engine
 
     def choose(self, model: str) -> None:
         """Use another of `models` from the next call on, which moves it to the GPU, in the first one's precision: what
@@ -184,13 +176,13 @@ class LentEngine(Engine):
         """Nothing can be run before the first call."""
 
     def build_store(self, *_: Any) -> dict[str, Any]:
-        raise SpectraError("file", "the GPU here is lent by the call; build the store on a machine of your own")
+        raise SpectraError("file", NO_STORE)
 
     def write_texts(self, *_: Any) -> None:
-        raise SpectraError("texts", "the GPU here is lent by the call; build the store on a machine of your own")
+        raise SpectraError("texts", NO_STORE)
 
     def build_written(self, *_: Any) -> dict[str, Any]:
-        raise SpectraError("texts", "the GPU here is lent by the call; build the store on a machine of your own")
+        raise SpectraError("texts", NO_STORE)
 
     def _call(self, requests: Sequence[AnswerRequest], context: int | None = None) -> Call:
         """The seconds go along: the fork is older than what is known here."""

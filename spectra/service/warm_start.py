@@ -5,10 +5,10 @@ Guesses come sooner, the text stays the same. Not for measuring: benchmarks star
 
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
-from spectra.io.recent import Recent
 from spectra.method import Method
 
 MAX_VISITORS = 8
+"""Those whose answers teach the next ones: the last who asked."""
 
 
 @runtime_checkable
@@ -44,23 +44,6 @@ class WarmStart:
             _inherit(method.budget, last.method.budget)
         self._last[method.name] = Taught(method, answers + 1)
         return answers
-
-
-class WarmStarts:
-    """A `WarmStart` for each of the `max_visitors` visitors who asked last."""
-
-    def __init__(self, max_visitors: int = MAX_VISITORS) -> None:
-        self._visitors: Recent[str, WarmStart] = Recent(max_visitors)
-
-    def of(self, visitor: str) -> WarmStart:
-        """This visitor's, empty for a new one."""
-        return self._visitors.get_or_make(visitor, WarmStart)
-
-    def drop(self, visitor: str) -> None:
-        self._visitors.drop(visitor)
-
-    def clear(self) -> None:
-        self._visitors.clear()
 
 
 def _inherit(new: Any, old: Any) -> None:

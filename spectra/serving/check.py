@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spectra.datastore.shipped import fitting_stores
+from spectra.datastore.shipped import stores_for
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
 from spectra.serving.settings import ServingSettings
@@ -69,10 +69,11 @@ def plan_server(
         if method == "ngram":
             speculative |= {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
         return ServerPlan(folder, name, method, (), (*([] if method == "plain" else config(speculative)), *foreign))
-    stores = fitting_stores(tokenizer, datastores, model=name)
+    sha256 = tokenizer_sha256(tokenizer)
+    stores = stores_for(sha256, datastores, model=name)
     settings_of_ours = ServingSettings(
         stores=tuple(str(store.folder.resolve()) for store in stores),
-        tokenizer=tokenizer_sha256(tokenizer) if stores else "",
+        tokenizer=sha256 if stores else "",
         **settings,
     )
     speculative = {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": k}

@@ -21,6 +21,7 @@ from spectra.io.json_text import parse_json
 from spectra.settings import Sampling
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import learned_of, only_cached, wrap_model
+from spectra.target.prefix import common
 from spectra.target.session import PREFILL_ROWS
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import probabilities_of, processors_of
@@ -57,7 +58,7 @@ class DraftModelAnswer:
         """See `DraftAnswer.follow`. Reads what the cache does not hold; False where the model's context ends."""
         if len(tokens) + ahead > self._model.context:
             return False
-        same = min(_common(self._tokens, tokens), len(tokens) - 1)
+        same = min(common(self._tokens, tokens), len(tokens) - 1)
         del self._tokens[same:]
         self._cache.length = same
         for at in range(same, len(tokens), PREFILL_ROWS):
@@ -172,10 +173,3 @@ def _fits(folder: Path, target: HuggingFaceTarget) -> bool:
     except OSError:
         return False
     return target.tokenizer is not None and card["tokenizer_sha256"] == tokenizer_sha256(target.tokenizer)
-
-
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens the two begin with alike."""
-    if list(b[: len(a)]) == a:
-        return len(a)
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

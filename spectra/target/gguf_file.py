@@ -40,8 +40,9 @@ ROPE_FACTORS = "rope_freqs.weight"
 """Divisors of the rotary embedding's frequencies, as Llama 3 stretches them."""
 
 
-class GgufNetwork(NamedTuple):
-    """codes: the parameters that are quantised, by name; each is unpacked when it is asked for."""
+class CodedNetwork(NamedTuple):
+    """codes: the quantised parameters by name, for the CPU step. Those of a GGUF file are read when they are asked for,
+    and have no numbers in the model."""
 
     model: Any
     tokenizer: Any
@@ -72,29 +73,23 @@ class GgufFile:
         """A number of the architecture's, None where the file has none."""
         return self.header.metadata.get(f"{self.architecture}.{key}")
 
-    def needed(self, key: str) -> Any:
-        value = self.setting(key)
-        if value is None:
-            raise SpectraError("model", f"{self.path.name} lacks {self.architecture}.{key}; convert the model again")
-        return value
-
     def count(self, key: str, default: int | None = None) -> int:
         """A number of the architecture's that is whole and above zero. default: where the file has none."""
-        value = self.setting(key) if default is not None else self.needed(key)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SpectraError("model", f"{self.path.name}: {self.architecture}.{key} is {value!r}; fetch it again")
-        return value
+        return int(self._number(key, default, int))
 
     def size(self, key: str, default: float | None = None) -> float:
         """A number of the architecture's that is finite and above zero. default: where the file has none."""
-        value = self.setting(key) if default is not None else self.needed(key)
-        if value is None and default is not None:
+        return float(self._number(key, default, int | float))
+
+    def _number(self, key: str, default: float | None, kind: Any) -> Any:
+        value = self.setting(key)
+        if value is None and default is None:
+            raise SpectraError("model", f"{self.path.name} lacks {self.architecture}.{key}; convert the model again")
+        if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < math.inf:
             raise SpectraError("model", f"{self.path.name}: {self.architecture}.{key} is {value!r}; fetch it again")
-        return float(value)
+        return value
 
     def special(self, name: str) -> int | None:
         """The id of a special token: "bos", "eos", "eot", ..."""
@@ -198,7 +193,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
 
 def load_gguf_network(
     path: str | os.PathLike[str], *, keep_codes: bool = False, dtype: torch.dtype = torch.bfloat16
-) -> GgufNetwork:
+) -> CodedNetwork:
     """The model of a file, on the CPU.
 
     keep_codes: quantised parameters stay on the meta device, for who reads the codes; otherwise they are filled with
@@ -221,7 +216,7 @@ def load_gguf_network(
     _stretch(model.model.rotary_emb, file)
     ends = sorted({end for end in (file.special("eos"), file.special("eot")) if end is not None})
     model.generation_config.eos_token_id = ends or None
-    return GgufNetwork(model.eval(), file.tokenizer(), file.path.stem, codes if keep_codes else {})
+    return CodedNetwork(model.eval(), file.tokenizer(), file.path.stem, codes if keep_codes else {})
 
 
 def _check_tensors(file: GgufFile, shapes: Mapping[str, tuple[int, ...]]) -> None:

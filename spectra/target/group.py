@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -13,7 +12,7 @@ from spectra.method import Asked
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
 from spectra.target.joint import Part
-from spectra.target.prefix import Prefix
+from spectra.target.prefix import Prefix, common
 from spectra.target.session import PREFILL_ROWS, HuggingFaceSession
 from spectra.verify.picks import Picks
 
@@ -84,7 +83,7 @@ class HuggingFaceGroup:
         wanted, best = list(prompt[:-1]), None
         for session in self._sessions:
             held = session.committed if self._target.rows_alone else session.prefilled
-            length = sum(1 for _ in takewhile(_equal, zip(held, wanted, strict=False)))
+            length = common(held, wanted)
             if not (self._target.rows_alone or length == len(wanted) == len(held)):
                 length -= length % PREFILL_ROWS
             if length >= LEAST_SHARED and (best is None or length > best.length):
@@ -121,7 +120,3 @@ class HuggingFaceGroup:
             self._sessions.clear()
             self._restore()
             self._target.release()
-
-
-def _equal(pair: tuple[int, int]) -> bool:
-    return pair[0] == pair[1]

@@ -20,12 +20,11 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import Sampling
 from spectra.target import attention
-from spectra.target.attention_metadata import BLOCK, Attend, AttentionMetadata
+from spectra.target.attention_metadata import BLOCK, Attend, AttentionMetadata, mask_argument
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
 from spectra.target.joint import Part, joint_forward
-from spectra.target.mask_argument import mask_argument
 from spectra.target.prefix import Prefix
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.session import HuggingFaceSession

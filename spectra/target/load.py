@@ -32,7 +32,7 @@ from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.device_map import check_device_map, check_here, empty_model, try_device
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
-from spectra.target.gguf_file import GgufNetwork, load_gguf_network, open_gguf
+from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes, fill
@@ -88,15 +88,6 @@ class PlainNetwork(NamedTuple):
     name: str
 
 
-class LoadedNetwork(NamedTuple):
-    """codes: the quantised parameters by name, for the CPU step. Those of a GGUF file have no numbers in the model."""
-
-    model: Any
-    tokenizer: Any
-    name: str
-    codes: Mapping[str, Codes]
-
-
 def load_target(
     model: str | os.PathLike[str] | None = None,
     *,
@@ -143,19 +134,19 @@ def load_coded_network(
     step: str = "auto",
     device_map: Any = None,
     **options: Any,
-) -> LoadedNetwork:
+) -> CodedNetwork:
     """`load_network` and the codes that the native step reads in the place of parameters. See `load_target`."""
     check_choice("dtype", dtype, DTYPES)
     check_choice("weights", weights, WEIGHTS)
     place = check_device(device) if device_map is None else torch.device("meta")
     if weights in ("int8", "q4") and place.type != "cpu":
         loaded = load_network(model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options)
-        return LoadedNetwork(*loaded, {})
+        return CodedNetwork(*loaded, {})
     file = model if model is not None and is_gguf(model) else None
     packed = model in (None, EMBEDDED) or file is not None
     kind = choose_weights(weights, quantised=packed, device=place, dtype=dtype, step=step)
     if kind == OWN and file is not None:
-        return LoadedNetwork(*_read_gguf(file, keep_codes=True, dtype=torch.bfloat16))
+        return _read_gguf(file, keep_codes=True, dtype=torch.bfloat16)
     dtype = dtype if kind == "bf16" else "bf16"
     network, tokenizer, name = load_network(model, device=device, dtype=dtype, device_map=device_map, **options)
     codes: Mapping[str, Codes] = {}
@@ -164,7 +155,7 @@ def load_coded_network(
     elif kind != "bf16":
         codes = quantise(network, kind)
         fill(network, codes)
-    return LoadedNetwork(network, tokenizer, name, codes)
+    return CodedNetwork(network, tokenizer, name, codes)
 
 
 def load_network(
@@ -228,7 +219,7 @@ def check_loading(model: str | os.PathLike[str] | None, *, device: str | None = 
     return int(getattr(config, "max_position_embeddings", None) or 2**31)
 
 
-def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype: torch.dtype) -> GgufNetwork:
+def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype: torch.dtype) -> CodedNetwork:
     with _named_failure(file) as (path, _, _):
         return load_gguf_network(path, keep_codes=keep_codes, dtype=dtype)
 

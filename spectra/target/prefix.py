@@ -6,8 +6,9 @@ The caller holds it and hands it to `start` again and again. It serves one open 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING
+
+from spectra.metrics import first_difference
 
 if TYPE_CHECKING:
     from spectra.target.cache import SlabCache
@@ -32,7 +33,7 @@ class Prefix:
         """
         tokens, cache = self.tokens, self._cache
         same = cache is not None and owner == self._owner
-        self.reused = sum(1 for _ in takewhile(_equal, zip(tokens, prompt[:-1], strict=False))) if same else 0
+        self.reused = common(tokens, prompt[:-1]) if same else 0
         self.leave((), None, None)
         return self.reused, cache if same else None
 
@@ -54,5 +55,9 @@ class Prefix:
         return 0 if cache is None else sum(slab.nbytes for slab in cache.slabs)
 
 
-def _equal(pair: tuple[int, int]) -> bool:
-    return pair[0] == pair[1]
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens the two begin with alike."""
+    if list(b[: len(a)]) == list(a):
+        return len(a)
+    difference = first_difference(a, b)
+    return len(a) if difference is None else difference

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
@@ -30,14 +30,6 @@ from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
 from spectra.train.workdir import hold_workdir, save_arrays
-
-
-class Target(NamedTuple):
-    """The model that a draft model is distilled from."""
-
-    network: Any
-    tokenizer: Any
-    name: str
 
 
 @dataclass
@@ -77,9 +69,10 @@ class Run:
         return card
 
     @cached_property
-    def _target(self) -> Target:
-        target = Target(*self.load())
-        target.network.eval()
+    def _target(self) -> PlainNetwork:
+        """The model that the draft model is distilled from."""
+        target = self.load()
+        target.model.eval()
         return target
 
     def _train(self, folder: Path) -> dict[str, Any]:
@@ -110,13 +103,13 @@ class Run:
         drafts = [] if self.first is None else [self._load_draft(self.first)]
         drafts.append(self._load_draft(finished))
         seen = sample(data, held, self.settings.length, self.evaluate)
-        card = self._card(trainer, agreement(drafts, self._target.network, data, seen, self.settings))
+        card = self._card(trainer, agreement(drafts, self._target.model, data, seen, self.settings))
         publish(finished, self.out, card)
         return card
 
     def _new_model(self, data: Conversations, rows: NDArray[Any], first: Any | None, *, resumed: bool) -> Any:
         """Boost-tuning goes on from the first model's weights."""
-        network = self._target.network
+        network = self._target.model
         model = new_model(network, self.settings)
         if first is not None:
             ours = [one.shape for one in model.parameters()]
@@ -129,7 +122,7 @@ class Run:
 
     def _load_draft(self, folder: Path) -> Any:
         draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        return draft.to(self._target.network.device).eval()
+        return draft.to(self._target.model.device).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
         total = min(self.settings.teacher_tokens, data.answer_tokens(rows, self.settings.length))
@@ -137,7 +130,7 @@ class Run:
         with bar("asking the target", total, " tokens") as shown:
             return ask_teacher(
                 self.teacher or folder / "teacher",
-                lambda: self._target.network,
+                lambda: self._target.model,
                 data,
                 rows,
                 length=self.settings.length,

@@ -7,11 +7,10 @@ import torch
 from words import save_model, tokenizer
 
 from spectra.bench import tasks
-from spectra.bench.formats import TASKS
 from spectra.bench.half_precision import compare, markdown
 from spectra.bench.rouge import scorer
 from spectra.bench.run.rows import read_rows
-from spectra.bench.tasks import Prompt, load_prompts
+from spectra.bench.tasks import TASKS, Prompt, load_prompts
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
 

@@ -17,8 +17,7 @@ import torch
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import run as runner
-from spectra.bench.gpu.parts import Part, parts_of
-from spectra.bench.gpu.prompts import PROMPTS, write_prompts
+from spectra.bench.gpu.parts import PROMPTS, Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.gpu.run import GpuOptions, as_shown, end_group, ended_by_signal, held, in_order, run_gpu, run_part
 from spectra.bench.tasks import PromptOptions

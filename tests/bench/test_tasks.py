@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from spectra.bench.formats import TASKS
-from spectra.bench.tasks import Prompt, load_prompts
+from spectra.bench.tasks import TASKS, Prompt, load_prompts
 from spectra.errors import SpectraError
 
 

@@ -11,12 +11,11 @@ from damage import changed, is_one_short_line, places, values
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spectra.bench.formats import TASKS
 from spectra.bench.paper.figures import read_figures
 from spectra.bench.replay import FORMAT, VERSION, read_recording
 from spectra.bench.run.rows import claim, read_rows
 from spectra.bench.steps import read_cost
-from spectra.bench.tasks import load_prompts
+from spectra.bench.tasks import TASKS, load_prompts
 from spectra.budget import weights
 from spectra.datastore.memory import open_memory
 from spectra.errors import SpectraError

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from examples import REDIRECTED, ROOT, commands
 
-from spectra.bench.gpu.prompts import write_prompts
+from spectra.bench.gpu.parts import write_prompts
 from spectra.target.embedded import packaged_file
 
 pytestmark = [pytest.mark.real, pytest.mark.all_cases]

@@ -5,8 +5,9 @@ from drafting import decode_by
 from tiny import COST, model_of, target_of
 
 from spectra import Limits, Sampling
+from spectra.io.recent import Recent
 from spectra.methods.presets import make_method
-from spectra.service.warm_start import WarmStart, WarmStarts
+from spectra.service.warm_start import WarmStart
 from spectra.target.execution_plan import ExecutionPlan
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
@@ -56,12 +57,16 @@ def test_presets_do_not_share(target):
 
 
 def test_visitors_are_apart_bounded_and_forgotten():
-    starts = WarmStarts(max_visitors=2)
-    first = starts.of("a")
-    assert starts.of("b") is not first
-    assert starts.of("a") is first
-    starts.of("c")
-    assert starts.of("a") is first
-    starts.of("b")
+    starts = Recent(2)
+
+    def of(visitor):
+        return starts.get_or_make(visitor, WarmStart)
+
+    first = of("a")
+    assert of("b") is not first
+    assert of("a") is first
+    of("c")
+    assert of("a") is first
+    of("b")
     starts.drop("a")
-    assert starts.of("a") is not first
+    assert of("a") is not first

@@ -7,9 +7,9 @@ from typing import Any
 import gradio as gr
 
 from spectra.errors import SpectraError
-from spectra.settings import TextOrder
+from spectra.settings import Range, TextOrder
 from visual.engine import Engine
-from visual.request import MAX_CHARACTERS, Range, number
+from visual.request import MAX_CHARACTERS, number
 from visual.widgets import visitor_of
 from visual.wire.writing_cost import writing_cost
 

@@ -10,15 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spectra.bench.gpu.run import GpuOptions, end_group, ended_by_signal, ending_with_this
+from spectra.bench.gpu.run import end_group, ended_by_signal, ending_with_this
+from spectra.bench.steps import PROMPT
 from spectra.errors import SpectraError
+from spectra.io.command_line import options_of
 from spectra.io.files import check_writable, write_text
 from spectra.io.resources import package_root
 from spectra.methods.presets import check_method
 from spectra.service.loading import ModelOptions
 from spectra.settings import Limits
 
-PROMPT = "Write a Python class for a bank account with methods to deposit, withdraw and show the balance."
 START_SECONDS = 150
 LANES = ("plain", "method")
 
@@ -45,7 +46,7 @@ def run_page(options: PageOptions) -> int:
         check_writable(options.out, "out")
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio's client would tell the Hub that it runs
     port = free_port()
-    arguments = GpuOptions(options.model, Path()).model_arguments
+    arguments = options_of(options.model)
     with ended_by_signal():  # the page is a group of its own: whoever ends this process does not reach it
         text = served([sys.executable, str(package_root() / "app.py"), *arguments, "--port", str(port)], port, options)
     print(text)

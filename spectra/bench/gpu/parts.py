@@ -1,10 +1,13 @@
 """What a day with a GPU answers, in order of worth: each part is a command of this project and a limit of minutes."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PROMPT = "Write a Python class for a bank account with methods to deposit, withdraw and show the balance."
+from spectra.bench.steps import PROMPT
+from spectra.io.files import write_text
+
 STARTS = (
     ("eager", "fast", "auto"),
     ("graphs", "fast", "auto"),
@@ -33,6 +36,19 @@ LATENCIES = (
     ("llama-70b-tenth", "int8", "eager", "exact"),
 )
 """(shape, weights, step, numerics)"""
+PROMPTS = (
+    "Write a Python class for a queue with methods to add, remove and count its elements.",
+    "A train leaves at 9:40 and arrives at 13:05. How long is the journey? Explain each step.",
+    "Summarise in one sentence: A lighthouse warns ships of rocks. Its lamp turns, so that sailors see it flash.",
+    "List ten animals and say in one sentence each where they live.",
+    "Rewrite this with a list comprehension:\n\nout = []\nfor i in range(n):\n    out.append(i * i)",
+    "Explain to a child why the sky is blue.",
+    "Write a letter to a neighbour who plays music too loudly at night.",
+    "Tom has 24 apples. He gives a third of them away and eats two. How many are left? Explain each step.",
+)
+"""Of this project's own, for a machine that nothing else was carried to; in MT-Bench's format."""
+PROMPTS_FILE = "mt_bench_question.jsonl"
+"""The name that `spectra.bench.tasks` looks for."""
 BENCH, GENERATE = "spectra.bench", "spectra"
 
 
@@ -142,3 +158,11 @@ def _page(model: Sequence[str], out: Path, *, tiny: bool) -> Part:
     file = str(out / "page.md")
     arguments = ("page", *model, "--max-new-tokens", "8" if tiny else "256", "--out", file)
     return Part("page", "A race through the page", 3.0, BENCH, arguments, file, needs="gradio")
+
+
+def write_prompts(folder: Path) -> Path:
+    """Put them into the folder, which is made; returns it as `--data` takes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [json.dumps({"question_id": i, "category": "own", "turns": [text]}) for i, text in enumerate(PROMPTS)]
+    write_text(folder / PROMPTS_FILE, "\n".join(rows) + "\n", "out")
+    return folder

@@ -20,11 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from spectra.bench.gpu.parts import Part, parts_of
-from spectra.bench.gpu.prompts import write_prompts
+from spectra.bench.gpu.parts import Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.run.rows import make_folder
 from spectra.errors import SpectraError
+from spectra.io.command_line import options_of
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 from spectra.io.resources import package_root
@@ -66,20 +66,7 @@ class GpuOptions:
     @property
     def model_arguments(self) -> tuple[str, ...]:
         """As the commands of the parts take them."""
-        model = self.model
-        given: dict[str, Any] = {
-            "--model": model.model,
-            "--device": model.device,
-            "--dtype": None if model.dtype == "auto" else model.dtype,
-            "--device-map": model.placement.device_map,
-            "--max-memory": ",".join(model.placement.max_memory) or None,
-            "--offload-folder": model.placement.offload_folder,
-            "--remember": model.remember,
-            "--estimates": model.estimates,
-        }
-        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-        stores = [word for store in model.datastores for word in ("--datastore", str(store))]
-        return (*options, *stores, *(word for draft in model.drafts for word in ("--draft", str(draft))))
+        return tuple(options_of(self.model))
 
 
 def run_gpu(options: GpuOptions) -> int:

@@ -3,12 +3,13 @@
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from spectra.bench.report.figures import acceptance
 from spectra.bench.report.tables import by_field
-from spectra.bench.run.rows import Row, make_folder
+from spectra.bench.run.rows import Row, grouped, make_folder
 from spectra.io.files import write_text
 
 Figure = dict[str, Any]
@@ -27,7 +28,7 @@ def run_figures(rows: Sequence[Row]) -> dict[str, Figure]:
 def tokens_against_steps(rows: Sequence[Row]) -> Figure:
     """Cumulative tokens after each forward pass, the mean over answers; an answer that has ended keeps its count."""
     lines = []
-    for method, some in _by_method(rows).items():
+    for method, some in grouped(rows, itemgetter("method")).items():
         answers = [row["step_tokens"] for row in some if row.get("step_tokens") and row["repeat"] == 0]
         if answers:
             means = mean_cumulative(answers)
@@ -50,7 +51,7 @@ def acceptance_by_source(rows: Sequence[Row]) -> Figure:
     """Accepted / offered nodes whose parent was accepted, by method and source. With `--nodes` out of the way (the
     paper's Figure 3 lifts G) no source is cut in favour of another."""
     bars = []
-    for method, some in _by_method(rows).items():
+    for method, some in grouped(rows, itemgetter("method")).items():
         rates = acceptance(some)
         if rates:
             bars.append({"type": "bar", "name": method, "x": list(rates), "y": list(rates.values())})
@@ -90,13 +91,6 @@ def write_figures(folder: Path, figures: Mapping[str, Figure]) -> None:
 
         for name, figure in drawn.items():
             plotly.io.write_html(figure, folder / f"{name}.html", include_plotlyjs="directory", auto_open=False)
-
-
-def _by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["method"], []).append(row)
-    return groups
 
 
 def _figure(data: list[Figure], x: str, y: str) -> Figure:

@@ -4,8 +4,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-from spectra.bench.run.rows import Row
+from spectra.bench.run.rows import Row, grouped
 from spectra.methods.presets import PLAIN
 
 Key = tuple[str, str]
@@ -82,18 +83,14 @@ def ratio(ours: Figures, base: Figures | None, measure: Callable[[Sequence[Row]]
 
 def by_method(rows: Iterable[Row]) -> dict[str, Figures]:
     """Figures of every method, in the order they ran."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["method"], []).append(row)
+    groups = grouped(rows, itemgetter("method"))
     return {method: figures_of(some, groups.get(PLAIN, [])) for method, some in groups.items()}
 
 
 def medians(rows: Iterable[Row]) -> list[Row]:
     """One row a prompt: its seconds and Mac-TP are the medians over repeats."""
-    groups: dict[Key, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(_key(row), []).append(row)
-    return [group[0] | {name: _median(group, name) for name in ("seconds", "mac_tp")} for group in groups.values()]
+    groups = grouped(rows, _key).values()
+    return [group[0] | {name: _median(group, name) for name in ("seconds", "mac_tp")} for group in groups]
 
 
 def acceptance(rows: Iterable[Row]) -> dict[str, float]:

@@ -4,15 +4,16 @@ A row that a kill cut short is dropped and run again; rows of other settings are
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 
 Row = dict[str, Any]
+Key = TypeVar("Key", bound=Hashable)
 
 SETTINGS = "settings.json"
 ROWS = "rows.jsonl"
@@ -62,6 +63,14 @@ def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> lis
             raise SpectraError(field, f"{file} line {number} is damaged ({problem}); remove that line")
         rows.append(row)
     return rows
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    """Rows by their key, in the order in which the first of each came."""
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _problem(row: object, needed: Sequence[str]) -> str:

@@ -27,31 +27,20 @@ class Item(Protocol):
         ...
 
 
-class Named(Protocol):
-    """What a line on stderr calls an item."""
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def id(self) -> str: ...
-
-
 Measured = TypeVar("Measured", bound=Item)
-Other = TypeVar("Other", bound=Item, contravariant=True)
 
 Measure = Callable[[Measured, Sequence[Cell]], Iterable[Row]]
 """(item, its missing cells) -> the figures of each cell, in that order."""
 
 
-class Watch(Protocol[Other]):
+class Watch(Protocol):
     """Progress callbacks of a run."""
 
     def step(self, *, ran: bool = True) -> None:
         """An item is done. ran: False when nothing of it had to be measured."""
         ...
 
-    def leave_out(self, item: Other, error: SpectraError) -> None:
+    def leave_out(self, item: Item, error: SpectraError) -> None:
         """The rest of an item cannot be measured. Raises where that ends the run."""
         ...
 
@@ -61,7 +50,7 @@ def resume(
     items: Sequence[Measured],
     cells: Sequence[Cell],
     measure: Measure[Measured],
-    watch: Watch[Measured],
+    watch: Watch,
 ) -> list[Row]:
     """Append what `rows` lacks, each row as soon as it is known; returns the rows of these items and cells."""
     for row in missing_rows(rows.all, items, cells, measure, watch):
@@ -89,7 +78,7 @@ def missing_rows(
     items: Sequence[Measured],
     cells: Sequence[Cell],
     measure: Measure[Measured],
-    watch: Watch[Measured],
+    watch: Watch,
 ) -> Iterator[Row]:
     """The rows that `known` lacks. An item of which a cell cannot be measured is left out from there on."""
     names = _names(items, cells)
@@ -145,14 +134,14 @@ class Progress:
             text += f", {clock((self.total - self.done) * each)} left"
         print(f"{text:<40}", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
 
-    def leave_out(self, item: Named, error: SpectraError) -> None:
+    def leave_out(self, item: Item, error: SpectraError) -> None:
         """Say on a line of its own that a prompt does not fit. Raises any other error, and one when no prompt is left.
 
         `step` counts it all the same.
         """
         if error.field != "prompt":
             raise error
-        text = f"{item.task} {item.id} is left out: {error}"
+        text = f"{' '.join(map(str, item.key.values()))} is left out: {error}"
         print(f"\r{text:<40}", file=sys.stderr, flush=True)
         self._left_out += 1
         if self._left_out == self.total:

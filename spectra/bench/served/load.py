@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spectra.bench.run.rows import Row, claimed_rows
-from spectra.bench.run.runner import Cell, resume
+from spectra.bench.run.runner import Cell, Item, resume
 from spectra.bench.served.client import Reply, Server
 from spectra.bench.served.server import Running, ServerOptions
 from spectra.bench.tasks import Prompt, PromptOptions
@@ -83,10 +83,10 @@ class Starts:
     def step(self, *, ran: bool = True) -> None:
         """Nothing to print: each row is printed when it is measured."""
 
-    def leave_out(self, item: Start, error: SpectraError) -> None:
-        if item.method == PLAIN:
+    def leave_out(self, item: Item, error: SpectraError) -> None:
+        if item.key["method"] == PLAIN:
             raise error
-        print(f"{item.method} is not measured: {error}", flush=True)
+        print(f"{item.key['method']} is not measured: {error}", flush=True)
 
 
 def run_serve(options: ServeOptions) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spectra.bench.run.rows import make_folder
 from spectra.bench.served.client import Server
+from spectra.bench.served.load import each
 from spectra.bench.served.server import Running, ServerOptions
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
@@ -65,21 +66,11 @@ def run_soak(options: SoakOptions) -> int:
 
 async def one_batch(server: Server, prompts: Sequence[Prompt], dice: random.Random, clients: int, tokens: int) -> int:
     """BATCH requests, sampled at many temperatures; how many were answered to their end."""
-    free = asyncio.Semaphore(clients)
 
-    async def one(prompt: Prompt, length: int, temperature: float, leave: float) -> bool:
-        async with free:
-            asked = [{"role": "user", "content": prompt.text}]
-            return await server.chat(asked, length, temperature=temperature, leave=leave) is not None
+    async def one(_: int) -> bool:
+        asked = [{"role": "user", "content": dice.choice(prompts).text}]
+        length, temperature = dice.randrange(1, tokens + 1), dice.choice((0.0, 0.0, 0.7, 1.0))
+        leave = dice.uniform(0.05, 3.0) if dice.random() < LEFT else 0.0
+        return await server.chat(asked, length, temperature=temperature, leave=leave) is not None
 
-    wanted = [
-        one(
-            dice.choice(prompts),
-            dice.randrange(1, tokens + 1),
-            dice.choice((0.0, 0.0, 0.7, 1.0)),
-            dice.uniform(0.05, 3.0) if dice.random() < LEFT else 0.0,
-        )
-        for _ in range(BATCH)
-    ]
-    ended = await asyncio.gather(*wanted)
-    return ended.count(True)
+    return (await each(range(BATCH), clients, one)).count(True)
