@@ -223,6 +223,25 @@ if not child:
 sys.exit(os.waitpid(child, 0)[1] or not torch.equal(matrix.product(rows), want))
 """
 
+PACKED_ON_BOTH_SIDES = """
+import os, sys, torch
+from native_paths import library
+from spectra.target.native.matrix import Matrix
+torch.set_num_threads(1)
+cpu, rows = library(threads=3), torch.randn(9, 200)
+Matrix.of(cpu, torch.randn(300, 200))
+ready, packed = os.pipe()
+child = os.fork()
+if not child:
+    os.read(ready, 1)
+    Matrix.of(cpu, torch.ones(300, 200))
+    os._exit(0)
+matrix = Matrix.of(cpu, torch.randn(300, 200))
+want = matrix.product(rows)
+os.write(packed, b".")
+sys.exit(os.waitpid(child, 0)[1] or not torch.equal(matrix.product(rows), want))
+"""
+
 
 FEW_THREADS = """
 import os, resource, sys, torch
@@ -241,7 +260,9 @@ sys.exit(not torch.equal(got, want) or not 1 < threads < 40)
 """
 
 
-@pytest.mark.parametrize("program", [FORKED, FEW_THREADS], ids=["forked", "few threads"])
+@pytest.mark.parametrize(
+    "program", [FORKED, PACKED_ON_BOTH_SIDES, FEW_THREADS], ids=["forked", "packed on both sides", "few threads"]
+)
 def test_a_forked_child_and_a_process_with_few_threads_compute_the_same(program):
     library()
     support = str(Path(__file__).parents[2] / "support")
