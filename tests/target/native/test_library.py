@@ -142,6 +142,14 @@ def test_a_cache_folder_that_cannot_be_written_is_said(compiler, tmp_path):
         load(paths_here()[:1], tmp_path / "file" / "native")
 
 
+def test_nothing_is_built_where_no_program_may_run(compiler, tmp_path, monkeypatch):
+    compiler(WORKS)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    with pytest.raises(LibraryError, match=r"cannot build in.*noexec.*XDG_CACHE_HOME"):
+        load(paths_here(), tmp_path / "cache")
+    assert not (tmp_path / "log").exists()
+
+
 def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECTRA_NATIVE", "0")
     assert native_library() is None
@@ -293,12 +301,26 @@ def test_a_compiler_that_does_not_run_or_writes_other_bytes_is_named(compiler, t
         load(paths_here()[:1], tmp_path / "cache")
 
 
-def test_a_compiler_that_hangs_is_given_up(compiler, tmp_path, monkeypatch):
-    compiler(f'#!/bin/sh\n[ "$1" = --version ] && echo one && exit\nexec {shutil.which("sleep")} 60\n')
-    monkeypatch.setattr(built, "PATIENCE", 0.2)
+@pytest.mark.parametrize("version", ["", '[ "$1" = --version ] && echo one && exit\n'], ids=["at once", "building"])
+def test_a_compiler_that_hangs_is_waited_for_once(compiler, tmp_path, monkeypatch, version):
+    compiler(f'#!/bin/sh\n{version}echo >> "$SPECTRA_TEST_LOG"\nexec {shutil.which("sleep")} 60\n')
+    shutil.copy(tmp_path / "bin" / "c++", tmp_path / "bin" / "g++")
+    monkeypatch.setattr(built, "PATIENCE", 2)
     with pytest.raises(LibraryError, match=r"c\+\+ did not end within"):
+        load(["avx512", "avx2"], tmp_path / "cache")
+    assert builds(tmp_path) == 1
+    assert not list((tmp_path / "cache").glob("*"))
+
+
+def test_the_error_of_a_compiler_that_speaks_another_language_is_found(compiler, tmp_path):
+    compiler("""#!/bin/sh
+[ "$LC_ALL" = C ] && what=error || what=erreur
+echo 'native.cpp: in main:' >&2
+echo "native.cpp:3:1: $what: no such thing" >&2
+exit 1
+""")
+    with pytest.raises(LibraryError, match=r"failed: native.cpp:3:1: error: no such thing$"):
         load(paths_here()[:1], tmp_path / "cache")
-    assert not list((tmp_path / "cache").iterdir())
 
 
 def test_a_library_without_our_functions_is_named(compiler, tmp_path, monkeypatch):
