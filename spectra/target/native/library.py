@@ -152,6 +152,9 @@ def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library
                 return _load(isa, folder, compiler, extra)
             except LibraryError as error:
                 first = first or error
+            except subprocess.TimeoutExpired as error:  # what kept it waiting most likely keeps the others too
+                hung = Path(compiler[0]).name
+                raise LibraryError(f"{hung} did not end within {PATIENCE:.0f} seconds") from error
     raise first or LibraryError(f"no C++ compiler: none of {', '.join(COMPILERS)} is on the PATH")
 
 
@@ -185,6 +188,8 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
 def _build(command: list[str], file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if os.statvfs(file.parent).f_flag & os.ST_NOEXEC:
+            raise OSError("no program of its file system may run (noexec)")
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=WORK) as work:
             _clear(file.parent, Path(work).stat().st_mtime - 3600)
             made = Path(work) / file.name
@@ -233,8 +238,7 @@ def _version(compiler: tuple[str, ...]) -> str:
 
 
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    """Its output as text, whatever its bytes are. Raises LibraryError where the program cannot be run or hangs."""
-    name = Path(command[0]).name
+    """Its output as text, whatever its bytes are. Raises LibraryError where the program cannot be run."""
     try:
         return subprocess.run(
             command,
@@ -243,11 +247,10 @@ def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
             encoding="utf-8",
             errors="replace",
             timeout=PATIENCE,
+            env=os.environ | {"LC_ALL": "C"},  # errors in English
         )
     except OSError as error:
-        raise LibraryError(f"{name} cannot be run: {error.strerror or error}") from error
-    except subprocess.TimeoutExpired as error:
-        raise LibraryError(f"{name} did not end within {PATIENCE:.0f} seconds") from error
+        raise LibraryError(f"{Path(command[0]).name} cannot be run: {error.strerror or error}") from error
 
 
 @cache

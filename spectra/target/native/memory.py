@@ -24,7 +24,8 @@ class LargePages:
         with self._lock:
             if len(self._free) < need:
                 size = max(CHUNK, need)
-                whole = mmap.mmap(-1, size + LARGE)
+                # private: what a forked child takes from the rest stays its own, and shared memory has no large pages
+                whole = mmap.mmap(-1, size + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 if hasattr(mmap, "MADV_HUGEPAGE"):
                     whole.madvise(mmap.MADV_HUGEPAGE)
                 chunk = torch.frombuffer(whole, dtype=torch.uint8)

@@ -142,6 +142,14 @@ def test_a_cache_folder_that_cannot_be_written_is_said(compiler, tmp_path):
         load(paths_here()[:1], tmp_path / "file" / "native")
 
 
+def test_nothing_is_built_where_no_program_may_run(compiler, tmp_path, monkeypatch):
+    compiler(WORKS)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    with pytest.raises(LibraryError, match=r"cannot build in.*noexec.*XDG_CACHE_HOME"):
+        load(paths_here(), tmp_path / "cache")
+    assert not (tmp_path / "log").exists()
+
+
 def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECTRA_NATIVE", "0")
     assert native_library() is None
@@ -223,6 +231,25 @@ if not child:
 sys.exit(os.waitpid(child, 0)[1] or not torch.equal(matrix.product(rows), want))
 """
 
+PACKED_ON_BOTH_SIDES = """
+import os, sys, torch
+from native_paths import library
+from spectra.target.native.matrix import Matrix
+torch.set_num_threads(1)
+cpu, rows = library(threads=3), torch.randn(9, 200)
+Matrix.of(cpu, torch.randn(300, 200))
+ready, packed = os.pipe()
+child = os.fork()
+if not child:
+    os.read(ready, 1)
+    Matrix.of(cpu, torch.ones(300, 200))
+    os._exit(0)
+matrix = Matrix.of(cpu, torch.randn(300, 200))
+want = matrix.product(rows)
+os.write(packed, b".")
+sys.exit(os.waitpid(child, 0)[1] or not torch.equal(matrix.product(rows), want))
+"""
+
 
 FEW_THREADS = """
 import os, resource, sys, torch
@@ -241,7 +268,9 @@ sys.exit(not torch.equal(got, want) or not 1 < threads < 40)
 """
 
 
-@pytest.mark.parametrize("program", [FORKED, FEW_THREADS], ids=["forked", "few threads"])
+@pytest.mark.parametrize(
+    "program", [FORKED, PACKED_ON_BOTH_SIDES, FEW_THREADS], ids=["forked", "packed on both sides", "few threads"]
+)
 def test_a_forked_child_and_a_process_with_few_threads_compute_the_same(program):
     library()
     support = str(Path(__file__).parents[2] / "support")
@@ -272,12 +301,26 @@ def test_a_compiler_that_does_not_run_or_writes_other_bytes_is_named(compiler, t
         load(paths_here()[:1], tmp_path / "cache")
 
 
-def test_a_compiler_that_hangs_is_given_up(compiler, tmp_path, monkeypatch):
-    compiler(f'#!/bin/sh\n[ "$1" = --version ] && echo one && exit\nexec {shutil.which("sleep")} 60\n')
-    monkeypatch.setattr(built, "PATIENCE", 0.2)
+@pytest.mark.parametrize("version", ["", '[ "$1" = --version ] && echo one && exit\n'], ids=["at once", "building"])
+def test_a_compiler_that_hangs_is_waited_for_once(compiler, tmp_path, monkeypatch, version):
+    compiler(f'#!/bin/sh\n{version}echo >> "$SPECTRA_TEST_LOG"\nexec {shutil.which("sleep")} 60\n')
+    shutil.copy(tmp_path / "bin" / "c++", tmp_path / "bin" / "g++")
+    monkeypatch.setattr(built, "PATIENCE", 2)
     with pytest.raises(LibraryError, match=r"c\+\+ did not end within"):
+        load(["avx512", "avx2"], tmp_path / "cache")
+    assert builds(tmp_path) == 1
+    assert not list((tmp_path / "cache").glob("*"))
+
+
+def test_the_error_of_a_compiler_that_speaks_another_language_is_found(compiler, tmp_path):
+    compiler("""#!/bin/sh
+[ "$LC_ALL" = C ] && what=error || what=erreur
+echo 'native.cpp: in main:' >&2
+echo "native.cpp:3:1: $what: no such thing" >&2
+exit 1
+""")
+    with pytest.raises(LibraryError, match=r"failed: native.cpp:3:1: error: no such thing$"):
         load(paths_here()[:1], tmp_path / "cache")
-    assert not list((tmp_path / "cache").iterdir())
 
 
 def test_a_library_without_our_functions_is_named(compiler, tmp_path, monkeypatch):

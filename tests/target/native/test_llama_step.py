@@ -147,6 +147,15 @@ def test_a_step_of_nan_spoils_no_later_one(path, dtype):
     assert torch.equal(Decoding(step, model.config).step([1, 2, 3, 4]), want)
 
 
+@every_path
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_a_weight_that_is_no_number_is_seen_in_the_logits(path, name):
+    model = model_of_kind("llama")
+    with torch.no_grad():
+        model.get_parameter(f"model.layers.0.self_attn.{name}_proj.weight")[0, 0] = float("nan")
+    assert Decoding(LlamaStep.of(library(path), model), model.config).step(PROMPT).isnan().all(1).all()
+
+
 def test_threads_that_grow_the_cosines_at_once_find_them_whole(monkeypatch):
     rope, alone = (Rope(make("llama").model.rotary_emb) for _ in range(2))
     whole, join = alone.tables(2000), torch.cat

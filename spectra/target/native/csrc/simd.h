@@ -283,9 +283,9 @@ INLINE float max_lanes(F16 a) {
 INLINE float first_lane(F16 a) { return _mm256_cvtss_f32(low_half(a)); }
 
 // e^x for x in [-87, 88] (values outside are moved to its ends), relative error below 2e-7: x = n ln 2 + r,
-// 2^n times a polynomial in r (Cephes' expf).
+// 2^n times a polynomial in r (Cephes' expf). What is no number stays none: max and min give their second argument then.
 INLINE F16 exp(F16 x) {
-    x = min(max(x, set1(-87.0f)), set1(88.0f));
+    x = min(set1(88.0f), max(set1(-87.0f), x));
     F16 n = nearest(x * set1(1.44269504f));
     F16 r = fma(n, set1(2.12194440e-4f), fma(n, set1(-0.693359375f), x));
     F16 p = set1(1.9875691500e-4f);
