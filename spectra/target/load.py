@@ -295,7 +295,7 @@ def _prepare(
                 measure(target, numerics, step)
             else:
                 target.use(Execution(recalled, native if recalled.step == "native" else None))
-                if recalled.step in ("graphs", "flash"):
+                if recalled.step in GPU_STEPS:
                     target.use(Execution(recalled, steps=cuda_steps(target)))
                 refresh_cost(target)
         finally:

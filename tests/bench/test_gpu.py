@@ -107,6 +107,17 @@ def test_no_part_begins_when_the_time_is_over(scripted, tmp_path):
     assert "4 not tried" in (out / "README.md").read_text()
 
 
+def test_a_part_that_the_runs_minutes_end_is_begun_again_by_the_same_command(scripted, tmp_path):
+    """Only one that had the whole of its own time waits to be asked for."""
+    out = tmp_path / "out"
+    scripted["hangs"] = replace(scripted["hangs"], minutes=1.0)
+    assert run_gpu(GpuOptions(ModelOptions(), out, minutes=0.05, parts=("hangs",))) == 0
+    assert states(out) == {"hangs": "open"} and "Open: the minutes of the whole run" in (out / "README.md").read_text()
+    scripted["hangs"] = replace(scripted["hangs"], minutes=1.0 / 60)
+    assert run_gpu(GpuOptions(ModelOptions(), out, parts=("hangs",))) == 1
+    assert states(out) == {"hangs": "stopped"}
+
+
 def test_a_run_that_is_ended_ends_its_part_and_the_same_command_goes_on(scripted, tmp_path, monkeypatch):
     """SIGTERM, as a machine that is taken back sends it: what was done stays, the part in hand is as if never begun."""
     out = tmp_path / "out"

@@ -15,7 +15,8 @@ from spectra import Limits, Sampling, load_target
 from spectra.budget.step_cost import StepCost
 from spectra.cli.main import main
 from spectra.errors import SpectraError
-from spectra.target import step_choice
+from spectra.target import load, step_choice
+from spectra.target.choices import GPU_STEPS
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.capture import CudaCapture, launched
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -67,6 +68,18 @@ def test_auto_is_the_fastest_that_agrees(family, timed):
     choose_step(target, "auto", tried)
     assert (target.plan.step, target.plan.counts, target.steps.attend) == ("graphs", COUNTS, "masked")
     assert target.facts["step"] == "graphs"
+
+
+def test_a_remembered_plan_gets_its_steps_again(timed, monkeypatch):
+    """As the next start has it: no other way to take steps under the name of the one that was measured."""
+    monkeypatch.setattr(step_choice, "obstacle", lambda target: "")
+    monkeypatch.setattr(load, "cuda_steps", tried)
+    monkeypatch.setattr(load, "refresh_cost", lambda target: None)
+    for step in GPU_STEPS:
+        plan = captured_plan(eager(), step)
+        monkeypatch.setattr(load, "recall_plan", lambda path, plan=plan: plan)
+        target = wrap_model(make("llama"), numerics="fast", step=step)
+        assert target.plan == plan and target.steps.attend == ("masked" if step == "graphs" else "flash")
 
 
 def test_what_is_named_is_taken_however_slow(timed):

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -106,15 +106,18 @@ def _run(
     there = has_gpu(options.model.device)
     keep(options, out, listed, known, "")
     for part in wanted:
-        seconds = min(60 * part.minutes, over - time.monotonic())
+        own, left = 60 * part.minutes, over - time.monotonic()
         why = obstacle(part, gpu=there)
         if why:
             known[part.name] = Outcome("open", 0.0, why, "")
-        elif seconds < LEAST_SECONDS:
+        elif min(own, left) < LEAST_SECONDS:
             continue
         else:
             print(f"{part.name} ...", end=" ", file=sys.stderr, flush=True)
-            known[part.name] = run_part(part, out, seconds, lock)
+            outcome = run_part(part, out, min(own, left), lock)
+            if outcome.state == "stopped" and left < own:  # it had less than its own time, and gets it next time
+                outcome = replace(outcome, state="open", why="the minutes of the whole run were over")
+            known[part.name] = outcome
             print(f"{known[part.name].state}, {known[part.name].seconds:.0f} s", file=sys.stderr, flush=True)
         keep(options, out, listed, known, part.name)
 

@@ -126,7 +126,7 @@ class StaticSteps:
         span = min(SPANS[bisect_left(SPANS, reach)], self.cache.capacity)
         try:
             return self._graphs.get_or_make(
-                (queries, span, depth), lambda: self._make_graph(target, queries, span, depth)
+                (queries, span, depth), lambda: self._make_graph(target, queries, span, depth, written)
             )
         except (RuntimeError, SpectraError) as error:
             if isinstance(error, SpectraError) and error.field != "step":
@@ -137,10 +137,11 @@ class StaticSteps:
             log.warning(f"step: eager, because {self.broken}")
             return None
 
-    def _make_graph(self, target: ForwardTarget, queries: int, span: int, depth: int) -> CapturedStep:
+    def _make_graph(self, target: ForwardTarget, queries: int, span: int, depth: int, written: int) -> CapturedStep:
+        """Warming up writes where the pass itself will: behind the step's earlier passes, whose rows it reads."""
         assert self.cache is not None
         buffers = Buffers(queries, target.device, nodes=NODES if target.plan.chunk else 0)
-        buffers.fill(self.cache.length, [0] * queries, [[0]] * queries, [])
+        buffers.fill(self.cache.length, [0] * queries, [[0]] * queries, [], written=written)
         step = StaticStep(self.cache, span, self.attend, self._kernels, depth=depth)
         replay = self._capture(partial(step.run, target, buffers))
         self.flashed = step.flashed

@@ -6,7 +6,7 @@ import pytest
 import torch
 from drafting import random_tree
 from recording import Counting, PlainFlash, record
-from tiny import FAMILIES, VOCABULARY, model_of, target_of
+from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 
 from spectra.errors import SpectraError
 from spectra.target.attention_metadata import slot_mask
@@ -16,6 +16,7 @@ from spectra.target.cuda_graphs.static_pass import Buffers, StaticPass
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution
+from spectra.target.step_choice import captured_plan
 
 BUCKETS = (1, 4, 20)
 LENGTHS = (7, 0, 40, 460)
@@ -79,6 +80,30 @@ def test_replays_equal_ordinary_steps_in_fp32():
     for length in LENGTHS:
         got, usual = both(target, cache, length, 17, random.Random(length))
         assert (got - usual).abs().max() < 1e-4 * usual.std()
+
+
+@pytest.mark.parametrize(("length", "grow"), [(490, "wide"), (100, "deep")])
+def test_a_graph_made_within_a_step_leaves_its_earlier_passes_alone(length, grow):
+    """An exact step goes in several passes; one of them may be the first to read a longer span, or a deeper chain."""
+    static_attention.register()
+    target = target_of(make("llama-g3", max_position_embeddings=1024).double(), ExecutionPlan("exact", chunk=16))
+    chains = chains_of(random_tree(random.Random(1), 40)) if grow == "wide" else [range(n + 1) for n in range(80)]
+    dice, count = random.Random(0), len(chains)
+    run, tokens = ([dice.randrange(VOCABULARY) for _ in range(n)] for n in (length, count))
+    capture = Counting()
+    steps = StaticSteps("aligned", capture)
+    captured = captured_plan(target.plan, "graphs")
+    cache = steps.lend(target, 700, target.layout)
+    restore = target.adapt()
+    with torch.inference_mode():
+        target.forward(cache, run, [[]] * length, [length - 1], prefill=True)
+        cache.length = length
+        usual = target.forward(cache, tokens, chains, range(count))
+        with target.using(Execution(captured, steps=steps)):
+            got = target.forward(cache, tokens, chains, range(count))
+    restore()
+    assert capture.made == 2
+    assert (got - usual).abs().max() < 1e-9 * usual.std()
 
 
 def test_layers_with_a_window_do_without_flash():
