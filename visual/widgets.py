@@ -108,17 +108,22 @@ def button_updates(*, running: bool) -> tuple[Any, Any]:
     return gr.update(interactive=not running), gr.update(interactive=running)
 
 
-def prompt_box(elem_id: str) -> gr.Textbox:
-    """Where the prompt is written; it opens on the first example."""
+def prompt_box(
+    elem_id: str,
+    text: str | None = EXAMPLES[0].prompt,
+    label: str = "Prompt",
+    placeholder: str = "Write what the model should answer",
+) -> gr.Textbox:
+    """Where the prompt is written. text: what it opens on."""
     return gr.Textbox(
-        EXAMPLES[0].prompt,
-        label="Prompt",
-        placeholder="Write what the model should answer",
-        lines=1,
-        max_lines=6,
-        elem_id=elem_id,
-        container=False,
-        scale=1,
+        text, label=label, placeholder=placeholder, lines=1, max_lines=6, elem_id=elem_id, container=False, scale=1
+    )
+
+
+def choice_field(choices: Sequence[Any], value: Any, label: str, elem_id: str, *, visible: bool = True) -> gr.Dropdown:
+    """A list to choose one from."""
+    return gr.Dropdown(
+        choices, value=value, label=label, elem_id=elem_id, elem_classes="preset", filterable=False, visible=visible
     )
 
 
@@ -138,14 +143,7 @@ def stop_button(name: str) -> gr.Button:
 def method_field(backend: Backend, scope: str = "") -> gr.Dropdown:
     """Presets by their short names, plain decoding left out."""
     named = [(name, preset) for name, preset in choices(backend.methods) if preset != PLAIN]
-    return gr.Dropdown(
-        named,
-        value=named[0][1],
-        label="Method",
-        elem_id=f"field-{scope}method",
-        elem_classes="preset",
-        filterable=False,
-    )
+    return choice_field(named, named[0][1], "Method", f"field-{scope}method")
 
 
 class NumberFields(NamedTuple):

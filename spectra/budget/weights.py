@@ -43,7 +43,7 @@ class Weights:
         write_text(path, json.dumps(data, indent=1) + "\n", "out")
 
 
-def read_weights(path: Path, field_name: str = "estimates") -> Weights:
+def read_weights(path: Path) -> Weights:
     """Raises SpectraError for what `Weights.write` did not write."""
     try:
         data = parse_json(path.read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def read_weights(path: Path, field_name: str = "estimates") -> Weights:
         return Weights(features, _finite(data["drawn"]), _finite(data["luck"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpectraError(
-            field_name,
+            "estimates",
             f"{path} is no file of estimates ({str(error)[:80]}); write one with `python -m spectra.bench fit`",
         ) from error
 

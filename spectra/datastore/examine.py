@@ -129,12 +129,12 @@ def measure(folder: Path, queries: int, seed: int = 0) -> Speed:
     opened = time.perf_counter() - began
     resident = _resident() - before
     corpus = np.load(folder / CORPUS, mmap_mode="r", allow_pickle=False)
-    dice = random.Random(seed)
+    draws = random.Random(seed)
 
     def timed(ask: Callable[[Sequence[int]], bool]) -> list[float]:
         times = []
         for _ in range(queries):
-            end = dice.randrange(1, len(corpus) + 1)
+            end = draws.randrange(1, len(corpus) + 1)
             context = corpus[max(0, end - store.order) : end].tolist()
             began = time.perf_counter()
             hit = ask(context)

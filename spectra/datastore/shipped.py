@@ -12,10 +12,8 @@ from spectra.io.resources import shipped
 FOLDER = shipped("datastores")
 
 
-def stores_for(
-    sha256: str, given: Iterable[str | os.PathLike[str]] = (), *, model: str = "this model", folder: Path = FOLDER
-) -> list[Store]:
-    """The stores named, and those in `folder` that fit unless a refined one was named. sha256: of the tokenizer.
+def stores_for(sha256: str, given: Iterable[str | os.PathLike[str]] = (), *, model: str = "this model") -> list[Store]:
+    """The stores named, and those in `FOLDER` that fit unless a refined one was named. sha256: of the tokenizer.
 
     Raises SpectraError for a named one that is missing, damaged or made for another tokenizer, and for a damaged one.
     """
@@ -26,7 +24,7 @@ def stores_for(
         stores.append(store)
     if any(store.refined for store in stores):
         return stores
-    for file in sorted(folder.glob(f"*/{CARD}")):
+    for file in sorted(FOLDER.glob(f"*/{CARD}")):
         card = read_card(file.parent)
         if card["tokenizer_sha256"] == sha256 and card["refined"]:
             stores.append(Store.open(file.parent, card))

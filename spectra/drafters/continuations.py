@@ -128,17 +128,17 @@ def continuations(
     return nodes
 
 
-def hits(stores: Sequence[NGramStore], context: Sequence[int], max_hits: int = MAX_HITS) -> list[Hit]:
+def hits(stores: Sequence[NGramStore], context: Sequence[int]) -> list[Hit]:
     """What followed the longest known suffix, most frequent first, each with the store that knows it."""
     answers = [(store, store.successors(context)) for store in stores]
     match = max((answer.match for _, answer in answers), default=0)
     found: list[Hit] = []
     for store, answer in answers:
-        for token, times in answer.pairs[:max_hits] if match and answer.match == match else ():
+        for token, times in answer.pairs[:MAX_HITS] if match and answer.match == match else ():
             kept = store.texts_with([*context[-match:], token])
             texts, perplexity = kept if kept is not None else (None, None)
             found.append(Hit(token, match, times, answer.seen, store.name, texts, perplexity))
-    return sorted(found, key=lambda hit: -hit.times)[:max_hits]
+    return sorted(found, key=lambda hit: -hit.times)[:MAX_HITS]
 
 
 def successors(stores: Sequence[SuccessorCounts], context: Sequence[int]) -> Lookup:

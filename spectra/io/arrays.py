@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class _Told:
+class _Writer:
     """A file that numpy takes for none, so that it writes through Python."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -22,7 +22,7 @@ def write_array(file: IO[bytes], array: NDArray[Any]) -> None:
 
     Raises OSError, here or where the file is closed.
     """
-    np.save(_Told(file), array, allow_pickle=False)
+    np.save(_Writer(file), array, allow_pickle=False)
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

@@ -133,10 +133,10 @@ class Engine:
         self.cost = target.cost.table
         self.plain = PlainRate(0.0, 0)
 
-    def warm_up(self, tokens: int = 8) -> None:
+    def warm_up(self) -> None:
         """A few steps of plain decoding and of SPECTRA."""
         for method in ("autoregressive", "spectra"):
-            list(self._decode(method, 8, tokens))
+            list(self._decode(method, 8, 8))
 
     def _decode(self, method: str, context: int, tokens: int) -> Iterator[StepTrace]:
         """A few tokens after `context` of the same."""

@@ -43,10 +43,10 @@ class Texts:
 
 
 class VisitorTexts:
-    """The texts of the `max_visitors` visitors who asked last."""
+    """The texts of the visitors who asked last."""
 
-    def __init__(self, max_visitors: int = MAX_VISITORS) -> None:
-        self._texts: Recent[str, Texts] = Recent(max_visitors, on_drop=lambda one: one.folder.cleanup())
+    def __init__(self) -> None:
+        self._texts: Recent[str, Texts] = Recent(MAX_VISITORS, on_drop=lambda one: one.folder.cleanup())
 
     def file_of(self, visitor: str) -> Path | None:
         """JSON lines of the texts, None where nothing is written."""

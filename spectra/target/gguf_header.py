@@ -61,7 +61,7 @@ def read_header(path: Path) -> Header:
     """Raises SpectraError naming the file where it is none, is cut, or holds a tensor of a type that is not read."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _Walk(data, path.name).header()
+            return _Reader(data, path.name).header()
     except (OSError, ValueError) as error:
         if isinstance(error, SpectraError):
             raise
@@ -80,7 +80,7 @@ class TensorEntry(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Reader:
     """Through the bytes of a header. place: the next one."""
 
     data: mmap.mmap

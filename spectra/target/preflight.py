@@ -24,6 +24,7 @@ COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
 COST_SECONDS = 20.0
 """Of measuring T(q) before a model is used."""
+MAX_ROUNDS = 12
 CHUNKS = (4, 8, 16, 32, 64)
 FREE = 1.1
 WIDE = 37
@@ -174,7 +175,6 @@ def time_step(target: HuggingFaceTarget, plan: ExecutionPlan, size: int) -> floa
 def measure_cost(
     target: HuggingFaceTarget,
     sizes: Sequence[int] = COST_SIZES,
-    max_rounds: int = 12,
     *,
     context: int = COST_CONTEXT,
     limit: float = math.inf,
@@ -183,7 +183,7 @@ def measure_cost(
     if chunk := target.plan.chunk:  # the cost rises behind every whole chunk
         edges = [chunk * n for n in (1, 2, 3, 4, 6, 8)]
         sizes = sorted({q for q in (*sizes, *edges, *(edge + 1 for edge in edges)) if q <= max(*sizes, chunk)})
-    seconds = time_sizes(target, sizes, max_rounds, context=context, limit=limit)
+    seconds = time_sizes(target, sizes, context=context, limit=limit)
     times = [seconds[size] for size in sizes]
     return StepCost(tuple((size, min(times[i:])) for i, size in enumerate(sizes)))  # a narrower step is no dearer
 
@@ -191,7 +191,6 @@ def measure_cost(
 def time_sizes(
     target: HuggingFaceTarget,
     sizes: Sequence[int],
-    max_rounds: int = 12,
     *,
     context: int = COST_CONTEXT,
     limit: float = math.inf,
@@ -199,7 +198,7 @@ def time_sizes(
     """Seconds of a step of each size. sizes: ascending.
 
     Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
-    round improves none of them by 3 %, at most `max_rounds` times, and no step once `limit` seconds are over: sizes
+    round improves none of them by 3 %, at most `MAX_ROUNDS` times, and no step once `limit` seconds are over: sizes
     that were not reached then cost as much a row as the largest that was.
     """
     prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
@@ -209,7 +208,7 @@ def time_sizes(
     guesses = probe_tokens(target, max(best))
     with Probe(target, prefix, max(best)) as session, torch.inference_mode(), target.one_torch_thread():
         end = time.perf_counter() + limit
-        for turn in range(max_rounds):
+        for turn in range(MAX_ROUNDS):
             improved = False
             for size in best:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]

@@ -16,7 +16,7 @@ CHUNK = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class SoftTargets:
     """What n positions should say. wanted: [n, k] token ids; shares: [n, k], what each is worth, 0 for padding;
     weights: [n]."""
 
@@ -48,23 +48,23 @@ class CrossEntropy(torch.autograd.Function):
     """The weighted mean of -sum(share * log softmax) over positions, a chunk of logits at a time, in bf16 products."""
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, embeddings: Tensor, weight: Tensor, lesson: Lesson) -> Tensor:
+    def forward(ctx: Any, states: Tensor, embeddings: Tensor, weight: Tensor, targets: SoftTargets) -> Tensor:
         """states: [n, hidden]; embeddings: [c, hidden]; weight: [c] is added to the logits; wanted index into c."""
         low = embeddings.to(torch.bfloat16)
         state_gradient = torch.empty_like(states, dtype=torch.float32)
         gradient = torch.zeros_like(embeddings, dtype=torch.float32) if embeddings.requires_grad else None
         total = 0.0
-        scale = lesson.weights / lesson.weights.sum()
+        scale = targets.weights / targets.weights.sum()
         for begin in range(0, len(states), CHUNK):
             part = slice(begin, begin + CHUNK)
             few = states[part].to(torch.bfloat16)
             logits = (few @ low.T).float().add_(weight)
-            worth = lesson.shares[part]
-            said = logits.gather(1, lesson.wanted[part])
+            worth = targets.shares[part]
+            said = logits.gather(1, targets.wanted[part])
             norm = logits.logsumexp(1, keepdim=True)
             total += float((scale[part, None] * worth * (norm - said)).sum())
             logits.sub_(norm).exp_().mul_(worth.sum(1, keepdim=True))
-            logits.scatter_add_(1, lesson.wanted[part], -worth).mul_(scale[part, None])
+            logits.scatter_add_(1, targets.wanted[part], -worth).mul_(scale[part, None])
             wrong = logits.to(torch.bfloat16)
             state_gradient[part] = (wrong @ low).float()
             if gradient is not None:
@@ -79,17 +79,17 @@ class CrossEntropy(torch.autograd.Function):
         return state_gradient * outputs[0], None if ctx.gradient is None else ctx.gradient * outputs[0], None, None
 
 
-def candidate_loss(states: Tensor, table: Tensor, lesson: Lesson, ids: Tensor, weight: Tensor) -> Tensor:
+def candidate_loss(states: Tensor, table: Tensor, targets: SoftTargets, ids: Tensor, weight: Tensor) -> Tensor:
     """Over the candidates `ids` of the embedding table."""
     place = torch.zeros(len(table), dtype=torch.long, device=table.device)
     place[ids] = torch.arange(len(ids), device=ids.device)
     loss: Tensor = CrossEntropy.apply(
-        states, table.index_select(0, ids), weight, Lesson(place[lesson.wanted], lesson.shares, lesson.weights)
+        states, table.index_select(0, ids), weight, SoftTargets(place[targets.wanted], targets.shares, targets.weights)
     )
     return loss
 
 
-def full_loss(states: Tensor, table: Tensor, lesson: Lesson) -> Tensor:
+def full_loss(states: Tensor, table: Tensor, targets: SoftTargets) -> Tensor:
     """Over the whole vocabulary."""
-    loss: Tensor = CrossEntropy.apply(states, table, table.new_zeros(len(table)), lesson)
+    loss: Tensor = CrossEntropy.apply(states, table, table.new_zeros(len(table)), targets)
     return loss

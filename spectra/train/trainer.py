@@ -21,7 +21,7 @@ from torch import Tensor
 
 from spectra.io.progress import bar
 from spectra.train.conversations import Batches, Conversations
-from spectra.train.losses import Lesson, candidate_loss, draw_candidates, full_loss
+from spectra.train.losses import SoftTargets, candidate_loss, draw_candidates, full_loss
 from spectra.train.scoring import answer_states, quick_look
 from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher
@@ -130,14 +130,14 @@ class Trainer:
         self.model.train()
         with torch.autocast(self.model.device.type, torch.bfloat16):
             states, following = answer_states(self.model, texts, rows, self.settings.length)
-        lesson = self._lesson(texts, rows, following, teacher)
+        targets = self._targets(texts, rows, following, teacher)
         if finishing:
-            loss = full_loss(states, self.table, lesson)
+            loss = full_loss(states, self.table, targets)
         else:
             ids, weight = draw_candidates(
-                lesson.wanted, self._frequent, self.settings.negatives, len(self.table), self.settings.seed + number
+                targets.wanted, self._frequent, self.settings.negatives, len(self.table), self.settings.seed + number
             )
-            loss = candidate_loss(states, self.table, lesson, ids, weight)
+            loss = candidate_loss(states, self.table, targets, ids, weight)
         loss.backward()  # type: ignore[no-untyped-call]
         for optimizer in self._optimizers.values():
             optimizer.step()
@@ -163,9 +163,9 @@ class Trainer:
         self.facts["own"] += 1
         return Batch(self.data, self._own[self.facts["own"] - 1], None)
 
-    def _lesson(
+    def _targets(
         self, texts: Conversations, rows: NDArray[np.int64], following: Tensor, teacher: Teacher | None
-    ) -> Lesson:
+    ) -> SoftTargets:
         """The tokens that follow, or, where the target was asked, its likely ones in their shares."""
         top = self.settings.top
         wanted = following[:, None].repeat(1, top)
@@ -182,7 +182,7 @@ class Trainer:
         weights = torch.ones(len(following), device=wanted.device)
         if self.first is not None:
             weights = torch.where(self._first_says(texts, rows, wanted) == wanted[:, 0], self.settings.solved, weights)
-        return Lesson(wanted, shares, weights)
+        return SoftTargets(wanted, shares, weights)
 
     @torch.no_grad()
     def _first_says(self, texts: Conversations, rows: NDArray[np.int64], wanted: Tensor) -> Tensor:

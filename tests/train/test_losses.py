@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from spectra.train.losses import Lesson, candidate_loss, draw_candidates, full_loss
+from spectra.train.losses import SoftTargets, candidate_loss, draw_candidates, full_loss
 
 
 def lesson_of(count, top):
     torch.manual_seed(0)
     shares = torch.rand(count, top)
-    return Lesson(
+    return SoftTargets(
         torch.stack([torch.randperm(40)[:top] for _ in range(count)]),
         shares / shares.sum(1, keepdim=True),
         torch.rand(count),

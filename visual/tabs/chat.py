@@ -25,6 +25,7 @@ from visual.widgets import (
     example_buttons,
     method_field,
     number_fields,
+    prompt_box,
     refusal,
     restore_buttons,
     stop,
@@ -184,15 +185,7 @@ def chat_fields(backend: Backend, *, warm_start: bool) -> ChatFields:
     """Laid out inside the current container. warm_start: whether an answer can start from what earlier ones taught."""
     with gr.Column(elem_id="chat-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
-            prompt = gr.Textbox(
-                label="Message",
-                placeholder="Say something; ask again about the answer",
-                lines=1,
-                max_lines=6,
-                elem_id="field-chat-prompt",
-                container=False,
-                scale=1,
-            )
+            prompt = prompt_box("field-chat-prompt", None, "Message", "Say something; ask again about the answer")
             go = gr.Button("Send", elem_id="chat-go", elem_classes="go", scale=0, min_width=96)
             halt = stop_button("chat-stop")
         with gr.Row(elem_classes="ask-settings"):

@@ -25,6 +25,7 @@ from visual.widgets import (
     SKIP,
     NumberFields,
     RunUpdate,
+    choice_field,
     example_buttons,
     number_fields,
     prompt_box,
@@ -175,27 +176,15 @@ def method_boxes(engine: Engine) -> list[gr.CheckboxGroup]:
 def own_field(engine: Engine) -> gr.Dropdown:
     """The methods that have settings."""
     adjustable = [name for name in engine.methods if len(engine.settings.get(name, {})) > 1]
-    return gr.Dropdown(
-        [(short(name), name) for name in adjustable],
-        value=start_from(engine, PAPER),
-        label="Method",
-        elem_id="field-compare-method",
-        elem_classes="preset",
-        filterable=False,
-    )
+    choices = [(short(name), name) for name in adjustable]
+    return choice_field(choices, start_from(engine, PAPER), "Method", "field-compare-method")
 
 
 def sweep_fields() -> tuple[gr.Dropdown, gr.Textbox]:
     """Laid out inside the current container: the setting that is varied, and over what."""
     with gr.Row(elem_classes="sweep"):
-        sweep = gr.Dropdown(
-            [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS)],
-            value="",
-            label="Sweep",
-            elem_id="field-compare-sweep",
-            elem_classes="preset",
-            filterable=False,
-        )
+        choices = [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS)]
+        sweep = choice_field(choices, "", "Sweep", "field-compare-sweep")
         values = gr.Textbox(
             label="over the values", placeholder="0, 3, 7, 15", elem_id="field-compare-values", max_lines=1
         )

@@ -14,7 +14,7 @@ from visual.run.admission import AdmissionQueue
 from visual.run.store_build import StoreBuild, WrittenStore, discard, stream, written_store
 from visual.tabs.write_store import WritingFields, offer, offer_text, order_of, price, wanted, writing_fields
 from visual.uploads import place
-from visual.widgets import PRIVATE, RUN, SKIP, refusal, stop_button, visitor_of, wire
+from visual.widgets import PRIVATE, RUN, SKIP, choice_field, prompt_box, refusal, stop_button, visitor_of, wire
 from visual.wire.events import Event, send
 
 MAX_ROWS = 12
@@ -198,26 +198,10 @@ def look_up(names: Sequence[str]) -> LookUp:
     """Laid out inside the current container. names: of the stores that all visitors have."""
     with gr.Column(elem_id="store-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
-            text = gr.Textbox(
-                START,
-                label="Words that come before",
-                placeholder="Write a few words",
-                lines=1,
-                max_lines=6,
-                elem_id="field-store-text",
-                container=False,
-                scale=1,
-            )
+            text = prompt_box("field-store-text", START, "Words that come before", "Write a few words")
             go = gr.Button("Look up", elem_id="store-go", elem_classes="go", scale=0, min_width=96)
         with gr.Row(elem_classes="ask-settings"):
-            store = gr.Dropdown(
-                list(names),
-                value=names[0] if names else None,
-                label="Datastore",
-                elem_id="field-store-store",
-                elem_classes="preset",
-                filterable=False,
-            )
+            store = choice_field(list(names), names[0] if names else None, "Datastore", "field-store-store")
     return LookUp(text, go, store)
 
 

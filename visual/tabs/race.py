@@ -27,6 +27,7 @@ from visual.widgets import (
     SKIP,
     PromptUpdate,
     RunUpdate,
+    choice_field,
     example_buttons,
     method_field,
     number_fields,
@@ -171,15 +172,8 @@ def race_fields(engine: Engine) -> RaceFields:
             go = gr.Button("Race", elem_id="go", elem_classes="go", variant="primary", scale=0, min_width=96)
             halt = stop_button("stop")
         with gr.Row(elem_classes="ask-settings"):
-            model = gr.Dropdown(
-                list(engine.models),
-                value=engine.chosen,
-                label="Model",
-                elem_id="field-model",
-                elem_classes="preset",
-                filterable=False,
-                visible=len(engine.models) > 1,
-            )
+            models = list(engine.models)
+            model = choice_field(models, engine.chosen, "Model", "field-model", visible=len(models) > 1)
             method = method_field(engine)
             numbers = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):

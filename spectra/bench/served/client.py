@@ -13,6 +13,7 @@ from spectra.errors import SpectraError
 from spectra.io.json_text import parse_json
 
 Message = Mapping[str, str]
+HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,6 @@ class Server:
 
     port: int
     model: str = ""
-    host: str = "127.0.0.1"
 
     async def get(self, path: str) -> str:
         """The body. Raises OSError where nothing answers, SpectraError for a refusal."""
@@ -44,12 +44,12 @@ class Server:
             return b"".join([part async for part in reader]).decode()
 
     async def chat(
-        self, messages: Sequence[Message], tokens: int, *, temperature: float = 0.0, seed: int = 0, leave: float = 0.0
+        self, messages: Sequence[Message], tokens: int, *, temperature: float = 0.0, leave: float = 0.0
     ) -> Reply | None:
         """Stream an answer of at most `tokens` tokens; None when it was left after `leave` seconds."""
         body = {
             "model": self.model, "messages": list(messages), "max_tokens": tokens, "temperature": temperature,
-            "seed": seed, "stream": True, "stream_options": {"include_usage": True},
+            "seed": 0, "stream": True, "stream_options": {"include_usage": True},
         }  # fmt: skip
         began = time.perf_counter()
         first = 0.0
@@ -92,9 +92,9 @@ class Server:
     @asynccontextmanager
     async def _ask(self, method: str, path: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body in the parts it comes in; leaving early closes the connection, which cancels the request."""
-        reader, writer = await asyncio.open_connection(self.host, self.port)
+        reader, writer = await asyncio.open_connection(HOST, self.port)
         try:
-            head = f"{method} {path} HTTP/1.1\r\nHost: {self.host}\r\nConnection: close\r\n"
+            head = f"{method} {path} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n"
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             status, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")

@@ -42,7 +42,7 @@ class SoakOptions:
 def run_soak(options: SoakOptions) -> int:
     """The subcommand `soak`: a line every few requests; 1 when the memory kept growing."""
     prompts = options.prompts.load()
-    dice = random.Random(options.seed)
+    draws = random.Random(options.seed)
     make_folder(options.out)
     running = Running(options.server.command(), options.server.port, options.out / "soak.log")
     print("| requests | answered | left early | preemptions | accepted | memory, MB |\n|---:|---:|---:|---:|---:|---:|")
@@ -50,7 +50,7 @@ def run_soak(options: SoakOptions) -> int:
     answered = 0
     with running as server:
         for done in range(BATCH, options.requests + 1, BATCH):
-            answered += asyncio.run(one_batch(server, prompts, dice, options.clients, options.max_new_tokens))
+            answered += asyncio.run(one_batch(server, prompts, draws, options.clients, options.max_new_tokens))
             counted = asyncio.run(server.metrics())
             held.append(running.resident() / 1e6)
             preemptions = counted.get("vllm:num_preemptions_total", 0)
@@ -64,13 +64,13 @@ def run_soak(options: SoakOptions) -> int:
     return 1 if held[-1] > GROWN * held[len(held) // 2] else 0
 
 
-async def one_batch(server: Server, prompts: Sequence[Prompt], dice: random.Random, clients: int, tokens: int) -> int:
+async def one_batch(server: Server, prompts: Sequence[Prompt], draws: random.Random, clients: int, tokens: int) -> int:
     """BATCH requests, sampled at many temperatures; how many were answered to their end."""
 
     async def one(_: int) -> bool:
-        asked = [{"role": "user", "content": dice.choice(prompts).text}]
-        length, temperature = dice.randrange(1, tokens + 1), dice.choice((0.0, 0.0, 0.7, 1.0))
-        leave = dice.uniform(0.05, 3.0) if dice.random() < LEFT else 0.0
+        asked = [{"role": "user", "content": draws.choice(prompts).text}]
+        length, temperature = draws.randrange(1, tokens + 1), draws.choice((0.0, 0.0, 0.7, 1.0))
+        leave = draws.uniform(0.05, 3.0) if draws.random() < LEFT else 0.0
         return await server.chat(asked, length, temperature=temperature, leave=leave) is not None
 
     return (await each(range(BATCH), clients, one)).count(True)

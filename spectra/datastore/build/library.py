@@ -17,12 +17,9 @@ CHARACTERS = range(200, 1600)
 """How long a text may be: shorter ones teach little, longer ones are cut anyway."""
 
 
-def write_library(file: Path, texts: int, *, seed: int = 0, folder: Path | None = None) -> Path:
-    """JSON lines with at most `texts` of them, whose modules are drawn by `seed`.
-
-    folder: of the modules, default the installed Python's.
-    """
-    modules = sorted((folder or Path(sysconfig.get_paths()["stdlib"])).glob("*.py"))
+def write_library(file: Path, texts: int, *, seed: int = 0) -> Path:
+    """JSON lines with at most `texts` of them, whose modules are drawn by `seed`."""
+    modules = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     random.Random(seed).shuffle(modules)
     drawn = islice(library_texts(modules), texts)
     file.write_text("".join(json.dumps({"text": text}) + "\n" for text in drawn), encoding="utf-8")
