@@ -51,7 +51,7 @@ def write_gguf(path, model, kinds, *, architecture=None, extra=None, tokens=WORD
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list(tokens)
     writer.add_token_types([1] * len(tokens))
-    writer.add_token_merges(["! !"])
+    writer.add_token_merges(["! !", "! !"])  # twice: transformers 5.17 takes a list of one for its element
     writer.add_eos_token_id(0)
     writer.add_bos_token_id(1)
     for name, weight in _tensors(model).items():
