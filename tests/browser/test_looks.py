@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import contrast, fill, race
+from browsing import AS_WIDE, appear, contrast, fill, race
 from fakes_engine import FakeEngine
 from sources import KNOWN_SOURCES
 
@@ -21,6 +21,22 @@ def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Ca
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         tops = page.locator(".lane").evaluate_all("(lanes) => lanes.map((lane) => lane.getBoundingClientRect().top)")
         assert (tops[0] == tops[1]) == (width > 900)
+
+
+def test_each_chart_is_as_wide_as_its_box(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], width=1000)  # two columns, and the third chart spans both
+    for name in ("growth", "gain", "acceptance"):
+        page.wait_for_function(AS_WIDE, arg=name)
+
+
+def test_both_bars_are_one_under_the_other_before_the_first_race(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    page.click("[data-id=clear]")
+    appear(page, "#stage-race .stage[data-state=empty]")
+    plain, method = (box.bounding_box() for box in page.locator("#stage-race .bar").all())
+    assert (plain["x"], plain["width"]) == (method["x"], method["width"]) and method["y"] > plain["y"]
 
 
 def test_no_tab_sticks_out_on_a_narrow_screen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from browsing import (
+    AS_WIDE,
     SOURCES,
     STAGE,
     appear,
@@ -111,6 +112,7 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     assert page.locator("#stage-race .big").inner_text().split("\n")[0] == "Stopped"
     assert "had not begun" in page.locator("[data-id=verdict]").inner_text()
     assert page.locator("[data-id=plot-growth]").is_visible() and page.locator("[data-id=plot-gain]").is_hidden()
+    page.wait_for_function(AS_WIDE, arg="growth")
     assert page.locator("#stage-race .key").is_hidden()
     appear(page, "#go:enabled")
     appear(page, "#stop:disabled")

@@ -127,6 +127,15 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
         assert cells[1][3:] == ["–", "–"]
+    for number, step in enumerate(steps, 1):
+        page.locator("[data-id=step-slider]").fill(str(number))
+        last = words[step.tree.tokens[0]].replace(" ", "·").replace("\n", "↵")
+        assert f"Held for “{last}”" in page.locator("[data-id=held] .forward p").inner_text()
+        assert page.locator("[data-id=tree] .node.root text").text_content() == last
+        given = {source for sources in step.tree.sources for source in sources}
+        for source in ("forward", "backward", "retrieval"):
+            said = page.locator(f"[data-id=held] .{source} p").inner_text()
+            assert ("None of it is in this step's tree" in said) == (source not in given)
     asked = len(engine.answers)
     page.click("[data-id=again]")
     while len(engine.answers) < asked + 2:

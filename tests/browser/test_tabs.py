@@ -91,6 +91,8 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
         assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[4] == f"{figures.tau:.2f}"
         macro = f"{figures.macro:.0f} ({figures.macro / plain.macro:.2f}×)"
         assert cells[3] == macro and cells[5] == str(figures.passes) and cells[7] == "identical"
+    fastest = stage.locator("[data-id=status]").text_content()
+    assert fastest.startswith("Fastest: ") and fastest.endswith(" times plain decoding")
     bars = "document.querySelector('#stage-compare [data-id=bars]').calcdata"
     page.wait_for_function(f"{bars}?.[0].length === 4")
     rates = [summarize(answer.trace.steps).micro for answer in ran]
@@ -133,6 +135,18 @@ def test_stock_generate_can_be_compared(fake: Fake, visit: Visit) -> None:
 
 @pytest.mark.all_cases
 @pytest.mark.usefixtures("slow")
+def test_plain_decoding_is_the_fastest_without_a_factor(
+    fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake[0], "guessing_seconds", 0.8)
+    page = visit(fake[1])
+    stage = tab(page, "Compare")
+    page.fill("#field-compare-max_new_tokens input", "20")
+    page.click("#compare-go")
+    ended(stage)
+    assert stage.locator("[data-id=status]").text_content() == "Fastest: Plain decoding"
+
+
 def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     stage = tab(page, "Compare")

@@ -87,6 +87,24 @@ describe("tokens over time", () => {
       ["Plain", "bottom"],
     ]);
   });
+
+  test("are named where the whole name has room", () => {
+    const long = { ...OVER, name: "Paper: RETRIEVAL, unrefined" };
+    const slow = { ...long, plain: METHOD, method: PLAIN, level: null };
+    for (const [race, side] of /** @type {const} */ ([
+      [long, "right"],
+      [slow, "left"],
+    ])) {
+      const { layout } = growthFigure(race, "time", { ...CANVAS, width: 300 });
+      const notes = /** @type {{ text: string, x: number, xanchor: string }[]} */ (layout.annotations);
+      const name = notes.find(({ text }) => text.includes(long.name));
+      const [, far] = layout.xaxis.range ?? [];
+      const at = 38 + ((name?.x ?? 0) / (far ?? 1)) * (300 - 38 - 14);
+      assert.equal(name?.xanchor, side);
+      if (side === "left") assert.ok(300 - at > 7 * long.name.length);
+      else assert.equal(name?.x, METHOD.ends.at(-1)); // a third of the way: no more room than that
+    }
+  });
 });
 
 describe("tokens gained", () => {

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 ARGS = "--disable-dev-shm-usage --no-sandbox --disable-background-networking --disable-component-update --disable-sync"
 WAIT = 20_000
+AS_WIDE = """(name) => { const box = document.querySelector(`[data-id=plot-${name}]`);
+  return box.querySelector('.main-svg')?.getBoundingClientRect().width === box.clientWidth; }"""
+"""Whether a chart of the race fills its box."""
 READY = "#stage-race .stage[data-state]"
 SOURCES = (
     "(lane) => [...document.querySelectorAll(`[data-id=text-${lane}] .t`)].flatMap((t) => t.dataset.sources.split(','))"

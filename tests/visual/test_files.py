@@ -38,6 +38,14 @@ def test_a_piece_belongs_to_the_step_that_completed_it() -> None:
         assert 0 <= done < 4
 
 
+def test_a_step_without_guesses_has_the_token_before_it() -> None:
+    race = RaceFile.from_json(encode(recorded_race()))
+    for trace in (race.plain, race.method):
+        plain = [(step, event) for step, event in zip(trace.steps, trace_events(trace), strict=True) if "last" in event]
+        assert [step for step, _ in plain] == [step for step in trace.steps if len(step.tree) == 1]
+        assert all("tree" not in event and event["last"] == step.tree.tokens[0] for step, event in plain)
+
+
 def changed(change: Callable[[dict[str, Any]], object]) -> str:
     race = json.loads(encode(recorded_race()))
     change(race)

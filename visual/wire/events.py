@@ -28,12 +28,14 @@ def brief_event(step: StepTrace) -> Event:
 
 def step_event(step: StepTrace, pieces: Pieces) -> Event:
     """A step with what it wrote, `pieces` as (number of tokens, text), its tree and what came of each source's guesses:
-    [accepted, with an accepted parent, all].
+    [accepted, with an accepted parent, all]. Of a tree without guesses only its one token, `last`.
     """
     event = {**brief_event(step), "pieces": pieces, "picks": step.picks}
     if len(step.tree) > 1:
         event["tree"] = tree_event(step.tree, step.path)
         event["judged"] = judge(step)
+    else:
+        event["last"] = step.tree.tokens[0]
     if step.path:
         event["path"] = step.path
     if step.held:

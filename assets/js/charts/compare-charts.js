@@ -1,6 +1,7 @@
 /** The charts of Compare: bars of tokens a second, tokens over time or passes, one line a method, and the sweep. */
 
 import { speed } from "../common/format.js";
+import { PLAIN } from "../stream/lane.js";
 import { CONFIG, inkOf, layoutOf, loadPlotly } from "./plotly.js";
 import { sweepFigure } from "./sweep-figure.js";
 
@@ -9,7 +10,6 @@ import { sweepFigure } from "./sweep-figure.js";
 /** @import { AxisName } from "./race-figures.js" */
 /** @import { Canvas, Figure, Ink, PlotBox, Plotly } from "./plotly.js" */
 
-const PLAIN = "autoregressive";
 const DASHES = ["solid", "8px,3px", "2px,3px", "10px,3px,2px,3px", "14px,4px"];
 const NARROW = 420; // px; below, everything is a little smaller
 const LETTER = 6.6; // px of a name, a letter of it

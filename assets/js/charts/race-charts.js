@@ -53,7 +53,7 @@ export class RaceCharts {
     const plotly = await this.load();
     const ink = inkOf(this.growth);
     this.drawn += 1;
-    const growth = growthFigure(race, this.axis, this.canvas(ink));
+    const growth = growthFigure(race, this.axis, this.canvas(this.growth, ink));
     this.cost = 0;
     await this.react(plotly, this.growth, growth);
     if (!this.gain.clientWidth) return;
@@ -61,11 +61,12 @@ export class RaceCharts {
     if (writing && this.waiting) return;
     this.waiting = writing;
     const colours = { looks: this.looks, colourOf: this.colours(ink, shown) };
-    const gain = gainFigure(race, colours, this.canvas(ink));
+    const gain = gainFigure(race, colours, this.canvas(this.gain, ink));
     await this.react(plotly, this.gain, gain);
     this.bars = gain.layout;
     this.listen();
-    const acceptance = acceptanceFigure(race.method.steps, this.of, race.over, colours, this.canvas(ink));
+    const { steps } = race.method;
+    const acceptance = acceptanceFigure(steps, this.of, race.over, colours, this.canvas(this.acceptance, ink));
     await this.react(plotly, this.acceptance, acceptance);
   }
 
@@ -83,12 +84,12 @@ export class RaceCharts {
   }
 
   /**
-   * Both charts are as large as the second one's box.
+   * @param {PlotBox} box
    * @param {Ink} ink
    * @returns {Canvas}
    */
-  canvas(ink) {
-    return { width: this.gain.clientWidth, height: this.gain.clientHeight, ink, drawn: this.drawn };
+  canvas({ clientWidth, clientHeight }, ink) {
+    return { width: clientWidth, height: clientHeight, ink, drawn: this.drawn };
   }
 
   /**

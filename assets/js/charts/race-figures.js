@@ -12,6 +12,8 @@ import { layoutOf } from "./plotly.js";
 const MEAN_OF = 12;
 const HATCHED = 120; // bars of more steps are too narrow to show it
 const LABELLED = 8; // tokens from which on a line has room for its name
+const LETTER = 7; // px of a name, a letter of it
+const ASIDE = 8; // px between a line and its name
 const SPACE = 0.6; // of a pass, on either side of the bars
 
 /** @typedef {"time" | "passes"} AxisName */
@@ -27,7 +29,7 @@ const SPACE = 0.6; // of a pass, on either side of the bars
  * @property {string} name of the method
  */
 
-/** @typedef {{ lane: Lane, x: readonly number[], name: string, colour: string }} Line */
+/** @typedef {{ lane: Lane, x: readonly number[], name: string, bold: boolean, colour: string }} Line */
 
 /**
  * Tokens over time or forward passes, one line a lane.
@@ -42,19 +44,10 @@ export function growthFigure(race, axis, canvas) {
   const passes = axis === "passes";
   /** @param {Lane} lane */
   const xs = (lane) => (passes ? lane.totals.map((_, i) => i) : lane.ends);
-  const slow = { lane: plain, x: xs(plain), name: "Plain", colour: ink.muted };
-  const fast = { lane: method, x: xs(method), name: `<b>${race.name}</b>`, colour: ink.ink };
+  const slow = { lane: plain, x: xs(plain), name: "Plain", bold: false, colour: ink.muted };
+  const fast = { lane: method, x: xs(method), name: race.name, bold: true, colour: ink.ink };
   const traces = [lineOf(slow, 2, "5px,4px"), lineOf(fast, 2.4, "solid")];
   const [above, below] = perToken(fast) > perToken(slow) ? [slow, fast] : [fast, slow];
-  const notes = [
-    ...nameOf(below, { xanchor: "left", yanchor: "top", xshift: 8 }),
-    ...nameOf(above, { xanchor: "right", yanchor: "bottom", xshift: -8 }),
-  ];
-  const saved = savedBetween(race, passes, ink);
-  if (saved) {
-    traces.push(saved.trace);
-    notes.push(saved.note);
-  }
   const most = Math.max(plain.tokens, method.tokens);
   const top = over ? most : Math.max(cap, most);
   const guess = passes ? cap : (plain.seconds * cap) / Math.max(plain.tokens, 1);
@@ -62,9 +55,15 @@ export function growthFigure(race, axis, canvas) {
   const layout = layoutOf(canvas, {
     xaxis: { range: [0, (far || 1) * 1.02], ticksuffix: passes ? "" : " s", nticks: 7 },
     yaxis: { range: [0, top * 1.1], nticks: 6 },
-    annotations: notes,
     hovermode: false,
   });
+  const notes = [...nameOf(below, "left", layout), ...nameOf(above, "right", layout)];
+  const saved = savedBetween(race, passes, ink);
+  if (saved) {
+    traces.push(saved.trace);
+    notes.push(saved.note);
+  }
+  layout.annotations = notes;
   return { traces, layout };
 }
 
@@ -87,14 +86,31 @@ function perToken({ lane, x }) {
 }
 
 /**
- * A line's name, written beside it; none while the line is short.
+ * A line's name, written beside it as near to its middle as there is room; none while the line is short.
  * @param {Line} line
- * @param {object} place
+ * @param {"left" | "right"} xanchor the side of the name that is at the line, which is under it then, else above it
+ * @param {Layout} layout
  */
-function nameOf({ lane, x, name, colour }, place) {
+function nameOf({ lane, x, name, bold, colour }, xanchor, layout) {
   if (lane.tokens <= LABELLED) return [];
-  const halfway = Math.floor(lane.totals.length * 0.55);
-  return [textAt(x[halfway], lane.totals[halfway], name, colour, place)];
+  const left = xanchor === "left";
+  const wide = ASIDE + LETTER * name.length;
+  const last = x.length - 1;
+  let at = Math.floor(x.length * 0.55);
+  if (left) while (at > 0 && layout.width - pixel(layout, x[at]) < wide) at--;
+  else while (at < last && pixel(layout, x[at]) < wide) at++;
+  const place = { xanchor, xshift: left ? ASIDE : -ASIDE, yanchor: left ? "top" : "bottom" };
+  return [textAt(x[at], lane.totals[at], bold ? `<b>${name}</b>` : name, colour, place)];
+}
+
+/**
+ * Where a value of the horizontal axis is drawn, in px of the figure.
+ * @param {Layout} layout
+ * @param {number} x
+ */
+function pixel({ width, margin, xaxis }, x) {
+  const [low, high] = xaxis.range ?? [0, 1];
+  return margin.l + ((x - low) / (high - low)) * (width - margin.l - margin.r);
 }
 
 /**
@@ -192,14 +208,13 @@ function rolling(values) {
  * @param {Layout} layout of `gainFigure`
  * @param {number} step
  */
-export function barFrame({ width, height, margin, xaxis }, step) {
-  const [low, high] = xaxis.range ?? [0, 1];
-  const perStep = (width - margin.l - margin.r) / (high - low);
+export function barFrame(layout, step) {
+  const { margin, height } = layout;
   /** @param {number} x */
-  const px = (x) => Math.round(100 * (x - low) * perStep) / 100;
+  const px = (x) => Math.round(100 * pixel(layout, x)) / 100;
   const left = px(step + 0.5);
   return {
-    left: margin.l + left,
+    left,
     top: margin.t,
     width: Math.max(4, px(step + 1.5) - left),
     height: height - margin.t - margin.b,

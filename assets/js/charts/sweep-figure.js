@@ -1,12 +1,12 @@
 /** One setting varied: tokens a pass and tokens a second over its values, as a plotly figure. Pure. */
 
 import { ratio } from "../common/format.js";
+import { PLAIN } from "../stream/lane.js";
 import { layoutOf } from "./plotly.js";
 
 /** @import { ComparedRow, Sweep } from "../stream/messages.js" */
 /** @import { Canvas, Figure } from "./plotly.js" */
 
-const PLAIN = "autoregressive";
 const HEADROOM = 1.15; // for the figure above the highest point
 const ROUND = [1, 2, 2.5, 5, 10];
 

@@ -38,6 +38,13 @@ export const percent = (x) => `${Math.round(100 * x)} %`;
  */
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
+/**
+ * A method's name without what was changed about it.
+ *
+ * @param {string} name
+ */
+export const bare = (name) => name.split(" (")[0];
+
 /** @param {{ what: string, done: number, total: number }} progress of a datastore that is built first */
 export const building = ({ what, done, total }) =>
   `building its datastore: ${what}${total ? `, ${count(done)} of ${count(total)}` : ""}`;

@@ -84,7 +84,8 @@ export class WhatIf {
     this.outcome.setAttribute("role", "status");
     const text = prose`One chain of guesses: how often the model accepts each, how long the chain is, and what a wide
       pass costs. The curve is what follows from these three; the ring is the race. It lies above the curve where trees
-      and a budget that drops unlikely guesses do better than one chain.`;
+      and a budget that drops unlikely guesses do better than one chain, below it where reading the prompt and making
+      the guesses, which the curve leaves out, take their time.`;
     this.acceptance = slider("Guesses accepted", [0, 0.98, 0.01, 0.6], percent, () => this.draw());
     this.guesses = slider("Guesses a pass", [0, LONGEST, 1, 5], String, () => this.draw());
     this.slope = slider("Cost of a wide pass", [0, 2, 0.05, 1], costWord, () => this.draw());

@@ -11,6 +11,9 @@ import { factsOf, wordOf } from "../stream/step-facts.js";
 /** @type {Record<string, string>} */
 const ORIGINS = { text: "The text", rejected: "After a rejected guess" };
 
+/** Where a source knew something, and no node of the step's tree is from it. */
+const LEFT_OUT = " None of it is in this step's tree: the budget had no room for it.";
+
 /**
  * @param {Step} step
  * @param {Words} words
@@ -19,9 +22,13 @@ export function dictionaries(step, words) {
   const { inside } = step;
   const box = document.createDocumentFragment();
   if (!inside) return box;
-  const last = wordOf(words, factsOf(step).tree.tokens[0]);
-  box.append(forward(inside, last, words), backward(inside, words), learned(inside, words));
-  if (inside.hits.length) box.append(hits(inside.hits, words));
+  const { tree } = factsOf(step);
+  /** @param {string} source */
+  const used = (source) => (tree.sources.some((names) => names.split(",").includes(source)) ? "" : LEFT_OUT);
+  const last = wordOf(words, tree.tokens[0]);
+  box.append(forward(inside, last, words, used("forward")), backward(inside, words, used("backward")));
+  box.append(learned(inside, words));
+  if (inside.hits.length) box.append(hits(inside.hits, words, used("retrieval")));
   return box;
 }
 
@@ -47,10 +54,11 @@ const run = (tokens, words) => tokens.map((token) => make("code", "", visible(wo
  * @param {Inside} inside
  * @param {string} last
  * @param {Words} words
+ * @param {string} fate
  */
-function forward({ forward }, last, words) {
+function forward({ forward }, last, words, fate) {
   const text = forward.length
-    ? `Held for “${visible(last)}”, newest first: ${plural(forward.length, "continuation")}.`
+    ? `Held for “${visible(last)}”, newest first: ${plural(forward.length, "continuation")}.${fate}`
     : `Nothing held for “${visible(last)}”.`;
   const box = section("forward", "Forward dictionary", text);
   const list = make("ol");
@@ -66,10 +74,11 @@ function forward({ forward }, last, words) {
 /**
  * @param {Inside} inside
  * @param {Words} words
+ * @param {string} fate
  */
-function backward({ backward }, words) {
+function backward({ backward }, words, fate) {
   const text = backward.length
-    ? "Asked with the end of the text, then with what it answered appended, up to the first miss."
+    ? `Looked up with the end of the text, then with what it held appended, up to the first miss.${fate}`
     : "It knows no end of this text.";
   const box = section("backward", "Backward dictionary", text);
   const list = make("ol");
@@ -126,9 +135,10 @@ export function seenIn(found) {
 /**
  * @param {Hit[]} found
  * @param {Words} words
+ * @param {string} fate
  */
-function hits(found, words) {
-  const text = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.`;
+function hits(found, words, fate) {
+  const text = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.${fate}`;
   const box = section("retrieval", "Datastores", text);
   const table = make("table");
   const head = make("tr");

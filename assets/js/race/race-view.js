@@ -6,7 +6,7 @@
 import { RaceCharts } from "../charts/race-charts.js";
 import { Choice } from "../common/choice.js";
 import { fill } from "../common/dom.js";
-import { plural, seconds, sentence } from "../common/format.js";
+import { bare, plural, seconds, sentence } from "../common/format.js";
 import { Throttle } from "../common/throttle.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 import { Clock } from "./clock.js";
@@ -295,7 +295,7 @@ export class RaceView {
       cap: turn.begin.cap,
       over: turn.state !== "running",
       level: turn.end && "level" in turn.end.figures && !turn.shared ? turn.end.figures.level : null,
-      name: this.name,
+      name: bare(this.name),
     };
     try {
       await this.charts.draw(race, (source) => this.legend.shown(source));

@@ -1,7 +1,7 @@
 /** The scoreboard: the big number, both bars on one clock, rates, badge and the line of fine print. */
 
 import { make, write } from "../common/dom.js";
-import { count, gained, percent, plural, ratio, seconds, speed } from "../common/format.js";
+import { bare, count, gained, percent, plural, ratio, seconds, speed } from "../common/format.js";
 
 /** @import { Parts } from "../common/dom.js" */
 /** @import { ComparedFigures, Level, RaceFigures } from "../stream/messages.js" */
@@ -124,7 +124,7 @@ export class Scoreboard {
         ? "it goes round in circles, which makes guessing easy"
         : "the lower, the more it repeats itself";
     this.at("fine").textContent =
-      `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${this.name}. ` +
+      `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${bare(this.name)}. ` +
       `Of the answer's runs of four tokens ${percent(method.distinct4)} are distinct: ${repeats}.`;
   }
 
@@ -133,7 +133,7 @@ export class Scoreboard {
    * @param {string} score
    */
   noRace(begun, score) {
-    const why = begun ? `${this.name} had not begun` : "nothing was written yet";
+    const why = begun ? `${bare(this.name)} had not begun` : "nothing was written yet";
     this.at("verdict").textContent = `${why}: nothing to compare`;
     this.score(score);
     this.at("note-method").textContent = "";

@@ -15,6 +15,9 @@ import { sourcesOf } from "./step-facts.js";
  * @property {number} tokens
  */
 
+/** The method that guesses nothing. */
+export const PLAIN = "autoregressive";
+
 /** @type {Lane<never>} */
 export const EMPTY_LANE = { steps: [], ends: [0], totals: [0], seconds: 0, tokens: 0 };
 

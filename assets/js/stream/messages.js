@@ -64,6 +64,7 @@
  * @property {[number, string][]} pieces
  * @property {number[]} picks the model's own token at each node of the accepted path
  * @property {Tree} [tree]
+ * @property {number} [last] where nothing was guessed: the token that a tree would grow from
  * @property {number[]} [path] accepted nodes
  * @property {Record<string, number>} [held] n-grams each source held by then
  * @property {Inside} [inside] what dictionaries and datastores held and learned, where the visitor asked for it

@@ -2,8 +2,19 @@
 
 /** @import { Step, Tree } from "./messages.js" */
 
-/** @type {Tree} the tree of a plain step: the last token alone */
-const ROOT_ONLY = { tokens: [0], parents: [-1], sources: ["model"], chances: null, rows: [0], pool: [] };
+/**
+ * The tree of a plain step: the last token alone.
+ * @param {number} last
+ * @returns {Tree}
+ */
+const rootOnly = (last) => ({
+  tokens: [last],
+  parents: [-1],
+  sources: ["model"],
+  chances: null,
+  rows: [0],
+  pool: [],
+});
 
 /**
  * @typedef {object} StepFacts
@@ -17,7 +28,7 @@ const ROOT_ONLY = { tokens: [0], parents: [-1], sources: ["model"], chances: nul
  * @param {Step} step
  * @returns {StepFacts}
  */
-export function factsOf({ tree = ROOT_ONLY, path = [] }) {
+export function factsOf({ last = 0, tree = rootOnly(last), path = [] }) {
   const pool = new Set(tree.pool);
   const guesses = [...tree.tokens.keys()].filter((node) => node > 0 && !pool.has(node));
   return { tree, path, pool, guesses };

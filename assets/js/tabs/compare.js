@@ -7,6 +7,7 @@ import { building, plural, prose, ratio, seconds, sentence } from "../common/for
 import { save } from "../common/save.js";
 import { Throttle } from "../common/throttle.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
+import { PLAIN } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { AxisName } from "../charts/race-figures.js" */
@@ -166,9 +167,8 @@ class CompareTab {
     if (problem) this.fields.refuse(problem);
     this.enableFiles(rows.length > 0);
     const best = fastest(rows);
-    this.at("status").textContent = best
-      ? `Fastest: ${best.name}, ${ratio(best.speedup ?? 0)} times plain decoding`
-      : (CUT_SHORT[state] ?? "Compared");
+    const lead = best && best.method !== PLAIN ? `, ${ratio(best.speedup ?? 0)} times plain decoding` : "";
+    this.at("status").textContent = best ? `Fastest: ${best.name}${lead}` : (CUT_SHORT[state] ?? "Compared");
   }
 
   /**
