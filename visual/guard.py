@@ -38,6 +38,8 @@ POLICY = (
 """gradio starts by inline scripts and makes functions of `js_on_load`; nothing is loaded from elsewhere."""
 REMEMBERED = 10_000
 """Visitors whose address is known."""
+LONGEST_NAME = 200
+"""Characters of a visitor's name, which gradio keeps; a page draws 11."""
 LONGEST_LINK = 60_000
 """Bytes of a path and its query; gradio reads no address of 65,536."""
 CLOSED = re.compile(
@@ -75,6 +77,7 @@ class Guard:
         self._open: dict[str, int] = {}
         self._heard: Recent[str, float] = Recent(REMEMBERED)
         self._addresses: Recent[str, str] = Recent(REMEMBERED)
+        self._visitors: Recent[str, str] = Recent(REMEMBERED)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(REMEMBERED)
 
     def now(self) -> float:
@@ -124,6 +127,7 @@ class Guard:
         if declared(scope) > limit:
             await refuse(send, 413, f"over {limit} bytes")
             return
+        answer: Send = send
         if upload:
             receive = bounded(receive, limit, patience)
         elif post:
@@ -135,13 +139,20 @@ class Guard:
             if fetches(body):
                 await refuse(send, 400, "a file has to be uploaded; this server fetches none")
                 return
-            if start:
-                self._addresses.put(session_of(body), address)
+            visitor = session_of(body)
+            if len(visitor) > LONGEST_NAME:
+                await refuse(send, 400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
+                return
             receive = replay(body, receive)
+            if start:
+                if visitor:  # before its run can begin
+                    self._addresses.put(visitor, address)
+                answer = self._noting(send, visitor, address)
         listener = "" if post else listener_of(path, str(query, "latin-1"))
+        listener = self._visitors.peek(listener) or listener
         self._open[listener] = self._open.get(listener, 0) + 1
         try:
-            await app(scope, receive, send)
+            await app(scope, receive, answer)
         except (TooLargeError, TooSlowError) as error:
             if not send.begun:
                 await refuse(send, error.status, str(error))
@@ -158,6 +169,18 @@ class Guard:
             if not self._open[listener]:
                 del self._open[listener]
                 self._heard.put(listener, self.now())
+
+    def _noting(self, send: Send, visitor: str, address: str) -> Send:
+        """Reads the event from the answer to a start: it can be listened to, and is the visitor where none is named."""
+
+        async def finish(start: Message, body: bytes) -> None:
+            event = event_of(body)
+            self._visitors.put(event, visitor or event)
+            self._addresses.put(visitor or event, address)
+            await send(start)
+            await send({"type": "http.response.body", "body": body})
+
+        return held_back(send, lambda start: bool(start["status"] == 200), finish)
 
     def _may(self, address: str, what: str) -> bool:
         """Count a request of this kind; False where the last minute had too many."""
@@ -297,14 +320,19 @@ def session_of(body: bytes) -> str:
         data = parse_json(body)
     except ValueError:
         return ""
-    return str(data.get("session_hash") or "")[:200] if isinstance(data, dict) else ""
+    return str(data.get("session_hash") or "") if isinstance(data, dict) else ""
+
+
+def event_of(answer: bytes) -> str:
+    """What gradio calls the start that it answers."""
+    return str(parse_json(answer)["event_id"])
 
 
 def listener_of(path: str, query: str) -> str:
-    """Whose answers a request listens to: a page names its visitor, a call its event, which is its visitor too."""
+    """Whose answers a request listens to: a page names its visitor, a call its event."""
     if path.rstrip("/").endswith("/queue/data"):
-        return parse_qs(query).get("session_hash", [""])[0][:200]
-    return path.rstrip("/").rpartition("/")[2] if "/call/" in path else ""
+        return parse_qs(query).get("session_hash", [""])[0][:LONGEST_NAME]
+    return path.rstrip("/").rpartition("/")[2][:LONGEST_NAME] if "/call/" in path else ""
 
 
 def held_back(

@@ -104,6 +104,53 @@ def test_a_run_whose_visitor_listens_goes_on(server: Server) -> None:
     assert job.result(timeout=30)["tokens"] == tokens
 
 
+def call(server: Server, **more: str) -> str:
+    """The event of a race that is asked for as a program would."""
+    body = json.dumps({"data": ["go on", "spectra", 2000, 0, 7], **more}).encode()
+    status, text, _ = server.ask("POST", f"{API}/call/compare", body)
+    assert status == 200
+    return str(json.loads(text)["event_id"])
+
+
+def listening(server: Server, event: str) -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection(server.host, timeout=20)
+    connection.request("GET", f"{API}/call/compare/{event}")
+    return connection
+
+
+def test_calls_without_a_visitor_have_their_address(server: Server) -> None:
+    """Thirty of them filled the queue: each was a visitor of its own, and of no address."""
+    server.guard._asked.clear()
+    until(lambda: not server.running())
+    lines = [listening(server, call(server)) for _ in range(5)]
+    texts = [line.getresponse().read1(200) for line in lines]
+    assert sum(b"others are waiting" in text for text in texts) == 2  # half of six may wait
+    for line in lines:
+        line.close()
+    until(lambda: not server.running(), 8 * GRACE + 8)
+
+
+@pytest.mark.parametrize("visitor", [{}, {"session_hash": "a-program"}], ids=["unnamed", "named"])
+def test_a_call_that_is_listened_to_by_its_event_goes_on(server: Server, visitor: dict[str, str]) -> None:
+    """One that named its visitor was ended after the grace, and half an answer was called complete."""
+    line = listening(server, call(server, **visitor))
+    answer = line.getresponse()
+    answer.read1(200)
+    time.sleep(4 * GRACE)
+    assert server.running() == 1
+    line.close()
+    until(lambda: not server.running(), 8 * GRACE + 8)
+
+
+def test_long_names_of_visitors_are_refused(server: Server) -> None:
+    """gradio keeps the names of thousands of visitors, whatever their length."""
+    body = json.dumps({"data": [], "fn_index": server.ids["compare"], "session_hash": "x" * 201}).encode()
+    for path in ("/queue/join", "/run/predict", "/call/compare"):
+        status, text, _ = server.ask("POST", f"{API}{path}", body)
+        assert status == 400 and b"session_hash: 201 characters" in text
+    assert len(listener_of(f"{API}/call/compare/{'x' * 50_000}", "")) == 200
+
+
 def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_queue() -> None:
     guard = Guard()
     for number in range(9):
