@@ -69,14 +69,17 @@ class Estimates:
             score += self._drawn + self._luck * luck
         return 1.0 / (1.0 + math.exp(-score))
 
-    def path_probabilities(self, tree: TokenTree) -> list[float]:
+    def path_probabilities(self, tree: TokenTree, least: float = 0.0) -> list[float]:
+        """least: what comes after a node of a smaller chance is not judged and counts as 0."""
         chance = [1.0]
         self._judged, self._properties = tree, {}
+        parents, eligible = tree.parents, tree.eligible
         for node in range(1, len(tree)):
-            if not tree.eligible[node]:
+            path = chance[parents[node]]
+            if path < least or not eligible[node]:
                 chance.append(0.0)
-                continue
-            chance.append(chance[tree.parents[node]] * self._probability(self.properties(tree, node)))
+            else:
+                chance.append(path * self._probability(self.properties(tree, node)))
         return chance
 
     def properties(self, tree: TokenTree, node: int) -> Properties:
