@@ -49,10 +49,12 @@ class Estimates:
     @staticmethod
     def features(tree: TokenTree, node: int) -> list[Feature]:
         """The first source with its grade and whether it is past the first token; each other source; its confidence."""
-        first, *others = tree.sources[node]
+        sources = tree.sources[node]
+        first = sources[0]
         grade = tree.matches[node] if first in BY_MATCH else tree.ranks[node]
         found: list[Feature] = [(first, min(grade, GRADES.get(first, 0)), tree.depths[node] > 1)]
-        found += [("and", other) for other in others]
+        if len(sources) > 1:
+            found += [("and", other) for other in sources[1:]]
         if tree.confidence[node]:
             found.append(("confidence", tree.confidence[node]))
         return found
@@ -64,19 +66,24 @@ class Estimates:
     def _probability(self, properties: Properties) -> float:
         weights = self._weights
         features, luck = properties
-        score = sum([weights.get(feature, UNKNOWN) for feature in features])
+        score = 0.0
+        for feature in features:
+            score += weights.get(feature, UNKNOWN)
         if luck is not None:
             score += self._drawn + self._luck * luck
         return 1.0 / (1.0 + math.exp(-score))
 
-    def path_probabilities(self, tree: TokenTree) -> list[float]:
+    def path_probabilities(self, tree: TokenTree, least: float = 0.0) -> list[float]:
+        """least: what comes after a node of a smaller chance is not judged and counts as 0."""
         chance = [1.0]
         self._judged, self._properties = tree, {}
+        parents, eligible = tree.parents, tree.eligible
         for node in range(1, len(tree)):
-            if not tree.eligible[node]:
+            path = chance[parents[node]]
+            if path < least or not eligible[node]:
                 chance.append(0.0)
-                continue
-            chance.append(chance[tree.parents[node]] * self._probability(self.properties(tree, node)))
+            else:
+                chance.append(path * self._probability(self.properties(tree, node)))
         return chance
 
     def properties(self, tree: TokenTree, node: int) -> Properties:

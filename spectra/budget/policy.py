@@ -5,6 +5,7 @@ The best n maximises the ratio, so a step is never wider than it pays, and plain
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from spectra.budget.estimates import Estimates
 from spectra.budget.share import Ranking, share
@@ -60,6 +61,7 @@ class AdaptiveBudget:
         self.estimates = Estimates(temperature, weights)
         self._cost, self._overhead = cost, overhead
         self._seconds: list[float] = []
+        self._cheapest: float | None = None
 
     def inherit(self, other: "AdaptiveBudget") -> None:
         """Go on with the estimates of another one."""
@@ -70,13 +72,14 @@ class AdaptiveBudget:
         return self.estimates.chance(tree, node)
 
     def choose(self, tree: TokenTree) -> TokenTree:
-        return share([self.rank(tree)], self.seconds)[0]
+        return share([self.rank(tree, 0.0 if tree.reads else self._least())], self.seconds)[0]
 
-    def rank(self, tree: TokenTree) -> Ranking:
-        """See `Ranking`. Rows that ride along are kept as far as they fit."""
-        chance = self.estimates.path_probabilities(tree)
+    def rank(self, tree: TokenTree, least: float = 0.0) -> Ranking:
+        """See `Ranking`. Rows that ride along are kept as far as they fit. least: a chance below which no node pays."""
+        chance = self.estimates.path_probabilities(tree, least)
         tree.probability = [None, *chance[1:]]
-        ranked = sorted((n for n in range(1, len(tree)) if tree.eligible[n]), key=lambda n: (-chance[n], n))
+        paying = [n for n in range(1, len(tree)) if chance[n] >= least and tree.eligible[n]]
+        ranked = sorted(paying, key=lambda n: (-chance[n], n))
         kept: set[int] = set()
         for leaf, _ in tree.reads.values():
             path = kept.union(tree.path(leaf))
@@ -89,6 +92,15 @@ class AdaptiveBudget:
         known = self._seconds
         known += [self._cost.seconds(q) + self._overhead for q in range(len(known), rows + 1)]
         return known
+
+    def _least(self) -> float:
+        """What the cheapest row costs, in plain steps. The last node of the best choice promises more than that: with
+        it the tokens a second are no fewer than without it, and those are no fewer than a plain step's."""
+        if self._cheapest is None:
+            seconds = self.seconds(self.max_nodes + 1)
+            rows = [after - before for before, after in pairwise(seconds[1:])]
+            self._cheapest = max(0.0, min(rows, default=0.0)) / seconds[1]
+        return self._cheapest
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         self.estimates.observe(grown, emitted)

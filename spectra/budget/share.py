@@ -44,17 +44,18 @@ def share(
     end = width + sum(len(one.free) for one in rankings)
     if max_rows is not None:
         end = max(width, min(end, max_rows))
-    seconds = [beyond + each for each in seconds_of(end)]
+    seconds = seconds_of(end)
     gain = float(others + len(rankings))
     for one in rankings:
         gain += trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node])
     ranked = [[(-one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
     order = (ranked[0] if len(ranked) == 1 else list(merge(*ranked)))[: end - width]
-    best, size = gain / seconds[width], 0
+    best, size = gain / (beyond + seconds[width]), 0
     for count, (worth, _, _) in enumerate(order, 1):
         gain -= trust * worth
-        if gain / seconds[width + count] > best:
-            best, size = gain / seconds[width + count], count
+        rate = gain / (beyond + seconds[width + count])
+        if rate > best:
+            best, size = rate, count
     taken: list[list[int]] = [list(one.kept) for one in rankings]
     for _, at, node in order[:size]:
         taken[at].append(node)

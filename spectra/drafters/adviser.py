@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectra.drafters.draft_model import Draft, DraftAnswer
 from spectra.guess import Source
@@ -98,18 +99,27 @@ class Adviser:
             unknown[node] = chance
         return chance
 
-    def _choose(self, probabilities: np.ndarray, tree: TokenTree, node: int) -> list[int]:
+    def _choose(self, probabilities: NDArray[np.float64], tree: TokenTree, node: int) -> list[int]:
         """The likeliest tokens and those of the largest probability over noise, each once."""
         count = min(self._tokens, len(probabilities) - 1)
-        chosen = np.argpartition(probabilities, -count)[-count:].tolist()
+        chosen = largest(probabilities, count)
         noise = tree.noise(tree.depths[node] + 1)
         if noise is not None:
             drawn = probabilities / np.maximum(np.asarray(noise)[: len(probabilities)], 1e-12)
-            chosen += np.argpartition(drawn, -count)[-count:].tolist()
+            chosen += largest(drawn, count)
         return [token for token in dict.fromkeys(chosen) if token not in self._banned]
 
     def _book(self, seconds: float) -> None:
         self._seconds = KEPT * self._seconds + (1 - KEPT) * seconds if self._seconds else seconds
+
+
+def largest(values: NDArray[np.float64], count: int) -> list[int]:
+    """Where they stand, the largest first: for a few of many this is quicker than any sorting."""
+    left, places = values.copy(), []
+    for _ in range(count):
+        places.append(int(left.argmax()))
+        left[places[-1]] = -1.0
+    return places
 
 
 def grade(probability: float) -> int:

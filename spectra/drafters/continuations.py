@@ -12,6 +12,9 @@ from spectra.inside import Hit
 MAX_HITS = 8
 SMALLEST = 0.03
 """Chance under which a continuation is not worth listing."""
+WITH_CHILD = 2
+"""Times the least chance that a node must have for what follows it to be looked up: seldom is more than half of it one
+token's."""
 
 
 class Lookup(NamedTuple):
@@ -123,7 +126,7 @@ def continuations(
         likeliest = heappop(waiting)
         node = likeliest.node
         nodes.append(node)
-        if len(nodes) < max_nodes:
+        if len(nodes) < max_nodes and node.chance >= WITH_CHILD * least:
             offer(len(nodes) - 1, node.chance, (*likeliest.before, node.token)[-order:], likeliest.matched)
     return nodes
 

@@ -70,11 +70,13 @@ class DraftModelAnswer:
 
     def probabilities(self, tree: TokenTree, nodes: Sequence[int]) -> list[NDArray[np.float64]]:
         before = [[*self._tokens, *tree.path_tokens(node)] for node in nodes]
-        return probabilities_of(self._processors, self._after(tree, nodes), before)
+        with self._model.one_torch_thread():
+            return probabilities_of(self._processors, self._after(tree, nodes), before)
 
     def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> list[list[int]]:
-        scores = self._after(tree, nodes).float()
-        best: list[list[int]] = scores.topk(min(count, scores.shape[-1])).indices.tolist()
+        with self._model.one_torch_thread():
+            scores = self._after(tree, nodes).float()
+            best: list[list[int]] = scores.topk(min(count, scores.shape[-1])).indices.tolist()
         return best
 
     def _after(self, tree: TokenTree, nodes: Sequence[int]) -> torch.Tensor:
@@ -92,7 +94,7 @@ class DraftModelAnswer:
         need = self._cache.length + self._model.plan.fit(len(tokens))
         if need > self._cache.capacity:
             self._cache = self._cache.copy(self._cache.length, need + max(CAPACITY, need // 2))
-        with torch.inference_mode():
+        with torch.inference_mode(), self._model.one_torch_thread():
             return self._model.forward(self._cache, tokens, chains, rows, prefill=prefill)
 
 

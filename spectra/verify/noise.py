@@ -42,7 +42,7 @@ class NoiseRow(Sequence[float]):
     def __getitem__(self, token: int) -> float:  # type: ignore[override]  # no slices
         if not 0 <= token < self._size:
             raise IndexError(f"token {token} is not one of {self._size}")
-        word = _mixed32(_mixed32((token * GOLDEN + self._first) & MASK) + self._second & MASK)
+        word = _mixed32(_mixed32(token * GOLDEN + self._first & MASK) + self._second & MASK)
         return -math.log1p(-min(((word & HALF - 1) + 0.5) / HALF, LARGEST))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

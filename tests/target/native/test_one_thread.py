@@ -8,9 +8,14 @@ from tiny import COST, make, target_of
 from transformers import TemperatureLogitsWarper
 
 from spectra import Limits, Sampling
+from spectra.target import draft_model
+from spectra.target.draft_model import DraftModel
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution
+from spectra.target.load import wrap_model
 from spectra.target.native.steps import native_steps
+from spectra.tree import ROOT, TokenTree
+from spectra.verify.picks import probabilities_of
 
 
 class Watching(TemperatureLogitsWarper):
@@ -34,3 +39,20 @@ def test_picks_wake_no_threads(method):
     for step in decode_by(target, [1, 2, 3, 1, 2], method, sampling=sampling, limits=limits, processors=[watching]):
         assert torch.get_num_threads() == 2, step
     assert len(watching.threads) >= 12 and set(watching.threads) == {1}
+
+
+def test_a_draft_model_wakes_no_threads(monkeypatch):
+    needs_native()
+    threads = []
+
+    def watching(*arguments):
+        threads.append(torch.get_num_threads())
+        return probabilities_of(*arguments)
+
+    monkeypatch.setattr(draft_model, "probabilities_of", watching)
+    torch.set_num_threads(2)
+    answer = DraftModel(wrap_model(make("llama"), numerics="fast", step="native")).start(Sampling(0.8))
+    assert answer.follow([5, 6], 4)
+    answer.probabilities(TokenTree(6), [ROOT])
+    assert threads == [1]
+    assert torch.get_num_threads() == 2
