@@ -166,6 +166,13 @@ class Trace:
     def finish(self) -> str:
         return self.steps[-1].finish if self.steps else ""
 
+    @property
+    def changed(self) -> Mapping[str, Any]:
+        """What of the method's settings was changed, as the trace has it."""
+        method = self.settings.get("method")
+        changed = method.get("changed") if isinstance(method, dict) else None
+        return changed if isinstance(changed, dict) else {}
+
     def check(self) -> None:
         """Raise ValueError where steps are missing, in another order, or not those that the text is of."""
         if [step.index for step in self.steps] != list(range(len(self.steps))):

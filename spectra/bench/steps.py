@@ -52,6 +52,18 @@ class LatencyOptions:
             if self.model.placement:
                 raise SpectraError("device_map", "a shape goes to one device; leave the map out")
 
+    def target(self) -> Any:
+        """The model's, or one with random weights in the shape."""
+        from spectra.target.shapes import shaped_target
+
+        model = self.model
+        if self.shape is None:
+            return model.load().target
+        return shaped_target(
+            self.shape, device=model.device, dtype=model.dtype, weights=model.weights,
+            numerics=model.numerics, step=model.step,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
@@ -75,7 +87,7 @@ def run_latency(options: LatencyOptions) -> int:
         check_writable(options.out, "out")
     contexts = sorted(options.contexts)
     queries = sorted(options.queries)
-    target = shaped(options) if options.shape is not None else options.model.load().target
+    target = options.target()
     max_queries = target.max_query_tokens
     fitting = [count for count in queries if count <= max_queries]
     if not fitting:
@@ -93,22 +105,6 @@ def run_latency(options: LatencyOptions) -> int:
     if options.out is not None:
         write_text(options.out, text + "\n", "out")
     return 0
-
-
-def shaped(options: LatencyOptions) -> Any:
-    """A target with random weights in the shape that was asked for."""
-    from spectra.target.shapes import shaped_target
-
-    assert options.shape is not None
-    model = options.model
-    return shaped_target(
-        options.shape,
-        device=model.device,
-        dtype=model.dtype,
-        weights=model.weights,
-        numerics=model.numerics,
-        step=model.step,
-    )
 
 
 def measure(target: Any, contexts: Sequence[int], queries: Sequence[int]) -> dict[int, StepCost]:

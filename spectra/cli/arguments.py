@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, 
 
 from spectra.errors import SpectraError, one_line
 from spectra.service.loading import check_model
-from spectra.target.choices import DTYPES, WEIGHTS, check_choice, check_device_name, check_together
+from spectra.target.choices import check_choices, check_device_name
 from spectra.target.placement import Placement
 
 if TYPE_CHECKING:
@@ -276,12 +276,7 @@ class Network:
     def __post_init__(self) -> None:
         check_model(self.model, self.placement)
         check_device_name(self.device, self.placement)
-        check_choice("dtype", self.dtype, DTYPES)
-        check_choice("weights", self.weights, WEIGHTS)
-        check_together(
-            device=self.device, dtype=self.dtype, weights=self.weights, numerics="auto", step="auto",
-            placement=self.placement,
-        )  # fmt: skip
+        check_choices(device=self.device, dtype=self.dtype, weights=self.weights, placement=self.placement)
 
     def load(self) -> "PlainNetwork":
         """See `load_network`."""

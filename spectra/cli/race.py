@@ -99,7 +99,7 @@ def _read_race(path: Path) -> Race:
         trace = Trace.from_dict(data["method"])
         settings = {name: trace.settings[name] for name in ("max_new_tokens", "temperature", "seed")}
         settings["explain"] = any(step.inside for step in trace.steps)
-        settings["settings"] = MethodSettings(**trace.settings.get("method", {}).get("changed", {}))
+        settings["settings"] = MethodSettings(**trace.changed)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpectraError("again", f"{path} is no race ({type(error).__name__}); give files of --out") from error
     return Race(trace.prompt, str(data.get("title", "")), trace.method, **settings)

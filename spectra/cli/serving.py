@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spectra.cli.arguments import MODEL_HELP, Parser, add_model, environment, names, number
 from spectra.errors import SpectraError
-from spectra.io.resources import package_root
+from spectra.io.resources import python_path
 from spectra.serving.check import METHODS, plan_server
 from spectra.serving.settings import ServingSettings
 
@@ -76,8 +76,7 @@ def check_foreign(flags: Sequence[str]) -> None:
 
 def server_environment() -> dict[str, str]:
     """Ours, with the project on vLLM's path and, where vLLM for CPUs brought it, the OpenMP that it asks for."""
-    found = dict(os.environ)
-    found["PYTHONPATH"] = os.pathsep.join([str(package_root()), *filter(None, [found.get("PYTHONPATH")])])
+    found = {**os.environ, "PYTHONPATH": python_path()}
     openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
     if openmp.exists():
         found.setdefault("LD_PRELOAD", str(openmp))

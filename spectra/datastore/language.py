@@ -1,8 +1,9 @@
 """Between text and a datastore's token ids: what a store needs of a tokenizer, and what it knows of a text, as text."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from spectra.datastore.store import Store
 from spectra.drafters.continuations import Node
 from spectra.io.hashes import tokenizer_sha256
 from spectra.settings import check_unicode
@@ -50,12 +51,6 @@ class Language:
         return self.encode([whole.removeprefix(asked)])[0] if whole.startswith(asked) else []
 
 
-class Asked(Protocol):
-    """The store that a query asks."""
-
-    def continuations(self, context: list[int], max_nodes: int) -> list[Node]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """A branch of the answer down to a leaf. node: the leaf."""
@@ -64,7 +59,7 @@ class Continuation:
     node: Node
 
 
-def query(store: Asked, language: Language, text: str, top: int) -> list[Continuation]:
+def query(store: Store, language: Language, text: str, top: int) -> list[Continuation]:
     """The `top` likeliest branches of what follows a text. Raises SpectraError for text that cannot be encoded."""
     check_unicode("text", text)
     nodes = store.continuations(language.encode([text])[0], NODES)

@@ -21,7 +21,7 @@ from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
-from spectra.target.choices import DTYPES, NUMERICS, STEPS, WEIGHTS, check_choice, check_device_name, check_together
+from spectra.target.choices import check_choices, check_device_name
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
 
@@ -123,11 +123,7 @@ class ModelOptions:
     def __post_init__(self) -> None:
         check_model(self.model, self.placement)
         check_device_name(self.device, self.placement)
-        check_choice("dtype", self.dtype, DTYPES)
-        check_choice("weights", self.weights, WEIGHTS)
-        check_choice("numerics", self.numerics, NUMERICS)
-        check_choice("step", self.step, STEPS)
-        check_together(
+        check_choices(
             device=self.device, dtype=self.dtype, weights=self.weights, numerics=self.numerics, step=self.step,
             placement=self.placement,
         )  # fmt: skip

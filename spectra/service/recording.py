@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
+from spectra.service.shared_decoding import SharedSteps
 from spectra.settings import Limits, Message, MethodSettings, Sampling, Value, check_unicode
 from spectra.target.chat_template import template_ids
 from spectra.target.prefix import Prefix
@@ -19,13 +20,6 @@ Step = tuple[StepTrace, list[tuple[int, str]]]
 
 Decoder = Callable[..., Iterator[StepTrace]]
 """Called with token ids and `sampling`, `limits`, perhaps `prefix`, as `decode` takes them; decodes by one method."""
-
-
-@runtime_checkable
-class Shared(Protocol):
-    """Steps that others may share. others: the most that did so far."""
-
-    others: int
 
 
 class RunningAnswer(Protocol):
@@ -103,7 +97,7 @@ class Recording:
                 pieces += self._text.flush()
             if self._prefix is not None:
                 self.trace.kept = self._prefix.reused
-            if isinstance(self._steps, Shared) and self._steps.others:
+            if isinstance(self._steps, SharedSteps) and self._steps.others:
                 self.trace.settings["shared"] = self._steps.others
             self.trace.steps.append(step)
             self.trace.pieces += pieces

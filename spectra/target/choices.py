@@ -39,10 +39,20 @@ def check_device_name(device: str | None, placement: Placement | None = None) ->
         raise SpectraError("device", f"{device!r} is not available; use cpu, or cuda on a machine with a GPU")
 
 
-def check_together(
-    *, device: str | None, dtype: str, weights: str, numerics: str, step: str, placement: Placement | None = None
+def check_choices(
+    *,
+    device: str | None,
+    dtype: str,
+    weights: str,
+    numerics: str = "auto",
+    step: str = "auto",
+    placement: Placement | None = None,
 ) -> None:
-    """Raise SpectraError for choices that exclude each other on every machine."""
+    """Raise SpectraError for a name that is unknown, and for choices that exclude each other on every machine."""
+    check_choice("dtype", dtype, DTYPES)
+    check_choice("weights", weights, WEIGHTS)
+    check_choice("numerics", numerics, NUMERICS)
+    check_choice("step", step, STEPS)
     kind = (device or "").partition(":")[0]
     if step in FLASH_STEPS and numerics == "exact":
         raise SpectraError("step", "flash attention is not exact; use graphs, or numerics fast")

@@ -25,7 +25,7 @@ from spectra.target.choices import (
     STEPS,
     WEIGHTS,
     check_choice,
-    check_together,
+    check_choices,
 )
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -112,9 +112,7 @@ def load_target(
     agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
-    check_choice("numerics", numerics, NUMERICS)
-    check_choice("step", step, STEPS)
-    check_together(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
+    check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     if step in GPU_STEPS and device_map is None and (place := check_device(device)).type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
     loaded = load_coded_network(

@@ -24,7 +24,6 @@ COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_CONTEXT = 256
 COST_SECONDS = 20.0
 """Of measuring T(q) before a model is used."""
-MAX_ROUNDS = 12
 CHUNKS = (4, 8, 16, 32, 64)
 FREE = 1.1
 WIDE = 37
@@ -191,6 +190,7 @@ def measure_cost(
 def time_sizes(
     target: HuggingFaceTarget,
     sizes: Sequence[int],
+    max_rounds: int = 12,
     *,
     context: int = COST_CONTEXT,
     limit: float = math.inf,
@@ -198,7 +198,7 @@ def time_sizes(
     """Seconds of a step of each size. sizes: ascending.
 
     Minima: what the device can do, not what it was disturbed by. All sizes in turn, at least three times, until a
-    round improves none of them by 3 %, at most `MAX_ROUNDS` times, and no step once `limit` seconds are over: sizes
+    round improves none of them by 3 %, at most `max_rounds` times, and no step once `limit` seconds are over: sizes
     that were not reached then cost as much a row as the largest that was.
     """
     prefix = probe_tokens(target, max(2, min(context, target.context - sizes[-1] - 1)))
@@ -208,7 +208,7 @@ def time_sizes(
     guesses = probe_tokens(target, max(best))
     with Probe(target, prefix, max(best)) as session, torch.inference_mode(), target.one_torch_thread():
         end = time.perf_counter() + limit
-        for turn in range(MAX_ROUNDS):
+        for turn in range(max_rounds):
             improved = False
             for size in best:
                 chains = [[0]] + [[0, i] if target.trees else list(range(i + 1)) for i in range(1, size)]

@@ -114,12 +114,9 @@ class RaceFile:
     @property
     def changed(self) -> dict[str, Value]:
         """What was changed about the method."""
-        settings = self.method.settings.get("method")
-        changed = settings.get("changed") if isinstance(settings, dict) else None
+        changed = self.method.changed
         try:
-            return (
-                MethodSettings(**{name: changed[name] for name in FIELDS if name in changed}).changed if changed else {}
-            )
+            return MethodSettings(**{name: changed[name] for name in FIELDS if name in changed}).changed
         except (SpectraError, TypeError):
             return {}
 

@@ -81,9 +81,7 @@ def _draft_share(trace: Trace) -> float:
 
 def _switched_off(trace: Trace) -> str:
     """Sources that the visitor left out, in words; "" for none."""
-    settings = trace.settings.get("method")
-    changed = settings.get("changed") if isinstance(settings, dict) else None
-    return in_words({name: False for name in SWITCHES if isinstance(changed, dict) and changed.get(name) is False})
+    return in_words({name: False for name in SWITCHES if trace.changed.get(name) is False})
 
 
 def _guesses(trace: Trace) -> int:

@@ -15,7 +15,7 @@ from spectra.bench.steps import PROMPT
 from spectra.errors import SpectraError
 from spectra.io.command_line import options_of
 from spectra.io.files import check_writable, write_text
-from spectra.io.resources import package_root
+from spectra.io.resources import package_root, python_path
 from spectra.methods.presets import check_method
 from spectra.service.loading import ModelOptions
 from spectra.settings import Limits
@@ -61,7 +61,7 @@ def served(command: list[str], port: int, options: PageOptions) -> str:
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package_root()), os.environ.get("PYTHONPATH", "")])},
+        env={**os.environ, "PYTHONPATH": python_path()},
         start_new_session=True,
         preexec_fn=ending_with_this(),
     )

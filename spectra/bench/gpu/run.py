@@ -27,7 +27,7 @@ from spectra.errors import SpectraError
 from spectra.io.command_line import options_of
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
-from spectra.io.resources import package_root
+from spectra.io.resources import python_path
 from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
 
@@ -197,7 +197,7 @@ def obstacle(part: Part, *, gpu: bool) -> str:
 
 def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> Outcome:
     """Run it to its end or its limit, alone; what it printed is kept in NAME.log. lock: an open file it inherits."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, _paths())), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"}
     log = out / f"{part.name}.log"
     began = time.monotonic()
     with log.open("wb") as file:
@@ -292,7 +292,3 @@ def machine(device: str | None = None) -> dict[str, object]:
     packages = {name: version_of(name) for name in ("flash-attn", "torchao", "bitsandbytes", "triton")}
     own = {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
     return facts | own | {name: version for name, version in packages.items() if version}
-
-
-def _paths() -> list[str]:
-    return [str(package_root()), os.environ.get("PYTHONPATH", "")]
