@@ -34,7 +34,7 @@ struct Rows {
 
 // What a call works on; kept between calls so that memory is asked for once.
 struct Buffers {
-    std::vector<float> stream, query, key, value, up, logits;
+    std::vector<float> stream, query, key, value, up;
     std::vector<uint8_t> normed, mixed, active;
     std::vector<ProductBuffers> products;
     std::vector<AttentionBuffers> attention;
