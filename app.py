@@ -27,12 +27,14 @@ PROGRAM = "spectra-demo" if __name__ == "spectra_demo" else "app.py"
 """An installed copy is the module `spectra_demo`, which the command `spectra-demo` runs."""
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
 """The second for where the embedded one is not installed."""
+GPU_DEFAULTS = (*MODELS[:-1], EMBEDDED)
+"""On a GPU of one's own; the last for where the hub cannot be reached."""
 MAX_VISITORS = 32
 """Waiting for the model, one being served included."""
 HELP = {
     **MODEL_HELP,
     "model": "a hub id, a folder, a GGUF file, or `embedded`; with several, separated by commas, the page offers a "
-    "choice (default: embedded)",
+    "choice (default: embedded; on a GPU a choice of models of 1 to 8 B parameters from the hub)",
     "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
     "host": "the address to listen on; 127.0.0.1 is this machine only",
     "port": "the port to listen on",
@@ -113,6 +115,14 @@ def check_free(host: str, port: int) -> None:
             raise SpectraError("port" if busy else "host", problem) from None
 
 
+def default_models(options: ModelOptions) -> tuple[str, ...]:
+    """What the page offers where no model is named, the first that can be loaded to begin with."""
+    import torch
+
+    on_gpu = torch.cuda.is_available() and (options.device or "cuda").startswith("cuda")
+    return GPU_DEFAULTS if on_gpu else DEFAULTS
+
+
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     check_free(options.host, options.port)
@@ -121,10 +131,11 @@ def serve(options: AppOptions) -> int:
 
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     lend = lender()
-    models = options.models or (DEFAULTS if lend is None else MODELS)
+    models = options.models or (default_models(options.model) if lend is None else MODELS)
     load = Engine.load if lend is None else partial(LentEngine.load_for, lend)
     engine = load(*models, options=options.model)
-    engine.models = list(options.models or ([engine.chosen] if lend is None else MODELS))
+    if models is DEFAULTS:
+        engine.models = [engine.chosen]
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     guard = Guard()
     page = queued(

@@ -22,6 +22,7 @@ from spectra.service.engine import Engine, of_first
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import RunningAnswer, Step
 from spectra.settings import AnswerRequest
+from spectra.target.choices import QUANTISED
 from spectra.trace import StepTrace, Trace
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def measured(target: HuggingFaceTarget, options: ModelOptions) -> LoadedModel:
     """The same model, moved to the GPU where it is not there yet, and measured or recalled."""
     from spectra.target.load import check_device, wrap_model
 
-    if not options.placement and options.weights == "auto":
+    if not options.placement and options.weights not in QUANTISED:
         target.model.to(check_device(options.device))
     step = options.step if target.device.type == "cuda" else "auto"
     wrapped = wrap_model(target.model, target.tokenizer, numerics=options.numerics, step=step, name=target.name)

@@ -54,14 +54,16 @@ def check_choices(
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
     kind = (device or "").partition(":")[0]
+    kinds = {kind} if kind else placement.kinds if placement is not None else set()
+    where = f"the device is {device}" if kind else f"the device map names {', '.join(sorted(kinds))}"
     if step in FLASH_STEPS and numerics == "exact":
         raise SpectraError("step", "flash attention is not exact; use graphs, or numerics fast")
-    if step in GPU_STEPS and kind not in ("", "cuda"):
-        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {device}; use auto or eager")
     if step in GPU_STEPS and placement is not None and placement.several:
         raise SpectraError("step", f"{step} takes a model on one GPU, and the device map names several; use auto")
-    if step == "native" and kind not in ("", "cpu"):
-        raise SpectraError("step", f"native steps run on a CPU, and the device is {device}; use auto or eager")
+    if step in GPU_STEPS and kinds - {"cuda"}:
+        raise SpectraError("step", f"{step} takes a CUDA GPU, and {where}; use auto or eager")
+    if step == "native" and kinds - {"cpu"}:
+        raise SpectraError("step", f"native steps run on a CPU, and {where}; use auto or eager")
     if step == "native" and dtype == "fp16":
         raise SpectraError("step", "native steps compute in bf16 and fp32, and the dtype is fp16; use auto or eager")
     if weights not in QUANTISED:

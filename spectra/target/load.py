@@ -70,6 +70,7 @@ log = logging.getLogger("spectra")
 GROWING_ROPE = (
     "%s: its rotary embedding changes where a text outgrows a length; from there on guesses may change what is written"
 )
+NO_ROOM = "does not fit into the GPU's memory; give --weights int8 or q4, --device-map auto, or a smaller model"
 
 
 class NetworkFiles(NamedTuple):
@@ -181,7 +182,8 @@ def load_network(
             given = ", ".join([*options, *(["device_map"] if device_map is not None else [])])
             raise SpectraError("model", f"a GGUF file is not loaded with {given}; leave it out")
         network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
-        return PlainNetwork(network.to(place), tokenizer, name)
+        with _named_failure(model):
+            return PlainNetwork(network.to(place), tokenizer, name)
     check_here("max_memory", options.get("max_memory") or ())
     with _named_failure(model) as (folder, name, cached):
         quantised = weights in ("int8", "q4")
@@ -193,8 +195,8 @@ def load_network(
         network = AutoModelForCausalLM.from_pretrained(
             folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
         )
-    if device_map is None:
-        network.to(place)
+        if device_map is None:
+            network.to(place)
     return PlainNetwork(network, tokenizer, name)
 
 
@@ -235,6 +237,8 @@ def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFile
         yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder))
     except SpectraError:
         raise
+    except torch.OutOfMemoryError as error:
+        raise SpectraError("model", f"{folder!r} {NO_ROOM}") from error
     except Exception as error:  # hub, file, config and import errors differ by version; the cause is named
         first = str(error).strip().splitlines() or [type(error).__name__]
         raise SpectraError(
@@ -268,8 +272,11 @@ def wrap_model(
     static_attention.register()
     learned = learned_of(model)
     target = HuggingFaceTarget(model, tokenizer, name=name, lock=learned.decodes)
-    with learned.turn:
-        _prepare(target, learned, numerics, step, codes)
+    try:
+        with learned.turn:
+            _prepare(target, learned, numerics, step, codes)
+    except torch.OutOfMemoryError as error:
+        raise SpectraError("model", f"{target.name}, with what a step takes, {NO_ROOM}") from error
     return target
 
 

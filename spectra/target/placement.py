@@ -52,6 +52,12 @@ class Placement:
         return len(set(_values(self.map))) > 1
 
     @property
+    def kinds(self) -> set[str]:
+        """Of the devices that a given map names, "cuda" for a number; unknown, and none, where it is computed."""
+        named = (str(place).partition(":")[0] for place in _values(self.map) if place != "disk")
+        return {"cuda" if name.isdigit() else name for name in named}
+
+    @property
     def map(self) -> str | dict[str, int | str] | None:
         """As transformers takes it. Raises SpectraError for a file that holds none."""
         if self.device_map is None or self.device_map in DEVICE_MAPS:

@@ -82,9 +82,9 @@ def _best(logits: torch.Tensor) -> list[int]:
 
 
 def _best_on_device(scores: torch.Tensor) -> torch.Tensor:
-    """The same of one row, as a 0-d tensor where the row lies."""
+    """The same of one row, as a 0-d tensor where the row lies; nothing is waited for, as `scores[best]` would."""
     best = scores.argmax()
-    return torch.where(scores[best].isnan(), NO_NUMBER, best)
+    return torch.where(scores.take(best).isnan(), NO_NUMBER, best)
 
 
 class Chooser:

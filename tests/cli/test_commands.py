@@ -129,7 +129,9 @@ DECODING = [
     ("--step flash-eager --numerics exact", "step"),
     ("--step graphs --device cpu", "step"),
     ("--step graphs --device-map TWO", "step"),
+    ("--step graphs --device-map CPU", "step"),
     ("--step native --device cuda", "step"),
+    ("--step native --device-map ONE", "step"),
     ("--step native --dtype fp16", "step"),
     ("--weights int8 --step eager --device cpu", "weights"),
     ("--weights int8 --dtype fp16 --device cpu", "weights"),
@@ -146,7 +148,7 @@ DECODING = [
 def test_every_model_option_refuses_what_cannot_be_in_one_line_that_names_it(tmp_path, monkeypatch, capsys, command):
     for loading in (ModelOptions, Network):
         monkeypatch.setattr(loading, "load", lambda options: pytest.fail("it was loaded first"))
-    texts = {"FILE": "x", "ODD": '{"": "toaster"}', "TWO": '{"a": 0, "b": 1}'}
+    texts = {"FILE": "x", "ODD": '{"": "toaster"}', "TWO": '{"a": 0, "b": 1}', "ONE": '{"": 0}', "CPU": '{"": "cpu"}'}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "EMPTY").mkdir()

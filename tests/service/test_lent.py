@@ -6,8 +6,10 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from asking import asked
 from tiny import make
 from words import tokenizer
@@ -15,7 +17,7 @@ from words import tokenizer
 from spectra.errors import SpectraError
 from spectra.metrics import PlainRate
 from spectra.service.engine import Engine
-from spectra.service.lent import MAX_SECONDS, SPARE_SECONDS, Known, LentEngine, pays
+from spectra.service.lent import MAX_SECONDS, SPARE_SECONDS, Known, LentEngine, measured, pays
 from spectra.service.loading import ModelOptions
 
 STAND_IN = Path(__file__).parents[1] / "support" / "space"
@@ -129,6 +131,18 @@ def test_another_model_is_loaded_beside_any_options_and_in_the_first_ones_precis
     engine._options = replace(options, dtype="auto")
     engine.choose(folders[1])
     assert str(engine.target.dtype) == "torch.float16" and engine.chosen == folders[1]
+
+
+@pytest.mark.parametrize(("weights", "expected"), [("auto", 1), ("bf16", 1), ("int8", 0), ("q4", 0)])
+def test_a_model_that_was_loaded_outside_is_moved_to_the_gpu_unless_it_is_quantised(monkeypatch, weights, expected):
+    moved = []
+    target = SimpleNamespace(
+        model=SimpleNamespace(to=moved.append), tokenizer=None, name="m", device=torch.device("cpu")
+    )
+    monkeypatch.setattr("spectra.target.load.wrap_model", lambda *_, **__: target)
+    monkeypatch.setattr(ModelOptions, "equipped", lambda options, wrapped: wrapped)
+    measured(target, ModelOptions(weights=weights))
+    assert len(moved) == expected
 
 
 def test_a_fork_ends_by_the_seconds_that_were_asked_for(engine, monkeypatch):

@@ -26,6 +26,7 @@ from transformers import (
 
 from spectra import FixedBudget, Guess, Limits, Method, Sampling, Source, TargetBusyError, decode, load_target
 from spectra.errors import SpectraError
+from spectra.target import load
 from spectra.target.load import wrap_model
 
 NO_IDS = {"bos_token_id": None, "eos_token_id": None, "initializer_range": 0.3}
@@ -230,6 +231,19 @@ def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path):
         assert len(truth) == 24
         assert answer(spread, prompt, "autoregressive", 24, sampling) == truth
         assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
+
+
+def test_a_model_that_a_gpu_has_no_room_for_is_told_in_one_line(folder, monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.")
+
+    for place, name in ((torch.nn.Module, "to"), (load, "measure"), (AutoModelForCausalLM, "from_pretrained")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, full)
+            patch.setattr(load, "recall_plan", lambda path: None)
+            with pytest.raises(SpectraError, match=r"^model: .*does not fit into the GPU's memory; give ") as error:
+                load_target(folder, device="cpu", dtype="fp32", weights="bf16")
+        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

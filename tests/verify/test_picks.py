@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of, random_tree
+from recording import record
 from scipy.stats import chi2_contingency
 from tiny import VOCABULARY, make, model_of, target_of
 from transformers import LogitsProcessor, LogitsProcessorList
@@ -13,7 +14,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from spectra import Limits, Sampling
 from spectra.tree import TokenTree
 from spectra.verify.noise import Noise, keyed_noise
-from spectra.verify.picks import Chooser, processors_of
+from spectra.verify.picks import NO_NUMBER, Chooser, _best_on_device, processors_of
 
 CPU = torch.device("cpu")
 
@@ -29,6 +30,15 @@ def test_whoever_drafts_reads_the_noise_that_the_pick_is_made_with():
     assert picks.pick(0) == (logits.softmax(-1) / row).argmax()
     noise.forget(8)
     assert torch.equal(noise.row(7, 50, CPU), row)
+
+
+def test_the_draw_of_a_row_on_a_gpu_waits_for_nothing():
+    """A step has many rows, and one copy to the host at its end."""
+    scores = torch.tensor([1.0, 5.0, 5.0, 2.0])
+    draw = record(lambda: _best_on_device(scores))
+    assert draw() == 1
+    scores[3] = float("nan")
+    assert draw() == NO_NUMBER
 
 
 @pytest.mark.parametrize("seed", range(4))

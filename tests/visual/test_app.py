@@ -6,9 +6,13 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 
 import app
+from spectra.errors import SpectraError
 from spectra.service.engine import Engine
+from spectra.service.loading import ModelOptions
+from spectra.target.choices import EMBEDDED
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +31,26 @@ def test_a_port_that_is_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert refused(capsys, "--port", port).startswith(f"port: {port} is in use; give another one")
+
+
+@pytest.mark.parametrize(
+    ("there", "device", "expected"),
+    [(True, None, app.GPU_DEFAULTS), (True, "cuda:0", app.GPU_DEFAULTS), (True, "cpu", app.DEFAULTS),
+     (False, None, app.DEFAULTS)],
+)  # fmt: skip
+def test_on_a_gpu_the_page_begins_with_a_model_that_people_know(
+    monkeypatch: pytest.MonkeyPatch, there: bool, device: str | None, expected: tuple[str, ...]
+) -> None:
+    asked = []
+
+    def load(*models: str, options: ModelOptions) -> None:
+        asked.append(models)
+        raise SpectraError("model", "none of them can be reached")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr(Engine, "load", load)
+    assert app.main([*(["--device", device] if device else []), "--port", "7999"]) == 2
+    assert asked == [expected] and expected[-1 if there and device != "cpu" else 0] == EMBEDDED
 
 
 @pytest.mark.parametrize("host", ["", " ", "999.1.1.1", "192.0.2.1", "x" * 300, "a\0b", "\udcff"])

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from spectra.io.resources import package_root, python_path
 from spectra.methods.presets import check_method
 from spectra.service.loading import ModelOptions
 from spectra.settings import Limits
+from spectra.target.choices import EMBEDDED
 
 START_SECONDS = 150
 LANES = ("plain", "method")
@@ -46,7 +47,8 @@ def run_page(options: PageOptions) -> int:
         check_writable(options.out, "out")
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio's client would tell the Hub that it runs
     port = free_port()
-    arguments = options_of(options.model)
+    model = replace(options.model, model=options.model.model or EMBEDDED)  # the page's own default is another on a GPU
+    arguments = options_of(model)
     with ended_by_signal():  # the page is a group of its own: whoever ends this process does not reach it
         text = served([sys.executable, str(package_root() / "app.py"), *arguments, "--port", str(port)], port, options)
     print(text)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,6 +63,7 @@ class StaticSteps:
         self._graphs: Recent[tuple[int, int, int], CapturedStep] = Recent(max_graphs)
         self._lent = False
         self._state: tuple[int, ...] = ()
+        self._target: ForwardTarget | None = None  # whose pass it is, while there is one
 
     def lend(self, target: ForwardTarget, capacity: int, layout: Layout) -> SlabCache | None:
         """The cache, empty, with room for `capacity` slots; None where steps go the ordinary way.
@@ -89,9 +91,10 @@ class StaticSteps:
     @torch.inference_mode()
     def prepare(self, target: ForwardTarget, max_rows: int) -> None:
         """Capture every step of up to `max_rows` rows at the present length, so that no answer waits for it."""
-        for queries in target.plan.counts:
-            if queries <= target.plan.fit(max_rows) and self._fits(target, queries):
-                self._step(target, queries, 0, BLOCK)
+        with self._passes_of(target):
+            for queries in target.plan.counts:
+                if queries <= target.plan.fit(max_rows) and self._fits(target, queries):
+                    self._step(target, queries, 0, BLOCK)
 
     @torch.inference_mode()
     def forward(
@@ -106,11 +109,25 @@ class StaticSteps:
         if cache is None or not self._fits(target, len(tokens)):
             return None
         depth = BLOCK if max(map(len, chains)) <= BLOCK else NODES
-        step = self._step(target, len(tokens), cache.written, depth)
-        if step is None:
-            return None
-        step.buffers.fill(cache.length, tokens, chains, rows, written=cache.written)
-        return step.replay()[: len(rows)].clone()
+        with self._passes_of(target):
+            step = self._step(target, len(tokens), cache.written, depth)
+            if step is None:
+                return None
+            step.buffers.fill(cache.length, tokens, chains, rows, written=cache.written)
+            return step.replay()[: len(rows)].clone()
+
+    @contextmanager
+    def _passes_of(self, target: ForwardTarget) -> Iterator[None]:
+        """Passes inside go through this target, and none is held afterwards: they are kept longer than a model."""
+        self._target = target
+        try:
+            yield
+        finally:
+            self._target = None
+
+    def _run(self, step: StaticStep, buffers: Buffers) -> torch.Tensor:
+        assert self._target is not None
+        return step.run(self._target, buffers)
 
     def _fits(self, target: ForwardTarget, queries: int) -> bool:
         """Whether a pass can be captured. A flash kernel gives nothing for an empty context."""
@@ -143,7 +160,7 @@ class StaticSteps:
         buffers = Buffers(queries, target.device, nodes=NODES if target.plan.chunk else 0)
         buffers.fill(self.cache.length, [0] * queries, [[0]] * queries, [], written=written)
         step = StaticStep(self.cache, span, self.attend, self._kernels, depth=depth)
-        replay = self._capture(partial(step.run, target, buffers))
+        replay = self._capture(partial(self._run, step, buffers))
         self.flashed = step.flashed
         return CapturedStep(buffers, replay)
 

@@ -1,11 +1,13 @@
 """Captured steps end to end: the tokens of plain decoding; what is captured, when, and what happens where it fails."""
 
+import gc
 import random
+import weakref
 
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of
-from recording import Counting, PlainFlash
+from recording import Counting, PlainFlash, record
 from reference import plain
 from tiny import VOCABULARY, make, model_of, target_of
 
@@ -14,6 +16,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.target.cache import Layout
 from spectra.target.cuda_graphs import static_attention
+from spectra.target.cuda_graphs.capture import launched
 from spectra.target.cuda_graphs.steps import SPANS, StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution
@@ -164,6 +167,22 @@ def test_memory_that_is_not_there_is_named_and_asked_for_again(captured, monkeyp
     assert error.value.field == "max_new_tokens"
     assert answer(target, "autoregressive") == plain(target.model, PROMPT, Sampling(), most=30)[0]
     assert not target.steps.broken
+
+
+@pytest.mark.parametrize("capture", [record, launched])
+def test_the_steps_of_a_model_do_not_keep_it_in_memory(capture):
+    """They are remembered by model: one that they held would stay beside the next."""
+    static_attention.register()
+    target = target_of(make("llama"), ExecutionPlan(counts=BUCKETS))
+    steps = StaticSteps("masked", capture)
+    target.use(Execution(target.plan, steps=steps))
+    tokens, model = answer(target, "spectra-paper-core", 4), weakref.ref(target.model)
+    del target
+    gc.collect()
+    assert model() is None and len(tokens) == 4
+    again = target_of(make("llama"), ExecutionPlan(counts=BUCKETS))
+    again.use(Execution(again.plan, steps=steps))
+    assert answer(again, "spectra-paper-core", 4) == tokens
 
 
 class Growing:
