@@ -69,21 +69,34 @@ template <class Cache>
 void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out) {
     int whole = 0;  // dimensions that go in squares
 #if SPECTRA_AVX512
-    whole = dim / LANES * LANES;
+    constexpr int SIDE = LANES * (sizeof(float) / sizeof(Cache));  // dimensions of a square: bf16 numbers go in pairs
+    whole = dim / SIDE * SIDE;
     for (int64_t j = 0; j < n; j += LANES)
-        for (int d = 0; d < whole; d += LANES) {
+        for (int d = 0; d < whole; d += SIDE) {
             F16 square[LANES];
             UNROLL
-            for (int i = 0; i < LANES; ++i) square[i] = j + i < n ? load(keys + (j + i) * stride + d) : zero();
+            for (int i = 0; i < LANES; ++i) square[i] = j + i < n ? number(load_int(keys + (j + i) * stride + d)) : zero();
             transpose(square);
             UNROLL
-            for (int i = 0; i < LANES; ++i) store(out + (d + i) * columns + j, square[i]);
+            for (int i = 0; i < LANES; ++i)
+                if constexpr (SIDE == LANES) {
+                    store(out + (d + i) * columns + j, square[i]);
+                } else {
+                    store(out + (d + 2 * i) * columns + j, bf16_pairs_even(bits(square[i])));
+                    store(out + (d + 2 * i + 1) * columns + j, bf16_pairs_odd(bits(square[i])));
+                }
         }
 #endif
     for (int64_t j = 0; j < n; ++j)
         for (int d = whole; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
     if (n < columns)
         for (int d = 0; d < dim; ++d) std::fill(out + d * columns + n, out + (d + 1) * columns, 0.0f);
+}
+// Slots [from, to) are on their way into the cache while something else is computed.
+template <class Cache>
+INLINE void fetch(const Cache* slots, int64_t stride, int dim, int64_t from, int64_t to) {
+    for (int64_t j = from; j < to; ++j)
+        for (int d = 0; d < dim; d += int(64 / sizeof(Cache))) prefetch_far(slots + j * stride + d);
 }
 template <class Cache>
 void take_values(const Cache* values, int64_t stride, int64_t n, int dim, int filled, float* out) {
@@ -260,13 +273,18 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
     }
 
     const float* places[BLOCK];
-    for (int64_t base = start / BLOCK * BLOCK; base < end; base += BLOCK) {
+    const int64_t first_block = start / BLOCK * BLOCK;
+    fetch(values, slot, dim, first_block, std::min(shared, first_block + BLOCK));
+    for (int64_t base = first_block; base < end; base += BLOCK) {
         const int in_place = int(std::clamp<int64_t>(shared - base, 0, BLOCK));
+        const int64_t next = base + BLOCK, next_end = std::min(shared, next + BLOCK);
+        fetch(keys, slot, dim, next, next_end);
+        fetch(values, slot, dim, next, next_end);
         if (in_place) {
             take_keys(keys + base * slot, slot, in_place, dim, BLOCK, buffers.keys.data());
-            take_values(values + base * slot, slot, in_place, dim, filled, buffers.values.data());
             score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK,
                                      buffers.scores.data(), BLOCK);
+            take_values(values + base * slot, slot, in_place, dim, filled, buffers.values.data());
         }
         for (int j = 0; j < in_place; ++j) places[j] = buffers.values.data() + int64_t(j) * filled;
         int64_t waiting = 0;  // queries before the next one to mix that can be mixed together
