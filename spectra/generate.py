@@ -19,6 +19,7 @@ from spectra.io.hashes import tokenizer_sha256
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, folders, memory_of, weights_for
 from spectra.settings import Limits, Sampling, check_number
+from spectra.target.choices import CACHES
 
 if TYPE_CHECKING:
     import torch
@@ -239,14 +240,14 @@ def _max_new_tokens(config: Any, prompt: int) -> int:
 
 
 def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
-    cache = model_kwargs.get("past_key_values")
     beams = getattr(config, "num_beams", None) or 1
     if beams > 1:
         raise SpectraError("num_beams", f"{beams} beams; speculative decoding follows one, leave it at 1")
     if not model_kwargs.get("use_cache", True):
         raise SpectraError("use_cache", "False is not supported; leave it on")
-    if cache is not None and _length(cache) > 0:
-        raise SpectraError("past_key_values", "a filled cache is not supported; leave it out")
+    for name in CACHES:
+        if model_kwargs.get(name) is not None and _length(model_kwargs[name]) > 0:
+            raise SpectraError(name, "a filled cache is not supported; leave it out")
     if getattr(config, "return_dict_in_generate", False):
         raise SpectraError("return_dict_in_generate", "not supported; leave it out, token ids are returned")
     if (getattr(config, "guidance_scale", None) or 1) != 1:
@@ -259,7 +260,7 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
 
 
-READ = ("attention_mask", "past_key_values", "use_cache", "logits_to_keep", "cache_position")
+READ = ("attention_mask", *CACHES, "use_cache", "logits_to_keep", "cache_position")
 """Of what generate() prepares for the model; the rest has to say nothing."""
 
 

@@ -22,6 +22,7 @@ from spectra.methods.presets import PLAIN
 from spectra.metrics import first_difference
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling, check_unicode
+from spectra.target.choices import CACHES
 from spectra.tree import ROOT
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def watched(network: Any) -> Iterator[list[tuple[int, int]]]:
 
     def note(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named["input_ids"] if "input_ids" in named else arguments[0]
-        cache = named.get("past_key_values")
+        cache = next((named[name] for name in CACHES if name in named), None)
         passes.append((int(cache.get_seq_length()) if cache is not None else 0, int(ids.shape[1])))
 
     handle = network.register_forward_pre_hook(note, with_kwargs=True)

@@ -17,6 +17,8 @@ GPU_STEPS = STEPS[3:]
 FLASH_STEPS = STEPS[4:]
 """Whose attention reads the context by a flash kernel."""
 QUANTISED = ("int8", "q4")
+CACHES = ("cache", "past_key_values")
+"""What a model's forward calls its KV cache: transformers from 5.24 on, and before."""
 
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:

@@ -74,6 +74,7 @@ class HuggingFaceTarget:
         self.config = model.config.get_text_config(decoder=True)
         self._lock = lock or threading.Lock()
         self._steers = frozenset(inspect.signature(model.forward).parameters)
+        self._cache = "cache" if "cache" in self._steers else "past_key_values"
 
     @property
     def execution(self) -> Execution:
@@ -369,7 +370,7 @@ class HuggingFaceTarget:
 
         metadata: of attention, where that is ours; the model then gets a mask of the right form and no content.
         """
-        arguments: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+        arguments: dict[str, Any] = {self._cache: cache, "use_cache": True}
         if "position_ids" in self._steers:
             arguments["position_ids"] = positions
         if metadata is not None:

@@ -1,6 +1,8 @@
 """The drop-in for `generate`: the same tokens as stock, and what it cannot do is named."""
 
+import inspect
 import threading
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -9,8 +11,11 @@ import torch
 from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, ours, stock
 from tiny import FAMILIES, VOCABULARY, make, model_of
 from transformers import (
+    DynamicCache,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
+    GenerationConfig,
+    LlamaForCausalLM,
     LogitsProcessorList,
     RecurrentGemmaConfig,
     RecurrentGemmaForCausalLM,
@@ -24,6 +29,7 @@ from spectra.decode import decode
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.methods.presets import make_method
 from spectra.target import draft_model
+from spectra.target.choices import CACHES
 from spectra.target.load import wrap_model
 
 
@@ -170,10 +176,30 @@ def test_what_it_cannot_do_is_named(field, options):
 
 def test_a_filled_cache_is_named():
     model = model_of("llama")
-    cache = model(PROMPT[:, :-1], use_cache=True).past_key_values
-    with pytest.raises(SpectraError) as error:
-        ours(model, past_key_values=cache)
-    assert error.value.field == "past_key_values"
+    cache = DynamicCache()
+    cache.update(torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4), 0)
+    for name in CACHES:
+        with pytest.raises(SpectraError, match="a filled cache") as error:
+            spectra.generate(model, PROMPT, **{name: cache})
+        assert error.value.field == name
+
+
+def test_models_whose_cache_is_called_cache():
+    """As in transformers from 5.24 on, which hands an empty one to a custom function too."""
+
+    class Renamed(LlamaForCausalLM):
+        def forward(self, input_ids=None, position_ids=None, attention_mask=None, cache=None, **options):
+            (name,) = {"cache", "past_key_values"} & set(inspect.signature(LlamaForCausalLM.forward).parameters)
+            return super().forward(input_ids, attention_mask, position_ids, **{name: cache}, **options)
+
+    model = model_of("llama")
+    renamed = Renamed(model.config).eval()
+    renamed.load_state_dict(model.state_dict())
+    cut = GenerationConfig(max_new_tokens=24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        out = spectra.generate(renamed, PROMPT, generation_config=cut, cache=DynamicCache())
+    assert torch.equal(out, spectra.generate(model, PROMPT, generation_config=cut))
 
 
 def test_a_model_with_recurrent_states_alone_is_refused_in_one_line():
