@@ -150,12 +150,11 @@ class TestFreeSources:
 
     def test_successors_are_recycled_where_they_pay(self):
         assert sources_of("spectra-core", self.STEEP, []) == (["SpectraCore", "Recycling"], 8)
-        assert sources_of("spectra", self.STEEP, [STORE]) == (["SpectraCore", "SuffixAutomaton", "Retrieval"], 0)
+        assert sources_of("spectra", self.STEEP, [STORE]) == (["SpectraCore", "Retrieval"], 0)
         assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
 
     def test_each_can_be_left_out(self):
         assert "Recycling" not in sources_of("spectra-no-recycled", FREE, [STORE])[0]
-        assert "SuffixAutomaton" not in sources_of("spectra-no-automaton", FREE, [STORE])[0]
         with_text, without = (
             make_method(n, ReplayTarget(FREE), Resources([STORE])) for n in ("spectra", "spectra-no-text")
         )
