@@ -69,6 +69,10 @@ def test_banned_tokens_take_their_branch_with_them():
     assert paths(grown(Retrieval([STORE], banned={2}), [7, 1])) == [(3, 9)]
 
 
+def test_what_follows_a_continuation_that_is_half_gone_is_not_looked_up():
+    assert paths(grown(Retrieval([STORE], least=0.26), [7, 1])) == [(2, 4, 5), (3,)]
+
+
 def test_nothing_known_is_nothing_guessed():
     assert len(grown(Retrieval([STORE]), [8])) == 1
     assert len(grown(Retrieval([]), [1])) == 1
