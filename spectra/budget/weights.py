@@ -30,8 +30,8 @@ class Weights:
     """features: log-odds. drawn: what a guess is worth less at temperature 1 than at 0. luck: of g at temperature 1."""
 
     features: Mapping[Feature, float]
-    drawn: float = -0.5
-    luck: float = 0.5
+    drawn: float = -0.7
+    luck: float = 0.65
 
     def write(self, path: Path, facts: Mapping[str, Any]) -> None:
         """facts: what else the file says of itself."""

@@ -3,7 +3,7 @@
 The budget weighs all guesses against the measured cost of a step.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,7 +17,6 @@ from spectra.drafters.draft_model import Draft
 from spectra.drafters.recycling import Recycling
 from spectra.drafters.remembering import Remembering
 from spectra.drafters.retrieval import Retrieval
-from spectra.guess import Source
 from spectra.method import Drafter, Method
 from spectra.methods.core_settings import CORE, changed_core, values_of
 from spectra.methods.preset import Build, Preset, Setup
@@ -44,8 +43,8 @@ TAKES = (*CORE, "successors")
 """The settings of methods with every source."""
 
 
-def spectra(*, stores: bool = True, without: Source | None = None, text: bool = True, advised: bool = False) -> Build:
-    """stores: guess from the refined datastores that fit. without, text: what an ablation leaves out.
+def spectra(*, stores: bool = True, recycled: bool = True, text: bool = True, advised: bool = False) -> Build:
+    """stores: guess from the refined datastores that fit. recycled, text: what an ablation leaves out.
 
     advised: ask a draft model where the other sources know little.
     """
@@ -55,9 +54,8 @@ def spectra(*, stores: bool = True, without: Source | None = None, text: bool = 
         refined: Sequence[NGramStore] = setup.stores() if asked else ()
         if asked is None and stores:
             refined = [store for store in setup.resources.stores if store.refined]
-        left_out = () if without is None else (without,)
         draft = setup.drafts(1)[0] if advised else None
-        return adaptive(setup, stores=refined, without=left_out, core=replace(IMPROVED, text=text), draft=draft)
+        return adaptive(setup, stores=refined, recycled=recycled, core=replace(IMPROVED, text=text), draft=draft)
 
     return build
 
@@ -73,14 +71,15 @@ def adaptive(
     setup: Setup,
     *,
     stores: Sequence[NGramStore] = (),
-    without: Collection[Source] = (),
+    recycled: bool = True,
     core: CoreSettings = IMPROVED,
     draft: Draft | None = None,
 ) -> Method:
-    """Internal guesses first, then what the stores add, copies of long repeats and recycled successors.
+    """Internal guesses first, then what the stores add, and recycled successors.
 
-    without: sources to leave out. Successors are always at hand, so beside stores they only pay where a wide step costs
-    little more than a narrow one (RECYCLE_BELOW). In a batch whose rows are dear there are copies only (COPIES_ONLY).
+    recycled: guess successors where they pay. They are always at hand, so beside stores that is only where a wide step
+    costs little more than a narrow one (RECYCLE_BELOW). In a batch whose rows are dear there are copies of long repeats
+    only (COPIES_ONLY).
     """
     target, asked = setup.target, setup.settings
     nodes = setup.max_nodes(MAX_NODES)
@@ -90,14 +89,13 @@ def adaptive(
     chosen = replace(chosen, rows=min(chosen.rows, nodes // width) if target.trees else 0)
     copies_only = setup.together > 1 and setup.row_worth > COPIES_ONLY
     drafters: list[Drafter] = [] if copies_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
-    if (stores or copies_only) and Source.AUTOMATON not in without:
-        least = COPY_MATCH if copies_only else 0
-        drafters.append(SuffixAutomaton(depth=12, least=least, banned=target.eos))
-    if stores and not copies_only:
+    if copies_only:
+        drafters.append(SuffixAutomaton(depth=12, least=COPY_MATCH, banned=target.eos))
+    elif stores:
         drafters.append(watched(setup, stores))
     shared = setup.shared_cost
     cheap = shared.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * shared.seconds(1)
-    usual = RANKS if Source.RECYCLED not in without and (cheap or not stores) else 0
+    usual = RANKS if recycled and (cheap or not stores) else 0
     ranks = usual if asked.successors is None else asked.successors
     if ranks and not copies_only:
         drafters.append(Recycling(nodes=RECYCLED_NODES, ranks=ranks, depth=4, banned=target.eos))
@@ -150,7 +148,6 @@ SPECTRA: dict[str, Preset] = {
     ),
     "spectra-core": _preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
     "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),
-    "spectra-no-automaton": _preset("ablation: without copies of long repeats", spectra(without=Source.AUTOMATON)),
-    "spectra-no-recycled": _preset("ablation: without recycled successors", spectra(without=Source.RECYCLED)),
+    "spectra-no-recycled": _preset("ablation: without recycled successors", spectra(recycled=False)),
     "spectra-no-text": _preset("ablation: without n-grams of the prompt and of accepted text", spectra(text=False)),
 }

@@ -8,17 +8,19 @@ from benched import loaded, tiny_target
 from drafting import decode_by
 from tiny import COST
 
-from spectra.bench.replay import TOP, RecordedAnswer, ReplayTarget, read_recording
+from spectra.bench.replay import TOP, RecordedAnswer, ReplayTarget, RightOnly, read_recording
 from spectra.bench.steps import read_cost
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.step_cost import StepCost
 from spectra.cli.bench import main
 from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.errors import SpectraError
+from spectra.guess import Guess, Source
 from spectra.method import Method
 from spectra.service.loading import ModelOptions
 from spectra.settings import Limits, Sampling
 from spectra.target.shapes import SHAPES
+from spectra.tree import TokenTree
 from spectra.verify.noise import Noise
 
 TOKENS = 24
@@ -99,7 +101,24 @@ def test_another_devices_table_changes_the_prediction(recorded, tmp_path, capsys
     table = tmp_path / "cost.json"
     table.write_text("[[1, 1.0], [2, 50.0]]")
     assert main(["replay", str(recorded), "--methods", "prompt-lookup", "--cost", str(table)]) == 0
-    assert float(capsys.readouterr().out.splitlines()[-1].split("|")[-2]) < 1
+    assert float(capsys.readouterr().out.splitlines()[-1].split("|")[-3]) < 1
+
+
+def test_no_choice_of_the_same_guesses_is_faster_than_the_right_ones_alone(recorded, capsys):
+    assert main(["replay", str(recorded), "--methods", "autoregressive,anpd,spectra,token-recycling"]) == 0
+    rows = [line.split("|")[-3:-1] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert float(rows[0][1]) == 1
+    assert all(float(predicted) <= float(at_most) for predicted, at_most in rows)
+
+
+def test_right_guesses_are_found_along_the_answer():
+    tree = TokenTree(9)
+    for guess in ((1, 2, 8), (1, 3), (4,)):
+        tree.insert(Guess(guess, Source.FORWARD))
+    budget = RightOnly([7, 1, 2, 5])
+    assert budget.choose(tree).tokens == [9]
+    budget.observe(tree, [7])
+    assert budget.choose(tree).tokens == [9, 1, 2]
 
 
 @pytest.mark.parametrize(

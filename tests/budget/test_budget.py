@@ -9,6 +9,7 @@ from tiny import COST, FREE
 
 from spectra.budget.estimates import Estimates
 from spectra.budget.policy import AdaptiveBudget, FixedBudget
+from spectra.budget.share import share
 from spectra.budget.step_cost import StepCost
 from spectra.guess import Guess, Source
 from spectra.tree import ROOT, TokenTree
@@ -68,6 +69,22 @@ def test_what_is_taken_has_the_best_ratio_of_all_sizes():
         chances = sorted((p for p in tree.probability[1:]), reverse=True)
         ratios = [(1 + sum(chances[:n])) / COST.seconds(1 + n) for n in range(len(chances) + 1)]
         assert max(ratios) == pytest.approx(ratios[len(small) - 1])
+
+
+def test_what_follows_a_guess_that_cannot_pay_is_not_judged_and_the_choice_is_the_same():
+    dice = random.Random(6)
+    for cost in (COST, FREE, STEEP, StepCost(((1, 1.0), (8, 1.9), (128, 15.0)))):
+        for _ in range(30):
+            tree, budget = random_tree(dice, 40), AdaptiveBudget(cost, 64)
+            whole = share([budget.rank(tree)], budget.seconds)[0]
+            known = sum(1 for p in tree.probability if p)
+            assert budget.choose(tree).tokens == whole.tokens
+            assert sum(1 for p in tree.probability if p) <= known
+    budget = AdaptiveBudget(StepCost(((1, 1.0), (128, 26.4))), 64)
+    tree = TokenTree(9)
+    tree.insert(Guess((1, 2, 3), Source.FORWARD))
+    budget.choose(tree)
+    assert tree.probability[1] > 0 == tree.probability[2]
 
 
 def test_the_trace_shows_the_estimates():

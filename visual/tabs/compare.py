@@ -40,7 +40,7 @@ from visual.wire.events import Event, encode, send
 
 TICKED = ("spectra", "spectra-core", "spectra-paper", "prompt-lookup", "token-recycling")
 FOLDED = {
-    "spectra-no-automaton", "spectra-no-recycled", "spectra-no-text",
+    "spectra-no-recycled", "spectra-no-text",
     "spectra-paper-core-no-forward", "spectra-paper-core-no-backward", "spectra-paper-core-no-subngram",
     "spectra-paper-retrieval-no-ppl", "anpd", "lookahead-7b", "lookahead-rest", "suffix-automaton",
     "specinfer-naive", "rrs", "rrsw",
