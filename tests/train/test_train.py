@@ -161,7 +161,7 @@ def test_positions_that_the_first_model_gets_right_weigh_less(texts, tmp_path):
     )
     rows = texts.rows(64, held=False)[:8]
     _, following = answer_states(first, texts, rows, 64)
-    lesson = one._lesson(texts, rows, following, None)
+    lesson = one._targets(texts, rows, following, None)
     right = answer_logits(first, texts, rows, 64).argmax(1) == following
     assert (lesson.weights[right] == 0.25).float().mean() > 0.9  # products in bf16 turn a near tie now and then
     assert (lesson.weights[~right] == 1).float().mean() > 0.9
