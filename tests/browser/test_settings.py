@@ -79,7 +79,7 @@ def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) ->
     note = page.locator("#left-out")
     note.wait_for()
     unfold(page)
-    page.wait_for_function("document.querySelector('#field-order input').value === '6'")
+    page.wait_for_function("document.querySelector('#field-order input')?.value === '6'")
     assert value_of(page, "rows") == "2" and page.locator("#field-pool input").is_checked()
     said = note.inner_text()
     assert "rows: 999 is out of range" in said and "pool: '<b>' is neither on nor off" in said

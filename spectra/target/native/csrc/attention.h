@@ -86,6 +86,17 @@ void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t co
                     store(out + (d + 2 * i + 1) * columns + j, bf16_pairs_odd(bits(square[i])));
                 }
         }
+    if (whole + LANES <= dim) {  // half a square is left
+        for (int64_t j = 0; j < n; j += LANES) {
+            F16 square[LANES];
+            UNROLL
+            for (int i = 0; i < LANES; ++i) square[i] = j + i < n ? load(keys + (j + i) * stride + whole) : zero();
+            transpose(square);
+            UNROLL
+            for (int i = 0; i < LANES; ++i) store(out + (whole + i) * columns + j, square[i]);
+        }
+        whole += LANES;
+    }
 #endif
     for (int64_t j = 0; j < n; ++j)
         for (int d = whole; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
