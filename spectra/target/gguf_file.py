@@ -112,7 +112,10 @@ class GgufFile:
 
     def read(self, place: TensorPlace) -> Codes | torch.Tensor:
         """A tensor as it is in the file."""
-        data = np.fromfile(self.path, np.uint8, place.end - place.start, offset=place.start)
+        try:
+            data = np.fromfile(self.path, np.uint8, place.end - place.start, offset=place.start)
+        except OSError as error:  # it was there when it was opened
+            raise SpectraError("model", f"cannot read {self.path} ({error.strerror}); put it back") from error
         if len(data) != place.end - place.start:
             raise SpectraError("model", f"{self.path.name} is cut: the data of {place.name} ends after the file")
         raw = torch.from_numpy(data)

@@ -236,13 +236,15 @@ class HuggingFaceTarget:
     def one_torch_thread(self) -> Iterator[None]:
         """Where our library computes the steps, torch has one thread inside: those it wakes for a small operation wait
         busily for the next one, on the cores that the next step needs."""
-        before = torch.get_num_threads()
-        if self.native is not None:
-            torch.set_num_threads(1)
+        if self.native is None:
+            yield
+            return
+        before, set_threads = torch.get_num_threads(), self.native.library.set_torch_threads
+        set_threads(1)
         try:
             yield
         finally:
-            torch.set_num_threads(before)
+            set_threads(before)
 
     def forward(
         self,

@@ -107,6 +107,13 @@ def test_a_file_that_is_cut_is_named(tiny):
     assert "blk.1" in str(error.value) or "output" in str(error.value)
 
 
+def test_a_file_that_is_gone_when_its_weights_are_asked_for_is_named(tiny):
+    codes = load_gguf_network(tiny, keep_codes=True).codes
+    tiny.unlink()
+    with pytest.raises(SpectraError, match=r"^model: cannot read .*tiny\.gguf \(No such file or directory\); put it"):
+        codes["lm_head.weight"]
+
+
 def test_what_is_not_read_is_named(tmp_path):
     path = tmp_path / "tiny.gguf"
     write_gguf(path, tiny_model(), {"ffn_up": Kind.Q5_1})

@@ -1,14 +1,18 @@
 """What weights are kept in: who gets codes, who is refused, and what rounding leaves as it is."""
 
+import copy
+
 import pytest
 import torch
 from compiled import needs_native
 from gguf_files import MIXED, tiny_model, write_gguf
+from tiny import make
 
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target import load, weights
 from spectra.target.native.codes import fill
+from spectra.target.native.matrix import BITS8
 from spectra.target.preflight import Probe
 from spectra.target.weights import OWN, choose_weights, quantise
 
@@ -73,6 +77,23 @@ def test_every_linear_layer_is_rounded_and_a_tied_head_to_8_bits(tied):
     assert not torch.equal(before, model.lm_head.weight)
     assert torch.equal(model.get_parameter(head), four[head].dense().float())
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gemma3"])
+def test_a_head_that_is_the_embedding_too_is_read_as_codes_in_every_family(family):
+    needs_native()
+    model = make(family, tie_word_embeddings=True).bfloat16()
+    codes = quantise(model, "int8")
+    fill(model, codes)
+    target = load.wrap_model(model, step="native", codes=codes)
+    assert target.native is not None
+    assert target.native.steps.matrices[-1].view.format == BITS8
+    assert model.lm_head.weight is model.get_input_embeddings().weight
+    logits = []
+    for one in (target, load.wrap_model(copy.deepcopy(model), step="native")):
+        with Probe(one, [5, 9, 33, 2], 1) as session, torch.inference_mode():
+            logits.append(one.forward(session.cache, [7], [[0]], [0]))
+    assert torch.equal(*logits)
 
 
 @pytest.fixture

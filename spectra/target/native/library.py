@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -65,6 +65,10 @@ class Library:
         self.calls.spectra_read_seconds.restype = ctypes.c_double
         self.calls.spectra_buffers.restype = ctypes.c_void_p
         self.calls.spectra_draw.restype = ctypes.c_int64
+        self.set_torch_threads: Callable[[int], object] = getattr(
+            ctypes.CDLL(None), "omp_set_num_threads", torch.set_num_threads
+        )
+        """Of the thread that calls. `torch.set_num_threads` also says with how many each later one begins."""
 
     @property
     def threads(self) -> int:

@@ -2,6 +2,7 @@
 
 import mmap
 import threading
+from contextlib import suppress
 
 import torch
 
@@ -27,7 +28,8 @@ class LargePages:
                 # private: what a forked child takes from the rest stays its own, and shared memory has no large pages
                 whole = mmap.mmap(-1, size + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 if hasattr(mmap, "MADV_HUGEPAGE"):
-                    whole.madvise(mmap.MADV_HUGEPAGE)
+                    with suppress(OSError):  # a kernel that was built without them refuses
+                        whole.madvise(mmap.MADV_HUGEPAGE)
                 chunk = torch.frombuffer(whole, dtype=torch.uint8)
                 first = -chunk.data_ptr() % LARGE
                 self._free = chunk[first : first + size]

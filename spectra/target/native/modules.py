@@ -44,8 +44,10 @@ class ModuleSteps:
     def __init__(self, library: Library, model: Any, codes: Mapping[str, Codes]) -> None:
         self.library = library
         self.layout = Layout()
+        names = {id(parameter): name for name, parameter in model.named_parameters()}  # a tied head has the embedding's
         self._layers = {
-            name: NativeLinear(library, layer, codes.get(f"{name}.weight")) for name, layer in matrices(model).items()
+            name: NativeLinear(library, layer, codes.get(names[id(layer.weight)]))
+            for name, layer in matrices(model).items()
         }
 
     @property

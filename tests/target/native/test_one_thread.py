@@ -1,5 +1,7 @@
 """Torch works with one thread between native steps: those it wakes would wait busily on the cores of the next step."""
 
+import threading
+
 import pytest
 import torch
 from compiled import needs_native
@@ -56,3 +58,17 @@ def test_a_draft_model_wakes_no_threads(monkeypatch):
     answer.probabilities(TokenTree(6), [ROOT])
     assert threads == [1]
     assert torch.get_num_threads() == 2
+
+
+def test_a_thread_that_begins_during_a_step_has_all_of_its_own():
+    needs_native()
+    target = target_of(make("llama"), ExecutionPlan("exact", "native", cost=COST))
+    target.use(Execution(target.plan, native_steps(target, "native", {}, None)))
+    torch.set_num_threads(2)
+    seen = []
+    with target.one_torch_thread():
+        other = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        other.start()
+        other.join()
+        assert torch.get_num_threads() == 1
+    assert [*seen, torch.get_num_threads()] == [2, 2]
