@@ -27,8 +27,11 @@ PROGRAM = "spectra-demo" if __name__ == "spectra_demo" else "app.py"
 """An installed copy is the module `spectra_demo`, which the command `spectra-demo` runs."""
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
 """The second for where the embedded one is not installed."""
-GPU_DEFAULTS = (*MODELS[:-1], EMBEDDED)
-"""On a GPU of one's own; the last for where the hub cannot be reached."""
+GPU_DEFAULTS = (MODELS[0], EMBEDDED)
+"""On a GPU of one's own; the second for where the hub cannot be reached, or the GPU has no room: no larger one is
+fetched then."""
+GPU_OFFERED = (*MODELS[:-1], EMBEDDED)
+"""What the page offers there."""
 MAX_VISITORS = 32
 """Waiting for the model, one being served included."""
 HELP = {
@@ -116,7 +119,7 @@ def check_free(host: str, port: int) -> None:
 
 
 def default_models(options: ModelOptions) -> tuple[str, ...]:
-    """What the page offers where no model is named, the first that can be loaded to begin with."""
+    """Where no model is named the page begins with the first of these that can be loaded."""
     import torch
 
     on_gpu = torch.cuda.is_available() and (options.device or "cuda").startswith("cuda")
@@ -132,10 +135,14 @@ def serve(options: AppOptions) -> int:
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     lend = lender()
     models = options.models or (default_models(options.model) if lend is None else MODELS)
+    if models is GPU_DEFAULTS:
+        print(f"{models[0]} comes from the hub, or its cache here; --model embedded needs neither", file=sys.stderr)
     load = Engine.load if lend is None else partial(LentEngine.load_for, lend)
     engine = load(*models, options=options.model)
     if models is DEFAULTS:
         engine.models = [engine.chosen]
+    elif models is GPU_DEFAULTS:
+        engine.models = list(GPU_OFFERED)
     print(*(f"warning: model: {problem}\n" for problem in engine.problems), sep="", end="", file=sys.stderr)
     guard = Guard()
     page = queued(

@@ -236,7 +236,10 @@ class SharedSteps(Iterator[StepTrace]):
                 return step
             if self.error is not None:
                 error, self.error = self.error, None
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error  # it holds this frame, and the caches of what failed would stay with them
         raise StopIteration
 
     def close(self) -> None:

@@ -42,8 +42,12 @@ def in_worker_thread(function: Callable[P, R]) -> Callable[P, R]:
         thread = WorkerThread(lambda: results.append(function(*arguments, **options)))
         thread.start()
         thread.join()
-        if thread.error is not None:
-            raise thread.error
-        return results[0]
+        error, thread.error = thread.error, None
+        if error is None:
+            return results[0]
+        try:
+            raise error
+        finally:
+            del error  # it holds this frame, and all that failed would stay with them in memory
 
     return call

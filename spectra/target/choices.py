@@ -6,9 +6,9 @@ from spectra.errors import SpectraError
 from spectra.target.placement import DEVICES, Placement
 
 EMBEDDED = "embedded"
+"""What stands for the model that comes along, as no model does."""
 STOCK = "hf-generate"
 """What a model is compared with that runs as transformers runs it."""
-"""What stands for the model that comes along, as no model does."""
 DTYPES = ("auto", "bf16", "fp16", "fp32")
 NUMERICS = ("auto", "exact", "fast")
 WEIGHTS = ("auto", "bf16", "int8", "q4")

@@ -293,11 +293,11 @@ def _prepare(
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in learned.plans:
         recalled = recall_plan(path)
-        training = model.training
+        training, lasting = model.training, True
         model.eval()
         try:
             if recalled is None:
-                measure(target, numerics, step)
+                lasting = measure(target, numerics, step)
             else:
                 target.use(Execution(recalled, native if recalled.step == "native" else None))
                 if recalled.step in GPU_STEPS:
@@ -305,7 +305,7 @@ def _prepare(
                 refresh_cost(target)
         finally:
             model.train(training)
-        if target.plan != recalled:
+        if target.plan != recalled and lasting:
             remember_plan(path, target.plan)
         learned.plans[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:
@@ -321,11 +321,10 @@ def learned_of(model: Any) -> Learned:
     return _learned.setdefault(model, Learned())
 
 
-def measure(target: HuggingFaceTarget, numerics: str, step: str) -> None:
-    """Give the target the execution for these settings."""
+def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:
+    """Give the target the execution for these settings. Returns whether the next start would find the same."""
     measure_execution(target, "fast" if step in FLASH_STEPS else numerics)
-    if step not in ("eager", "native"):
-        choose_step(target, step)
+    return step in ("eager", "native") or choose_step(target, step)
 
 
 def only_cached(name: str) -> bool:

@@ -146,7 +146,7 @@ def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
             truth = torch.stack([_stock(target, [*prefix, *(nodes[i] for i in chain)]) for chain in chains])
             flat = torch.stack([_stock(target, [*prefix, *nodes[: i + 1]]) for i in range(len(nodes))])
             got = _tree_logits(target, prefix, nodes, chains)
-    except SpectraError:
+    except (SpectraError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model family we have never seen may fail in any way: say which, not how
         problem = f"{target.name} cannot run on a key-value cache of ours ({type(error).__name__}: {error})"

@@ -58,14 +58,15 @@ def cuda_steps(target: HuggingFaceTarget) -> StaticSteps:
     return captured_steps(target.plan, launched if target.plan.step == "flash-eager" else CudaCapture(target.device))
 
 
-def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -> None:
+def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -> bool:
     """Give the target, which has a plan for eager steps, the plan and the steps for "auto" or one of GPU_STEPS.
 
+    Returns whether the next start would find the same: not where memory was short.
     Raises SpectraError, naming the reason, for a step that is not possible. "auto" launches a flash kernel by itself
     only where nothing can be captured.
     """
     eager = target.plan
-    best, reasons = Execution(eager), []
+    best, reasons, short = Execution(eager), [], False
     for kind in GPU_STEPS if step == "auto" else (step,):
         captured = best.steps is not None
         if (kind in FLASH_STEPS and eager.exact) or (step == "auto" and kind == "flash-eager" and captured):
@@ -76,6 +77,7 @@ def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -
         with target.using(Execution(plan, steps=steps)):
             if why := objection(target):
                 reasons.append(f"{kind} is not possible: {why}")
+                short |= steps.short
                 continue
             plan = dataclasses.replace(plan, cost=measure_cost(target))
         if step != "auto" or plan.cost.seconds(TYPICAL) < best.plan.cost.seconds(TYPICAL):
@@ -86,6 +88,7 @@ def choose_step(target: HuggingFaceTarget, step: str, make: Make = cuda_steps) -
         note = f"step: eager, because {reasons[0]}"
         best = Execution(dataclasses.replace(eager, note="; ".join(filter(None, (eager.note, note)))))
     target.use(best)
+    return not short
 
 
 def captured_plan(eager: ExecutionPlan, kind: str) -> ExecutionPlan:

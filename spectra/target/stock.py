@@ -86,6 +86,7 @@ class StockModel:
             finally:
                 stop.set()
                 thread.join()
+                token = None  # an error holds this frame, and the cache of what failed would stay with them
 
     def _generate(
         self,

@@ -2,6 +2,8 @@
 
 import threading
 import time
+import weakref
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ import pytest
 from batches import alone, dice_of, random_prompts, random_request, target_by
 from compiled import needs_native
 from tiny import target_of
+from uncollected import Held, uncollected
 
 from spectra import Limits, SpectraError, TargetBusyError, make_method
 from spectra.budget.step_cost import StepCost
@@ -243,6 +246,24 @@ def test_who_cannot_be_measured_for_lack_of_memory_does_not_end_the_others(known
     assert [*begun, *rest] == truth
     assert isinstance(late, SpectraError) and "no memory" in str(late)
     check_all_is_over(target)
+
+
+def test_what_failed_does_not_stay_in_memory_with_its_error():
+    """A cache that was half made, for example."""
+    held = []
+
+    def group():
+        cache = Held()
+        held.append(weakref.ref(cache))
+        raise LookupError
+
+    with uncollected():
+        steps = SharedDecoding(SimpleNamespace(group=group)).decode([1], None)
+        with suppress(LookupError):
+            next(steps)
+        for worker in workers():
+            worker.join(5)
+        assert held[0]() is None
 
 
 def test_a_target_that_somebody_holds_is_busy(target):

@@ -1,8 +1,12 @@
 """Stock `generate` as an answer: the tokens that transformers writes, a step each, and then a model that is free."""
 
+import weakref
+from contextlib import suppress
+
 import pytest
 import torch
 from asking import asked
+from uncollected import Held, uncollected
 from words import save_model
 
 from spectra.errors import SpectraError, TargetBusyError
@@ -64,6 +68,21 @@ def test_what_fails_is_told_and_the_model_is_free(engine, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=4)))
     assert write(engine.answer(asked(PROMPT, "spectra", max_new_tokens=4))).finish
+
+
+def test_what_failed_does_not_stay_in_memory_with_its_error(engine, monkeypatch):
+    held = []
+
+    def generate(*_, **__):
+        cache = Held()
+        held.append(weakref.ref(cache))
+        raise LookupError
+
+    monkeypatch.setattr(engine.target.model, "generate", generate)
+    with uncollected():
+        with suppress(LookupError):
+            write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=4)))
+        assert held[0]() is None
 
 
 def test_a_model_without_numbers_is_not_offered(engine, monkeypatch):

@@ -1,8 +1,11 @@
 """Work in a worker thread: its result or its error, in a thread that is gone afterwards, and only one however deep."""
 
 import threading
+import weakref
+from contextlib import suppress
 
 import pytest
+from uncollected import Held, uncollected
 
 from spectra.service.worker_thread import in_worker_thread
 
@@ -35,3 +38,19 @@ def test_an_error_reaches_the_caller():
 
     with pytest.raises(LookupError, match="gone!"):
         fail("gone", mark="!")
+
+
+def test_what_failed_does_not_stay_in_memory_with_its_error():
+    """A model that a GPU has no room for, for example."""
+    held = []
+
+    @in_worker_thread
+    def fail():
+        model = Held()
+        held.append(weakref.ref(model))
+        raise LookupError
+
+    with uncollected():
+        with suppress(LookupError):
+            fail()
+        assert held[0]() is None

@@ -21,6 +21,7 @@ from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.capture import CudaCapture, launched
 from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.huggingface import Execution
 from spectra.target.load import wrap_model
 from spectra.target.preflight import choose_chunk
 from spectra.target.step_choice import captured_plan, captured_steps, choose_step, obstacle
@@ -80,6 +81,20 @@ def test_a_remembered_plan_gets_its_steps_again(timed, monkeypatch):
         monkeypatch.setattr(load, "recall_plan", lambda path, plan=plan: plan)
         target = wrap_model(make("llama"), numerics="fast", step=step)
         assert target.plan == plan and target.steps.attend == ("masked" if step == "graphs" else "flash")
+
+
+def test_what_memory_was_too_short_for_is_tried_again_at_the_next_start(timed, monkeypatch):
+    def full(function):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(step_choice, "obstacle", lambda target: "")
+    monkeypatch.setattr(load, "native_steps", lambda *_: None)
+    monkeypatch.setattr(load, "measure_execution", lambda target, _: target.use(Execution(eager())))
+    for capture, expected in ((full, "flash-eager"), (record, "flash")):
+        make_steps = partial(tried, capture=capture)
+        monkeypatch.setattr(load, "choose_step", partial(choose_step, make=make_steps))
+        monkeypatch.setattr(load, "cuda_steps", make_steps)
+        assert wrap_model(make("llama"), numerics="fast").plan.step == expected
 
 
 def test_what_is_named_is_taken_however_slow(timed):

@@ -27,6 +27,7 @@ from transformers import (
 from spectra import FixedBudget, Guess, Limits, Method, Sampling, Source, TargetBusyError, decode, load_target
 from spectra.errors import SpectraError
 from spectra.target import load
+from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import wrap_model
 
 NO_IDS = {"bos_token_id": None, "eos_token_id": None, "initializer_range": 0.3}
@@ -237,7 +238,8 @@ def test_a_model_that_a_gpu_has_no_room_for_is_told_in_one_line(folder, monkeypa
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.")
 
-    for place, name in ((torch.nn.Module, "to"), (load, "measure"), (AutoModelForCausalLM, "from_pretrained")):
+    places = (torch.nn.Module, "to"), (HuggingFaceTarget, "call"), (AutoModelForCausalLM, "from_pretrained")
+    for place, name in (*places, (load, "measure")):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, full)
             patch.setattr(load, "recall_plan", lambda path: None)

@@ -14,6 +14,8 @@ from spectra.service.engine import Engine
 from spectra.service.loading import ModelOptions
 from spectra.target.choices import EMBEDDED
 
+LOAD = Engine.load
+
 
 @pytest.fixture(autouse=True)
 def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +53,34 @@ def test_on_a_gpu_the_page_begins_with_a_model_that_people_know(
     monkeypatch.setattr(Engine, "load", load)
     assert app.main([*(["--device", device] if device else []), "--port", "7999"]) == 2
     assert asked == [expected] and expected[-1 if there and device != "cpu" else 0] == EMBEDDED
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_where_a_gpu_has_no_room_for_the_first_model_no_larger_one_is_fetched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], has_room: bool
+) -> None:
+    asked, pages = [], []
+
+    def load(options: ModelOptions) -> Any:
+        asked.append(options.model)
+        if not has_room and options.model != EMBEDDED:
+            raise SpectraError("model", "it does not fit into the GPU's memory")
+
+    def build(engine: Engine, *_: Any, **__: Any) -> None:
+        pages.append((engine.chosen, engine.models))
+        raise SpectraError("port", "no page is wanted")
+
+    monkeypatch.setattr(Engine, "load", LOAD)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(ModelOptions, "load", load)
+    monkeypatch.setattr(Engine, "__init__", lambda *_: None)
+    monkeypatch.setattr(Engine, "prepare", lambda _: None)
+    monkeypatch.setattr("visual.page.build_page", build)
+    assert app.main(["--port", "7999"]) == 2
+    first, *_, last = app.GPU_OFFERED
+    assert asked == ([first] if has_room else [first, last]) and last == EMBEDDED
+    assert pages == [(asked[-1], list(app.GPU_OFFERED))]
+    assert capsys.readouterr().err.startswith(f"{first} comes from the hub")
 
 
 @pytest.mark.parametrize("host", ["", " ", "999.1.1.1", "192.0.2.1", "x" * 300, "a\0b", "\udcff"])

@@ -49,7 +49,8 @@ class CapturedStep:
 class StaticSteps:
     """attend: "aligned", "masked" or "flash", see `static_attention`. capture: makes a graph. kernels: see `Kernels`.
 
-    cache: the one graphs use; None before the first session. broken: why there are none any more, or "".
+    cache: the one graphs use; None before the first session. broken: why there are none any more, or "". short: it is
+    because memory was, which another time may not be.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class StaticSteps:
         self.attend = attend
         self.cache: SlabCache | None = None
         self.broken = ""
+        self.short = False
         self.flashed = 0
         self._capture, self._kernels = capture, kernels
         self._graphs: Recent[tuple[int, int, int], CapturedStep] = Recent(max_graphs)
@@ -150,6 +152,7 @@ class StaticSteps:
                 raise
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             self.broken = f"a step cannot be captured ({first[:160]})"
+            self.short = isinstance(error, torch.OutOfMemoryError)
             self._graphs.clear()
             log.warning(f"step: eager, because {self.broken}")
             return None
