@@ -9,6 +9,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
+from spectra.io.files import write_text
 from spectra.target.native.memory import LargePages
 from spectra.verify.noise import noise_key
 
@@ -53,6 +55,14 @@ NEEDS = {
 
 class LibraryError(Exception):
     """Why there is no library, on one line."""
+
+
+class CompilerError(LibraryError):
+    """What a compiler says of the source or of the flags. note: the file that can remember it."""
+
+    def __init__(self, message: str, note: Path) -> None:
+        super().__init__(message)
+        self.note = note
 
 
 class Library:
@@ -145,21 +155,32 @@ def paths_here(isa: str | None = None) -> list[str]:
 def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library:
     """The first of these paths that can be built and used, with `extra` flags. Raises LibraryError: the first error.
 
-    The command that the environment names as `CXX` is tried before the others.
+    The command that the environment names as `CXX` is tried before the others. What fails before something can be built
+    is remembered, and not compiled again at the next start.
     """
-    first: LibraryError | None = None
+    errors: list[LibraryError] = []
     compilers = (_words(os.environ.get("CXX", "")), *([name] for name in COMPILERS))
     there = dict.fromkeys((path, *words[1:]) for words in compilers if words and (path := shutil.which(words[0])))
     for isa in paths:
         for compiler in there:
             try:
-                return _load(isa, folder, compiler, extra)
+                library = _load(isa, folder, compiler, extra)
             except LibraryError as error:
-                first = first or error
+                errors.append(error)
             except subprocess.TimeoutExpired as error:  # what kept it waiting most likely keeps the others too
                 hung = Path(compiler[0]).name
                 raise LibraryError(f"{hung} did not end within {PATIENCE:.0f} seconds") from error
-    raise first or LibraryError(f"no C++ compiler: none of {', '.join(COMPILERS)} is on the PATH")
+            else:
+                for failed in errors:
+                    _remember(failed)
+                return library
+    raise errors[0] if errors else LibraryError(f"no C++ compiler: none of {', '.join(COMPILERS)} is on the PATH")
+
+
+def _remember(error: LibraryError) -> None:
+    if isinstance(error, CompilerError):
+        with suppress(SpectraError):
+            write_text(error.note, f"{error}\n")
 
 
 def _words(command: str) -> list[str]:
@@ -176,8 +197,11 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
         repr((_source_hash(), compiler[1:], _version(compiler), flags, _cpu())).encode()
     ).hexdigest()
     file = folder / f"{isa}-{digest[:24]}.so"
+    note = file.with_suffix(".failed")
     if not _is_whole(file):
-        _build([*compiler, *flags, str(MAIN)], file)
+        if why := _noted(note):
+            raise LibraryError(why)
+        _build([*compiler, *flags, str(MAIN)], file, note)
     try:
         library = Library(file, isa)
     except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
@@ -189,7 +213,14 @@ def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, .
     return library
 
 
-def _build(command: list[str], file: Path) -> None:
+def _noted(note: Path) -> str:
+    try:
+        return " ".join(note.read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        return ""
+
+
+def _build(command: list[str], file: Path, note: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if os.statvfs(file.parent).f_flag & os.ST_NOEXEC:
@@ -202,7 +233,7 @@ def _build(command: list[str], file: Path) -> None:
             if done.returncode or not made.is_file():
                 lines = done.stderr.splitlines()
                 error = next((line for line in lines if "error" in line), lines[0] if lines else "no output")
-                raise LibraryError(f"{Path(command[0]).name} failed: {error.strip()}")
+                raise CompilerError(f"{Path(command[0]).name} failed: {error.strip()}", note)
             code = made.read_bytes()
             made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
             made.replace(file)
@@ -244,17 +275,26 @@ def _version(compiler: tuple[str, ...]) -> str:
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
     """Its output as text, whatever its bytes are. Raises LibraryError where the program cannot be run."""
     try:
-        return subprocess.run(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            timeout=PATIENCE,
             env=os.environ | {"LC_ALL": "C"},  # errors in English
+            start_new_session=True,
         )
     except OSError as error:
         raise LibraryError(f"{Path(command[0]).name} cannot be run: {error.strerror or error}") from error
+    with process:
+        try:
+            out, errors = process.communicate(timeout=PATIENCE)
+        except BaseException:  # given up, or interrupted
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # a compiler has children that do the work
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
 @cache

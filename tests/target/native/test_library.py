@@ -106,6 +106,39 @@ def test_a_failing_compiler_is_named_with_its_first_error_once(compiler, tmp_pat
     assert native_reason() == "c++ failed: native.cpp:3:1: error: no such thing"
 
 
+OLD = """#!/bin/sh
+[ "$1" = --version ] && echo one && exit
+echo built >> "$SPECTRA_TEST_LOG"
+case "$*" in *-mavx512f*) echo "c++: error: unrecognized command line option '-mavx512f'" >&2; exit 1;; esac
+while [ "$1" != -o ]; do shift; done
+cp "$SPECTRA_TEST_LIBRARY" "$2"
+"""
+
+
+def test_a_compiler_too_old_for_the_best_instructions_is_not_asked_for_them_again(compiler, tmp_path, capsys):
+    compiler(OLD)
+    folder = tmp_path / "cache"
+    assert load(["avx512", "avx2"], folder).isa == "avx2"
+    assert builds(tmp_path) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    built._announce.cache_clear()  # as in the next process
+    assert load(["avx512", "avx2"], folder).isa == "avx2"
+    assert builds(tmp_path) == 2
+    assert not capsys.readouterr().err
+    with pytest.raises(
+        LibraryError, match=r"^c\+\+ failed: c\+\+: error: unrecognized command line option '-mavx512f'$"
+    ):
+        load(["avx512"], folder)
+
+
+def test_a_compiler_that_builds_nothing_is_asked_again(compiler, tmp_path):
+    compiler(FAILS)
+    for _ in range(2):
+        with pytest.raises(LibraryError, match="no such thing"):
+            load(["avx512", "avx2"], tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
 def test_the_compiler_of_the_environment_comes_first(compiler, tmp_path, monkeypatch):
     compiler(FAILS)
     own = tmp_path / "mine"
@@ -310,6 +343,20 @@ def test_a_compiler_that_hangs_is_waited_for_once(compiler, tmp_path, monkeypatc
         load(["avx512", "avx2"], tmp_path / "cache")
     assert builds(tmp_path) == 1
     assert not list((tmp_path / "cache").glob("*"))
+
+
+def test_what_a_hanging_compiler_has_started_ends_with_it(compiler, tmp_path, monkeypatch):
+    child = tmp_path / "child"
+    compiler(f"#!/bin/sh\n{shutil.which('sleep')} 60 &\necho $! > {child}\nwait\n")
+    monkeypatch.setattr(built, "PATIENCE", 2)
+    with pytest.raises(LibraryError, match=r"c\+\+ did not end within"):
+        load(["avx2"], tmp_path / "cache")
+    state = Path(f"/proc/{int(child.read_text())}/stat")
+    for _ in range(100):  # whoever inherits it may not have taken notice
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the compiler's child is still there")
 
 
 def test_the_error_of_a_compiler_that_speaks_another_language_is_found(compiler, tmp_path):
