@@ -34,6 +34,7 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
+from spectra.target.hooks import any_hooked
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes, fill
 from spectra.target.native.library import native_library
@@ -261,7 +262,8 @@ def wrap_model(
     decodes.
 
     numerics, step: see `load_target`. codes: quantised parameters by name; the native step
-    reads them as they are, and without it the model gets their numbers.
+    reads them as they are, and without it the model gets their numbers. None: those that a model without numbers was
+    wrapped with before.
     """
     check_choice("numerics", numerics, NUMERICS)
     check_choice("step", step, STEPS)
@@ -285,6 +287,10 @@ def _prepare(
 ) -> None:
     """Give the target the execution for these settings, measured where it is not known."""
     model = target.model
+    if codes is None and learned.native is not None and not learned.native.checkable:
+        codes = learned.native.codes  # the model has no numbers beside them
+    if not codes and (name := without_numbers(model)):
+        raise SpectraError("model", f"{target.name}: {name} has no numbers (it is on the meta device); load it again")
     native = learned.native = native_steps(target, step, codes or {}, learned.native)
     target.use(Execution(target.plan, native))
     if codes and native is None:
@@ -319,6 +325,12 @@ def _prepare(
 def learned_of(model: Any) -> Learned:
     """What was measured of this model object before, by whatever target."""
     return _learned.setdefault(model, Learned())
+
+
+def without_numbers(model: Any) -> str:
+    """A parameter on the meta device that no hook fetches from elsewhere, or ""."""
+    names = (name for name, parameter in model.named_parameters() if parameter.is_meta)
+    return "" if any_hooked(model) else next(names, "")
 
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:

@@ -131,6 +131,27 @@ def test_a_gguf_file_is_decoded_from_its_blocks_with_the_bits_of_the_whole_model
     assert torch.equal(*logits)
 
 
+def test_a_model_without_numbers_keeps_its_codes_and_gets_numbers_where_torch_computes(file):
+    needs_native()
+    target = load.load_target(file, device="cpu")
+    again = load.wrap_model(target.model)
+    assert again.native is target.native is not None
+    eager = load.wrap_model(target.model, step="eager")
+    assert eager.native is None
+    assert not any(parameter.is_meta for parameter in target.model.parameters())
+    whole = load.load_target(file, device="cpu", weights="bf16")
+    assert all(torch.equal(p, target.model.get_parameter(n)) for n, p in whole.model.named_parameters())
+    assert load.wrap_model(target.model).native is not None
+
+
+def test_a_model_whose_codes_are_elsewhere_is_named(file):
+    needs_native()
+    model = copy.deepcopy(load.load_target(file, device="cpu").model)
+    for step in ("auto", "eager", "native"):
+        with pytest.raises(SpectraError, match=r"^model: .*: model\.embed_tokens\.weight has no numbers .*; load it"):
+            load.wrap_model(model, step=step)
+
+
 @pytest.mark.usefixtures("no_library")
 def test_every_loader_takes_a_gguf_file(file):
     assert load.check_loading(str(file), device="cpu") == 128
