@@ -69,12 +69,14 @@ def step_facts(target: Any) -> dict[str, object]:
 
 
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
-    """One file for each model shape, attention, device, thread count, dtype, numerics, step and version of what
+    """One file for each model shape, attention, device, thread counts, dtype, numerics, step and version of what
     computes."""
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
-    key["native"] = target.native.facts | {"file": target.native.library.file.name} if target.native else {}
+    if target.native is not None:
+        library = target.native.library
+        key["native"] = target.native.facts | {"file": library.file.name, "threads": library.threads}
     key["attention"] = target.config._attn_implementation
     if step != "eager":
         key |= {"step": step, "flash": flash_library()}

@@ -13,6 +13,7 @@ from spectra import Limits, Sampling
 from spectra.errors import SpectraError
 from spectra.target import attention, load
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.facts import plan_path
 from spectra.target.load import wrap_model
 from spectra.verify.picks import Chooser
 
@@ -202,6 +203,14 @@ def test_a_plan_is_measured_once_and_remembered(monkeypatch):
     monkeypatch.setattr(load, "measure_execution", None)
     again = wrap_model(make("llama-mha").bfloat16(), numerics="exact").plan
     assert again.step == first.step
+
+
+def test_a_plan_by_other_threads_is_another_one():
+    needs_native()
+    target = wrap_model(make("llama"), step="native")
+    before = plan_path(target, "auto", "native")
+    target.native.library = target.native.library.with_threads(target.native.library.threads + 1)
+    assert plan_path(target, "auto", "native") != before
 
 
 def test_a_wide_step_goes_in_passes_of_one_row_count(monkeypatch):
