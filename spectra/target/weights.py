@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from transformers.pytorch_utils import Conv1D
 
 from spectra.errors import SpectraError
 from spectra.target.native.codes import Codes, four_bits, int8
@@ -44,7 +45,8 @@ def quantise(model: Any, weights: str) -> dict[str, Codes]:
     embedding = model.get_input_embeddings().weight
     codes: dict[str, Codes] = {}
     for layer in model.modules():
-        if isinstance(layer, torch.nn.Linear) and (name := names[id(layer.weight)]) not in codes:
-            four = None if weights == "int8" or layer.weight is embedding else four_bits(layer.weight)
-            codes[name] = four or int8(layer.weight)
+        if isinstance(layer, torch.nn.Linear | Conv1D) and (name := names[id(layer.weight)]) not in codes:
+            weight = layer.weight.T.contiguous() if isinstance(layer, Conv1D) else layer.weight
+            four = None if weights == "int8" or layer.weight is embedding else four_bits(weight)
+            codes[name] = four or int8(weight)
     return codes

@@ -79,6 +79,27 @@ def test_every_linear_layer_is_rounded_and_a_tied_head_to_8_bits(tied):
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
 
 
+@pytest.mark.parametrize("kind", ["int8", "q4"])
+def test_gpt2_whose_layers_keep_their_weights_turned_is_rounded_too(kind):
+    needs_native()
+    model = make("gpt2", n_embd=96).bfloat16()
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    codes = quantise(model, kind)
+    assert set(codes) == {name for name, p in before.items() if p.ndim == 2} - {"transformer.wpe.weight"}
+    fill(model, codes)
+    for name, p in model.named_parameters():
+        off = (p - before[name]).detach().abs().max()
+        assert 0 < off < 0.1 * before[name].abs().max() if name in codes else off == 0, name
+    target = load.wrap_model(model, step="native", codes=codes)
+    whole = load.wrap_model(copy.deepcopy(model), step="native")
+    assert target.native.nbytes < 0.6 * whole.native.nbytes
+    logits = []
+    for one in (target, whole):
+        with Probe(one, [5, 9, 33, 2], 3) as session, torch.inference_mode():
+            logits.append(one.forward(session.cache, [7, 8, 9], [[0], [0, 1], [0, 2]], range(3)))
+    assert torch.equal(*logits)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "gemma3"])
 def test_a_head_that_is_the_embedding_too_is_read_as_codes_in_every_family(family):
     needs_native()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.pytorch_utils import Conv1D
 
 GROUP = 32
 """Inputs that share a scale and a minimum in 4 bits."""
@@ -89,10 +90,12 @@ def fill(model: Any, codes: Mapping[str, Codes], *, missing: bool = False) -> No
 
     A parameter on the meta device gets its numbers on the CPU. missing: those on the meta device alone.
     """
+    turned = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Conv1D)}
     for name, parameter in list(model.named_parameters()):
         if name not in codes or (missing and not parameter.is_meta):
             continue
         dense = codes[name].dense().to(parameter.dtype)
+        dense = dense.T if name in turned else dense  # kept as [inputs, outputs]
         if parameter.device.type == "meta":
             model.load_state_dict({name: dense}, strict=False, assign=True)
         else:
