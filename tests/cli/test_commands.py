@@ -119,6 +119,7 @@ EVERYWHERE = [
     ("--device-map ODD", "device_map"),
     ("--max-memory 0=20GiB", "max_memory"),
     ("--max-memory 0=1GiB,0=2GiB --device-map auto", "max_memory"),
+    ("--max-memory cpu=1GiB --device-map CPU", "max_memory"),
     ("--offload-folder .", "offload_folder"),
     ("--offload-folder FILE/x --device-map auto", "offload_folder"),
 ]
