@@ -34,7 +34,7 @@ MODEL_HELP = {
     "dtype": "auto, bf16, fp16 or fp32",
     "weights": "auto, bf16, int8 or q4; auto is the blocks that the model's file has where they can be read, else bf16",
     "device_map": "spread the model over devices: auto, balanced, balanced_low_0, sequential, or a JSON file",
-    "max_memory": "with a device map, what a device may hold: 0=20GiB,1=20GiB,cpu=60GiB",
+    "max_memory": "with a device map that is computed, what a device may hold: 0=20GiB,1=20GiB,cpu=60GiB",
     "offload_folder": "with a device map, where the parts go that fit no device",
     "numerics": "auto, exact or fast",
     "step": "auto, eager, on a CPU native, on a GPU graphs, flash or flash-eager",

@@ -28,8 +28,8 @@ from spectra.trace import StepTrace, Trace
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
-MAX_SECONDS = 120
-"""What ZeroGPU lends to a visitor without an account at most."""
+MAX_SECONDS = 80
+"""ZeroGPU lends 120 to a visitor without an account, and on some of its GPUs asks for 1.5 times what it is told."""
 SPARE_SECONDS = 5
 """Asked for beside what the tokens take."""
 UNKNOWN_START, UNKNOWN_STEP = 60.0, 0.05
@@ -119,15 +119,17 @@ class LentEngine(Engine):
 
     def choose(self, model: str) -> None:
         """Use another of `models` from the next call on, which moves it to the GPU, in the first one's precision: what
-        this machine's CPU would take is no matter. See `Engine.choose`."""
+        this machine's CPU would take is no matter. Quantised weights are made on the GPU alone: each call's fork loads
+        them. See `Engine.choose`."""
         from spectra.target.load import TORCH_DTYPES
 
         self.check_offered(model)
         if model != self.chosen:
             if model not in self._networks:
                 dtype = next(name for name, kind in TORCH_DTYPES.items() if kind == self.target.dtype)
-                loaded = unmeasured(replace(self._options, model=model), device="cpu", dtype=dtype)
-                self._networks = {self.chosen: self.target, model: loaded.target}
+                loaded = unmeasured(replace(self._options, model=model), device="cpu", dtype=dtype, weights="bf16")
+                if self._options.weights not in QUANTISED:
+                    self._networks = {self.chosen: self.target, model: loaded.target}
                 self._adopt(loaded.target, loaded.resources)
             else:
                 target = self._networks[model]

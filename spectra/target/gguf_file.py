@@ -36,6 +36,8 @@ IN_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+TOKENIZERS = ("gpt2", "llama")
+"""Kinds of tokenizer that these architectures have: byte-level BPE and SentencePiece."""
 ROPE_FACTORS = "rope_freqs.weight"
 """Divisors of the rotary embedding's frequencies, as Llama 3 stretches them."""
 
@@ -97,10 +99,16 @@ class GgufFile:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def tokenizer(self) -> Any:
-        """As transformers reads it from the file. Raises SpectraError where it cannot."""
+        """As transformers reads it from the file. Raises SpectraError where it cannot.
+
+        Of an unknown kind 5.17 takes what it knows by the architecture, and then writes other text.
+        """
         from transformers import AutoTokenizer
 
+        kind = self.header.metadata.get("tokenizer.ggml.model")
         try:
+            if kind not in TOKENIZERS:
+                raise ValueError(f"its kind is {kind!r}, none of {', '.join(TOKENIZERS)}")
             return AutoTokenizer.from_pretrained(self.path.parent, gguf_file=self.path.name, local_files_only=True)
         except BaseException as error:
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of tokenizers' Rust

@@ -115,8 +115,8 @@ def load_target(
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
-    if step in GPU_STEPS and device_map is None and (place := check_device(device)).type != "cuda":
-        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {place}; use auto or eager")
+    if device_map is None:
+        check_step(step, check_device(device))
     loaded = load_coded_network(
         model, device=device, dtype=dtype, weights=weights, step=step, device_map=device_map, **options
     )
@@ -359,6 +359,12 @@ def default_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):
         return torch.bfloat16
     return torch.float32
+
+
+def check_step(step: str, device: torch.device) -> None:
+    """Raise SpectraError for a step that the device does not take, before a model is loaded."""
+    if step in GPU_STEPS and device.type != "cuda":
+        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {device}; use auto or eager")
 
 
 def check_device(device: str | None) -> torch.device:

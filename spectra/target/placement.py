@@ -23,7 +23,8 @@ class Placement:
     """Where the parts of a model go that does not fit, or should not be, on one device.
 
     device_map: one of DEVICE_MAPS, or a JSON file of module name -> device ("cuda:0", 0, "cpu", "disk").
-    max_memory: DEVICE=SIZE each, "0=20GiB" or "cpu=60GiB" for example. offload_folder: for what goes to disk.
+    max_memory: DEVICE=SIZE each, "0=20GiB" or "cpu=60GiB" for example; of a map that is computed. offload_folder: for
+    what goes to disk.
     """
 
     ENVIRONMENT: ClassVar = "SPECTRA"
@@ -36,6 +37,8 @@ class Placement:
         if self.device_map is None and (self.max_memory or self.offload_folder):
             field = "max_memory" if self.max_memory else "offload_folder"
             raise SpectraError(field, "it goes with a device map; give --device-map auto too")
+        if self.max_memory and self.device_map not in DEVICE_MAPS:
+            raise SpectraError("max_memory", f"{self.device_map} says itself what goes where; leave one of them out")
         if self.offload_folder is None and "disk" in _values(self.map):
             raise SpectraError("offload_folder", "the device map puts a part on disk; say in which folder")
         if self.offload_folder is not None and self.offload_folder.exists() and not self.offload_folder.is_dir():

@@ -51,13 +51,16 @@ def shaped_target(
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
+    from spectra.target.load import TORCH_DTYPES, check_device, check_step, default_dtype, wrap_model
     from spectra.target.quantized import quantize
     from spectra.target.weights import choose_weights, quantise
 
     check_choice("shape", shape, tuple(SHAPES))
     check_choice("dtype", dtype, DTYPES)
     place = check_device(device)
+    check_step(step, place)
+    on_cpu = place.type == "cpu"
+    held = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step) if on_cpu else "bf16"
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     config = LlamaConfig(**SHAPES[shape], max_position_embeddings=CONTEXT, tie_word_embeddings=True)
     before = torch.get_default_dtype()
@@ -67,9 +70,7 @@ def shaped_target(
             model = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    if place.type != "cpu":
+    if not on_cpu:
         quantize(model, weights)
-        return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)")
-    held = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step)
     codes = {} if held == "bf16" else quantise(model, held)
     return wrap_model(model.eval(), numerics=numerics, step=step, name=f"{shape} (random weights)", codes=codes)

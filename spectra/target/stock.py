@@ -18,6 +18,7 @@ from spectra.guess import Source
 from spectra.settings import Limits, Sampling
 from spectra.target import embedded
 from spectra.target.facts import environment
+from spectra.target.native.codes import lacks_numbers
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import TokenTree
 
@@ -36,16 +37,12 @@ class StockModel:
 
     def __init__(self, target: HuggingFaceTarget) -> None:
         self._target = target
-        self._model = None if self._lacks_numbers else target.model
-
-    @property
-    def _lacks_numbers(self) -> bool:
-        return any(parameter.device.type == "meta" for parameter in self._target.model.parameters())
+        self._model = None if lacks_numbers(target.model) else target.model
 
     @property
     def possible(self) -> bool:
         """Whether the numbers of the weights are here, or in the embedded model's folder."""
-        return not self._lacks_numbers or self._target.name == embedded.NAME
+        return not lacks_numbers(self._target.model) or self._target.name == embedded.NAME
 
     @property
     def facts(self) -> dict[str, object]:

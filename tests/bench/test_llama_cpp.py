@@ -101,6 +101,17 @@ def test_a_stock_peer_reads_a_model_that_is_partly_on_disk(tmp_path):
     assert [said] == run_batch(target_of(make("llama")), [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
 
 
+def test_a_stock_peer_reads_a_model_that_is_offloaded_to_the_cpu():
+    from accelerate import cpu_offload
+    from tiny import make, target_of
+
+    target = target_of(cpu_offload(make("llama"), execution_device="cpu"))
+    assert all(parameter.is_meta for parameter in target.model.parameters())
+    check_whole(["hf-generate"], target)
+    (said,) = run_batch(target, [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
+    assert [said] == run_batch(target_of(make("llama")), [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("method", llama_cpp.LLAMA_CPP)
 def test_it_answers_from_the_embedded_models_file(method):

@@ -119,6 +119,7 @@ EVERYWHERE = [
     ("--device-map ODD", "device_map"),
     ("--max-memory 0=20GiB", "max_memory"),
     ("--max-memory 0=1GiB,0=2GiB --device-map auto", "max_memory"),
+    ("--max-memory cpu=1GiB --device-map CPU", "max_memory"),
     ("--offload-folder .", "offload_folder"),
     ("--offload-folder FILE/x --device-map auto", "offload_folder"),
 ]
@@ -293,6 +294,22 @@ REFUSED = [
 def test_what_a_benchmark_cannot_use_is_one_line_that_names_it(line, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert bench.main(line.split()) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"spectra.bench: {said}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--step graphs", "step: graphs takes a CUDA GPU, and the device is cpu"),
+        ("--weights q4 --step eager", "weights: q4 cannot be read here (step eager does not read them)"),
+    ],
+)
+def test_a_shape_is_not_made_for_what_the_device_found_here_cannot_do(options, said, monkeypatch, capsys):
+    """Its random weights take minutes."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("transformers.LlamaForCausalLM.__init__", lambda *_: pytest.fail("it was made first"))
+    assert bench.main(["latency", "--shape", "llama-8b", *options.split()]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"spectra.bench: {said}") and err.count("\n") == 1
 

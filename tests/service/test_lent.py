@@ -113,6 +113,12 @@ def test_seconds_go_by_what_is_asked_and_shrink_once_the_model_is_known(engine, 
     assert few < many <= MAX_SECONDS
 
 
+def test_a_long_race_asks_for_no_more_than_a_visitor_without_an_account_gets(engine):
+    """Where the place lends fewer seconds than it is asked for, by its GPU."""
+    assert all(len(trace.tokens) == 150 for trace in race(engine, 150))
+    assert engine.seconds("unknown", requests(2048)) == MAX_SECONDS
+
+
 def test_another_model_is_used_by_workers_that_do_not_know_it(engine, spaces, folders, truth):
     race(engine)
     engine.choose(folders[1])
@@ -131,6 +137,24 @@ def test_another_model_is_loaded_beside_any_options_and_in_the_first_ones_precis
     engine._options = replace(options, dtype="auto")
     engine.choose(folders[1])
     assert str(engine.target.dtype) == "torch.float16" and engine.chosen == folders[1]
+
+
+@pytest.mark.parametrize("weights", ["int8", "q4"])
+def test_another_model_in_fewer_bits_is_loaded_in_the_call_and_the_first_is_kept(engine, folders, monkeypatch, weights):
+    """Outside there is no GPU to quantise on, and none here: what the call would load is told as an error."""
+    first = engine.target
+    engine._options = replace(FAST, dtype="auto", weights=weights)
+    engine.choose(folders[1])
+    assert engine.chosen == folders[1] and engine.target is not first
+
+    def told(options):
+        raise SpectraError("model", f"{options.weights} of {Path(options.model).name}")
+
+    monkeypatch.setattr(ModelOptions, "load", told)
+    with pytest.raises(SpectraError, match=f"^model: {weights} of other$"):
+        race(engine)
+    engine.choose(folders[0])
+    assert engine.target is first
 
 
 @pytest.mark.parametrize(("weights", "expected"), [("auto", 1), ("bf16", 1), ("int8", 0), ("q4", 0)])

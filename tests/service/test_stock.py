@@ -1,5 +1,6 @@
 """Stock `generate` as an answer: the tokens that transformers writes, a step each, and then a model that is free."""
 
+import json
 import weakref
 from contextlib import suppress
 
@@ -11,7 +12,9 @@ from words import save_model
 
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.service.engine import Engine
+from spectra.service.loading import ModelOptions
 from spectra.target.choices import STOCK
+from spectra.target.placement import Placement
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
 
@@ -83,6 +86,18 @@ def test_what_failed_does_not_stay_in_memory_with_its_error(engine, monkeypatch)
         with suppress(LookupError):
             write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=4)))
         assert held[0]() is None
+
+
+def test_it_is_offered_beside_a_device_map_that_offloads(tmp_path):
+    save_model(tmp_path / "tiny", longest=400)
+    names = ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head")
+    (tmp_path / "map.json").write_text(json.dumps(dict.fromkeys(names, "cpu") | {"model.layers.1": "disk"}))
+    placement = Placement(str(tmp_path / "map.json"), offload_folder=tmp_path / "offload")
+    texts = []
+    for placed in (Placement(), placement):
+        engine = Engine.load(str(tmp_path / "tiny"), options=ModelOptions(dtype="fp32", placement=placed))
+        texts.append(write(engine.answer(asked(PROMPT, STOCK, max_new_tokens=12))).tokens)
+    assert engine.target.spread and texts[0] == texts[1] and len(texts[0]) == 12
 
 
 def test_a_model_without_numbers_is_not_offered(engine, monkeypatch):

@@ -15,9 +15,12 @@ def test_what_transformers_is_told(tmp_path):
     assert Placement().arguments() == {} and not Placement()
     file = tmp_path / "map.json"
     file.write_text(json.dumps({"model.layers.0": 0, "model.layers.1": "disk", "lm_head": "cpu"}))
-    arguments = Placement(str(file), ("0=1.5GiB", "cpu = 60GB"), tmp_path).arguments()
-    assert arguments == {
+    assert Placement(str(file), offload_folder=tmp_path).arguments() == {
         "device_map": {"model.layers.0": 0, "model.layers.1": "disk", "lm_head": "cpu"},
+        "offload_folder": tmp_path,
+    }
+    assert Placement("auto", ("0=1.5GiB", "cpu = 60GB"), tmp_path).arguments() == {
+        "device_map": "auto",
         "max_memory": {0: "1.5GiB", "cpu": "60GB"},
         "offload_folder": tmp_path,
     }
@@ -35,13 +38,14 @@ def test_what_transformers_is_told(tmp_path):
         ("max_memory", ("auto", ("20GiB",))),
         ("max_memory", ("auto", ("0=20",))),
         ("max_memory", ("auto", ("cuda=20GiB",))),
+        ("max_memory", ("CPU", ("cpu=20GiB",))),
         ("offload_folder", (None, (), "FOLDER")),
         ("offload_folder", ("auto", (), "LIST")),
         ("offload_folder", ("DISK",)),
     ],
 )
 def test_what_is_refused(tmp_path, field, given):
-    texts = {"NOT_JSON": "{", "LIST": "[1]", "FLOATS": '{"a": 1.5}', "DISK": '{"a": "disk"}'}
+    texts = {"NOT_JSON": "{", "LIST": "[1]", "FLOATS": '{"a": 1.5}', "DISK": '{"a": "disk"}', "CPU": '{"": "cpu"}'}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     device_map, max_memory, folder = (*given, *((None, (), None)[len(given) :]))

@@ -30,11 +30,12 @@ def check_assistant(methods: Collection[str], assistant: str | None, model: str 
 def check_whole(methods: Collection[str], target: Any) -> None:
     """Raise SpectraError when a peer is to compute with a model whose weights are nothing but codes.
 
-    Weights that accelerate has put on disk are read from there, also by a peer.
+    Weights that accelerate has offloaded are read from there, also by a peer.
     """
+    from spectra.target.native.codes import lacks_numbers
+
     peer = next((method for method in methods if method in PEERS), None)
-    on_disk = "disk" in (getattr(target.model, "hf_device_map", None) or {}).values()
-    if peer and not on_disk and any(parameter.device.type == "meta" for parameter in target.model.parameters()):
+    if peer and lacks_numbers(target.model):
         raise SpectraError("weights", f"{peer} does not read a GGUF file's blocks; give --weights bf16 or leave it out")
 
 

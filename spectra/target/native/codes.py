@@ -85,6 +85,12 @@ def four_bits(weight: torch.Tensor) -> Codes | None:
     return Codes(codes, scales, minimums, 4)
 
 
+def lacks_numbers(model: Any) -> bool:
+    """Whether parameters have codes alone. Those that accelerate offloads have numbers, which its hooks bring."""
+    offloaded = any(hasattr(module, "_hf_hook") for module in model.modules())
+    return not offloaded and any(parameter.is_meta for parameter in model.parameters())
+
+
 def fill(model: Any, codes: Mapping[str, Codes], *, missing: bool = False) -> None:
     """Give parameters the bf16 numbers that their codes stand for, in the parameter's type, on its device.
 

@@ -1,9 +1,9 @@
 """Stands in for the package `spaces` on a ZeroGPU Space: calls run in forks, and all that passes between is pickled.
 
-Like the real one: the fork is made at a function's first call and used again while it is idle; a generator's values
-come through a queue; an exception arrives as `gr.Error` that has its class only; the device is there inside alone
-(here: no module of a model can be called outside); the visitor is found by gradio's context; a call that runs out of
-seconds is ended.
+Like the real one: it asks for `FACTOR` times the seconds it is told and refuses more than `MOST`; the fork is made at a
+function's first call and used again while it is idle; a generator's values come through a queue; an exception arrives
+as `gr.Error` that has its class only; the device is there inside alone (here: no module of a model can be called
+outside); the visitor is found by gradio's context; a call that runs out of seconds is ended.
 """
 
 import inspect
@@ -20,6 +20,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 FORK = multiprocessing.get_context("fork")
 asked: list[dict] = []
 """Of each call: its seconds, whether a visitor was known, the process that ran it."""
+FACTOR, MOST = 1.5, 120
+"""Of some GPUs, and of a visitor without an account."""
 refusal: list[str] = []
 """Why the next call gets no GPU."""
 keep_workers = [True]
@@ -87,6 +89,8 @@ def GPU(task=None, *, duration=60, size=None):  # the real name
     def handler(*args, **kwargs):
         seconds = duration(*args, **kwargs) if callable(duration) else duration
         asked.append({"seconds": seconds, "visitor": LocalContext.request.get(None) is not None})
+        if (requested := round(FACTOR * seconds)) > MOST:
+            raise gr.Error(f"The requested GPU duration ({requested}s) is larger than the maximum allowed")
         if refusal:
             raise gr.Error(refusal.pop(), title="ZeroGPU quota exceeded", print_exception=False)
         worker = idle.pop() if idle else Worker(task)
