@@ -17,8 +17,10 @@ constexpr int BLOCK = 64;
 constexpr int BLOCK_VECTORS = BLOCK / LANES;
 #if SPECTRA_AVX512
 constexpr int TOGETHER = 6;  // queries that share what a register loads
+constexpr int FEW_QUERIES = TOGETHER;
 #else
 constexpr int TOGETHER = 1;
+constexpr int FEW_QUERIES = 0;
 #endif
 
 // Rows of a step by sequence. Row r of a sequence attends to positions up to length + depth, depth = chain size - 1.
@@ -64,39 +66,39 @@ struct AttentionBuffers {
     std::vector<const float*> query;
 };
 
+#if SPECTRA_AVX512
+// take(dimension, keys of 16 slots) for the dimensions of WORDS words a slot.
+template <int WORDS, class Cache, class Take>
+INLINE void each_of(const Cache* keys, int64_t stride, int64_t slots, int first, Take take) {
+    F16 square[WORDS];
+    load_columns<WORDS>(keys + first, stride, slots, square);
+    UNROLL
+    for (int i = 0; i < WORDS; ++i)
+        if constexpr (sizeof(Cache) == sizeof(float)) {
+            take(first + i, square[i]);
+        } else {  // numbers go in pairs
+            take(first + 2 * i, bf16_pairs_even(bits(square[i])));
+            take(first + 2 * i + 1, bf16_pairs_odd(bits(square[i])));
+        }
+}
+// The same for all whole 16 dimensions, in order. From slot `slots` on: anything.
+template <class Cache, class Take>
+INLINE void each_dimension(const Cache* keys, int64_t stride, int64_t slots, int dim, Take take) {
+    constexpr int SIDE = LANES * int(sizeof(float) / sizeof(Cache));
+    int d = 0;
+    for (; d + SIDE <= dim; d += SIDE) each_of<LANES>(keys, stride, slots, d, take);
+    if (SIDE > LANES && d + LANES <= dim) each_of<LANES / 2>(keys, stride, slots, d, take);
+}
+#endif
+
 // Columns of keys: out[d][column] for n slots, zero up to `columns`. Values [n][filled].
 template <class Cache>
 void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out) {
     int whole = 0;  // dimensions that go in squares
 #if SPECTRA_AVX512
-    constexpr int SIDE = LANES * (sizeof(float) / sizeof(Cache));  // dimensions of a square: bf16 numbers go in pairs
-    whole = dim / SIDE * SIDE;
+    whole = dim / LANES * LANES;
     for (int64_t j = 0; j < n; j += LANES)
-        for (int d = 0; d < whole; d += SIDE) {
-            F16 square[LANES];
-            UNROLL
-            for (int i = 0; i < LANES; ++i) square[i] = j + i < n ? number(load_int(keys + (j + i) * stride + d)) : zero();
-            transpose(square);
-            UNROLL
-            for (int i = 0; i < LANES; ++i)
-                if constexpr (SIDE == LANES) {
-                    store(out + (d + i) * columns + j, square[i]);
-                } else {
-                    store(out + (d + 2 * i) * columns + j, bf16_pairs_even(bits(square[i])));
-                    store(out + (d + 2 * i + 1) * columns + j, bf16_pairs_odd(bits(square[i])));
-                }
-        }
-    if (whole + LANES <= dim) {  // half a square is left
-        for (int64_t j = 0; j < n; j += LANES) {
-            F16 square[LANES];
-            UNROLL
-            for (int i = 0; i < LANES; ++i) square[i] = j + i < n ? load(keys + (j + i) * stride + whole) : zero();
-            transpose(square);
-            UNROLL
-            for (int i = 0; i < LANES; ++i) store(out + (whole + i) * columns + j, square[i]);
-        }
-        whole += LANES;
-    }
+        each_dimension(keys + j * stride, stride, n - j, dim, [&](int d, F16 key) { store(out + d * columns + j, key); });
 #endif
     for (int64_t j = 0; j < n; ++j)
         for (int d = whole; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
@@ -155,9 +157,30 @@ void score_all(const float* const* query, int64_t queries, int dim, const float*
     for (; q < queries; ++q) score<1, V>(query + q, dim, keys, columns, scores + q * stride, stride);
 }
 
+#if SPECTRA_AVX512
+// The same for few queries, from n slots as they lie in the cache; whole 16 dimensions.
+template <class Cache, int Q = TOGETHER>
+void score_few(int64_t queries, const float* const* query, int dim, const Cache* keys, int64_t slot, int64_t n,
+               float* scores, int64_t stride) {
+    if constexpr (Q > 1)
+        if (queries != Q) return score_few<Cache, Q - 1>(queries, query, dim, keys, slot, n, scores, stride);
+    for (int64_t j = 0; j < n; j += LANES) {
+        F16 sum[Q];
+        UNROLL
+        for (int q = 0; q < Q; ++q) sum[q] = zero();
+        each_dimension(keys + j * slot, slot, n - j, dim, [&](int d, F16 key) {
+            UNROLL
+            for (int q = 0; q < Q; ++q) sum[q] = fma(set1(query[q][d]), key, sum[q]);
+        });
+        UNROLL
+        for (int q = 0; q < Q; ++q) store(scores + q * stride + j, sum[q]);
+    }
+}
+#endif
+
 // mixed[q] = mixed[q] * old_part[q] + new_part[q] * sum over j of weights[q][j] * values[j], V * 16 dimensions.
-template <int Q, int V>
-INLINE void mix(const float* weights, const float* const* values, int from, int to, const float* old_part,
+template <int Q, int V, class T>
+INLINE void mix(const float* weights, const T* const* values, int from, int to, const float* old_part,
                 const float* new_part, float* mixed, int filled) {
     F16 sum[Q][V];
     UNROLL
@@ -184,8 +207,8 @@ INLINE void mix(const float* weights, const float* const* values, int from, int 
         }
 }
 
-template <int V>
-void mix_all(const float* weights, const float* const* values, int from, int to, const float* old_part,
+template <int V, class T>
+void mix_all(const float* weights, const T* const* values, int from, int to, const float* old_part,
              const float* new_part, float* mixed, int64_t queries, int filled) {
     int64_t q = 0;
     for (; q + TOGETHER <= queries; q += TOGETHER)
@@ -197,9 +220,10 @@ void mix_all(const float* weights, const float* const* values, int from, int to,
         mix<1, V>(weights + q * BLOCK, values, from, to, old_part + q, new_part + q, mixed + q * filled, filled);
 }
 
-inline void mix_heads(const float* weights, const float* const* values, int from, int to, const float* old_part,
-                      const float* new_part, float* mixed, int64_t queries, int filled) {
-    const float* places[BLOCK];
+template <class T>
+void mix_heads(const float* weights, const T* const* values, int from, int to, const float* old_part,
+               const float* new_part, float* mixed, int64_t queries, int filled) {
+    const T* places[BLOCK];
     int d = 0;
     for (; d + 4 * LANES <= filled; d += 4 * LANES) {
         for (int j = from; j < to; ++j) places[j] = values[j] + d;
@@ -283,6 +307,8 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
                                      buffers.own_scores.data() + c, columns);
     }
 
+    // few queries read the cache as it is; for many it pays to write a block out as floats
+    const bool few = FEW_QUERIES && queries <= FEW_QUERIES && dim % LANES == 0;
     const float* places[BLOCK];
     const int64_t first_block = start / BLOCK * BLOCK;
     fetch(values, slot, dim, first_block, std::min(shared, first_block + BLOCK));
@@ -291,20 +317,31 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
         const int64_t next = base + BLOCK, next_end = std::min(shared, next + BLOCK);
         fetch(keys, slot, dim, next, next_end);
         fetch(values, slot, dim, next, next_end);
-        if (in_place) {
+        const bool direct = few && (in_place == BLOCK || !own);  // values are mixed from their slots
+        if (in_place && few) {
+#if SPECTRA_AVX512
+            score_few(queries, buffers.query.data(), dim, keys + base * slot, slot, in_place, buffers.scores.data(),
+                      BLOCK);
+#endif
+        } else if (in_place) {
             take_keys(keys + base * slot, slot, in_place, dim, BLOCK, buffers.keys.data());
             score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK,
                                      buffers.scores.data(), BLOCK);
-            take_values(values + base * slot, slot, in_place, dim, filled, buffers.values.data());
         }
+        if (!direct) take_values(values + base * slot, slot, in_place, dim, filled, buffers.values.data());
+        const Cache* slots[BLOCK];
+        for (int j = 0; j < in_place; ++j) slots[j] = values + (base + j) * slot;
         for (int j = 0; j < in_place; ++j) places[j] = buffers.values.data() + int64_t(j) * filled;
         int64_t waiting = 0;  // queries before the next one to mix that can be mixed together
+        auto mix_some = [&](int64_t first, int64_t count, int low, int high) {
+            const auto from_places = [&](auto where) {
+                mix_heads(buffers.scores.data() + first * BLOCK, where, low, high, buffers.old_part.data() + first,
+                          buffers.new_part.data() + first, buffers.mixed.data() + first * filled, count, filled);
+            };
+            direct ? from_places(slots) : from_places(places);
+        };
         auto mix_waiting = [&](int64_t q) {
-            if (waiting)
-                mix_heads(buffers.scores.data() + (q - waiting) * BLOCK, places, 0, BLOCK,
-                          buffers.old_part.data() + q - waiting,
-                          buffers.new_part.data() + q - waiting, buffers.mixed.data() + (q - waiting) * filled, waiting,
-                          filled);
+            if (waiting) mix_some(q - waiting, waiting, 0, BLOCK);
             waiting = 0;
         };
         for (int64_t r = from; r < to; ++r) {
@@ -327,8 +364,7 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
             if (in_place == BLOCK)
                 waiting += group;
             else
-                mix_heads(buffers.scores.data() + first * BLOCK, places, low, high, buffers.old_part.data() + first,
-                          buffers.new_part.data() + first, buffers.mixed.data() + first * filled, group, filled);
+                mix_some(first, group, low, high);
         }
         mix_waiting(queries);
     }

@@ -61,16 +61,17 @@ INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, 
     const int64_t step = m.format == BITS4 ? LANES / 2 : LANES;  // bytes of codes an input
     const int64_t block = header + m.group * step;
     const uint8_t* base = m.panel(panel);
-    for (int64_t k = from; k < to;) {
-        const int64_t g = k / m.group, end = (g + 1) * m.group < to ? (g + 1) * m.group : to;
-        const uint8_t* p = base + g * block;
+    const int64_t first = from / m.group;
+    const uint8_t* p = base + first * block;
+    for (int64_t k = from, start = first * m.group; k < to; p += block, start += m.group) {
+        const int64_t end = start + m.group < to ? start + m.group : to;
         NEAR ? prefetch(p + ahead) : prefetch_far(p + ahead);
         // without minimums -0.0 is added: it changes no number
         const Spread scale = spread(load_scale(p, m.scale_bytes));
         const Spread minimum =
             m.has_minimum ? spread(load_scale(p + LANES * m.scale_bytes, m.scale_bytes)) : spread(set1(-0.0f));
         const F16 low = minimum.low, high = minimum.high;
-        const uint8_t* codes = p + header + (k - g * m.group) * step;
+        const uint8_t* codes = p + header + (k - start) * step;
         if (m.format == BITS4) {
             const Scales4 s(scale);
             for (; k < end; k += 8, codes += 64) {

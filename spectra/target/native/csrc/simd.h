@@ -97,30 +97,31 @@ INLINE F16 twice_high(F16 a) {
     return {_mm512_permutexvar_ps(_mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8), a.v)};
 }
 
-// Lane i of row j goes to lane j of row i.
-INLINE void transpose(F16 (&row)[LANES]) {
-    __m512 pairs[LANES], fours[LANES];
+// Lane j of columns[i]: word i of row j, rows being `stride` numbers apart. From row `rows` on: the last one's again.
+template <int WORDS, class T>
+INLINE void load_columns(const T* first, int64_t stride, int64_t rows, F16 (&columns)[WORDS]) {
+    const T* row[LANES];
     UNROLL
-    for (int i = 0; i < LANES; i += 2) {
-        pairs[i] = _mm512_unpacklo_ps(row[i].v, row[i + 1].v);
-        pairs[i + 1] = _mm512_unpackhi_ps(row[i].v, row[i + 1].v);
-    }
+    for (int j = 0; j < LANES; ++j) row[j] = first + (j < rows ? j : rows - 1) * stride;
     UNROLL
-    for (int i = 0; i < LANES; ++i) {  // lanes 4k..4k+3: column 4k + i % 4 of rows 4 (i / 4) and the next three
-        const int from = i / 4 * 4 + i % 4 / 2;
-        const __m512d one = _mm512_castps_pd(pairs[from]), other = _mm512_castps_pd(pairs[from + 2]);
-        fours[i] = _mm512_castpd_ps(i % 2 ? _mm512_unpackhi_pd(one, other) : _mm512_unpacklo_pd(one, other));
-    }
-    UNROLL
-    for (int i = 0; i < 4; ++i) {
-        const __m512 even = _mm512_shuffle_f32x4(fours[i], fours[i + 4], 0x88);
-        const __m512 odd = _mm512_shuffle_f32x4(fours[i], fours[i + 4], 0xdd);
-        const __m512 even_below = _mm512_shuffle_f32x4(fours[i + 8], fours[i + 12], 0x88);
-        const __m512 odd_below = _mm512_shuffle_f32x4(fours[i + 8], fours[i + 12], 0xdd);
-        row[i].v = _mm512_shuffle_f32x4(even, even_below, 0x88);
-        row[i + 4].v = _mm512_shuffle_f32x4(odd, odd_below, 0x88);
-        row[i + 8].v = _mm512_shuffle_f32x4(even, even_below, 0xdd);
-        row[i + 12].v = _mm512_shuffle_f32x4(odd, odd_below, 0xdd);
+    for (int i = 0; i < WORDS; i += 4) {
+        F16 four[4];  // words i to i + 3 of rows j, j + 4, j + 8, j + 12
+        UNROLL
+        for (int j = 0; j < 4; ++j) {
+            const auto part = [&](int lane) { return _mm_loadu_ps((const float*)row[j + 4 * lane] + i); };
+            four[j].v = _mm512_castps128_ps512(part(0));
+            four[j].v = _mm512_insertf32x4(four[j].v, part(1), 1);
+            four[j].v = _mm512_insertf32x4(four[j].v, part(2), 2);
+            four[j].v = _mm512_insertf32x4(four[j].v, part(3), 3);
+        }
+        const __m512d low = _mm512_castps_pd(_mm512_unpacklo_ps(four[0].v, four[1].v));
+        const __m512d high = _mm512_castps_pd(_mm512_unpackhi_ps(four[0].v, four[1].v));
+        const __m512d low_below = _mm512_castps_pd(_mm512_unpacklo_ps(four[2].v, four[3].v));
+        const __m512d high_below = _mm512_castps_pd(_mm512_unpackhi_ps(four[2].v, four[3].v));
+        columns[i].v = _mm512_castpd_ps(_mm512_unpacklo_pd(low, low_below));
+        columns[i + 1].v = _mm512_castpd_ps(_mm512_unpackhi_pd(low, low_below));
+        columns[i + 2].v = _mm512_castpd_ps(_mm512_unpacklo_pd(high, high_below));
+        columns[i + 3].v = _mm512_castpd_ps(_mm512_unpackhi_pd(high, high_below));
     }
 }
 
