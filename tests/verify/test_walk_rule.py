@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from distributions import plausibility
+from naive import Naive
 
 from spectra.drafters.draft_model import SOURCES
 from spectra.drafters.tree_shapes import grow_rule, levels
@@ -17,7 +18,6 @@ from spectra.tree import ROOT, TokenTree
 from spectra.verify.rules.chain import Chain
 from spectra.verify.rules.draws import softmax, top
 from spectra.verify.rules.multistep import MultiStep, WithoutReplacement
-from spectra.verify.rules.naive import Naive
 from spectra.verify.rules.protocol import Verdict
 from spectra.verify.rules.spechub import SpecHub
 from spectra.verify.walk import walk_rule
