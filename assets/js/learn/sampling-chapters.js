@@ -93,7 +93,7 @@ export function noise(race) {
 export function precision({ badges, divergence }) {
   const lesson = prose`16-bit numbers are rounded coarsely, and rounding depends on the order of additions. A pass over
     several tokens adds in another order than a pass over one, so the same model can score two close candidates the
-    other way round, and the text takes another turn.`;
+    other way round, and from there on the text is another.`;
   const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a
     token gets the same bits alone and inside a tree. This page runs in ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
