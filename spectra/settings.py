@@ -188,12 +188,12 @@ class AnswerRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextOrder:
-    """Text that a model is to write itself, for a datastore. openers: the prompts; none: those of the project.
+    """Text that a model is to write itself, for a datastore. prompts: what it answers; none: those of the project.
 
-    texts: how many, each opener first greedily and then by drawing. max_new_tokens: where a text is cut.
+    texts: how many, each prompt first greedily and then by drawing. max_new_tokens: where a text is cut.
     """
 
-    openers: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     texts: int = 24
     max_new_tokens: int = 256
 

@@ -39,7 +39,7 @@ EXAMPLES = (
     ),
 )
 
-OPENERS = (
+CHAT_PROMPTS = (
     Example(
         "Three colours",
         "Name three colours and say what each stands for.",

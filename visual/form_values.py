@@ -9,7 +9,7 @@ from spectra.io.json_text import parse_json
 from visual.guard import App, Message, Receive, Send, held_back, refuse
 
 TITLE = "Refused"
-REASON = "these values are none that the page sends; load the page again"
+REASON = "the page does not send such values; load it again"
 
 
 class CheckedBlocks(gr.Blocks):

@@ -44,8 +44,7 @@ class AdaptiveBudget:
     """Chooses nodes by estimated path probability against the measured step cost.
 
     Every grown node is judged by what the target went on to write, scored or not, so the estimates need no exploring.
-    `overhead`: seconds of a step outside the forward pass. `temperature`: the answer's. `weights`: what the estimates
-    begin with.
+    `temperature`: the answer's. `weights`: what the estimates begin with.
     """
 
     def __init__(
@@ -54,12 +53,11 @@ class AdaptiveBudget:
         max_nodes: int,
         *,
         temperature: float = 0.0,
-        overhead: float = 0.0,
         weights: Weights = BUILT_IN,
     ) -> None:
         self.max_nodes = max_nodes
         self.estimates = Estimates(temperature, weights)
-        self._cost, self._overhead = cost, overhead
+        self._cost = cost
         self._seconds: list[float] = []
         self._cheapest: float | None = None
 
@@ -90,7 +88,7 @@ class AdaptiveBudget:
     def seconds(self, rows: int) -> Sequence[float]:
         """T of 0 to at least `rows` rows."""
         known = self._seconds
-        known += [self._cost.seconds(q) + self._overhead for q in range(len(known), rows + 1)]
+        known += [self._cost.seconds(q) for q in range(len(known), rows + 1)]
         return known
 
     def _least(self) -> float:

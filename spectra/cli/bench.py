@@ -8,6 +8,7 @@ from typing import Any
 from spectra.bench.acceptance.measure import AcceptanceOptions, run_acceptance
 from spectra.bench.acceptance.toy import ToyOptions, run_toy
 from spectra.bench.batches import BatchOptions, run_batch_sizes
+from spectra.bench.divergence import DivergenceOptions, run_divergence
 from spectra.bench.exactness import ExactnessOptions, run_exactness
 from spectra.bench.figure4 import Figure4Options, run_figure4
 from spectra.bench.fit import FitOptions, run_fit
@@ -16,7 +17,6 @@ from spectra.bench.gpu.page import PageOptions, run_page
 from spectra.bench.gpu.run import GpuOptions, run_gpu
 from spectra.bench.half_precision import HalfPrecisionOptions, run_half_precision
 from spectra.bench.paper.run import MODELS, PaperOptions, run_paper
-from spectra.bench.parting import PartingOptions, run_parting
 from spectra.bench.replay import RecordOptions, ReplayOptions, run_record, run_replay
 from spectra.bench.report.merge import ReportOptions, run_report
 from spectra.bench.rouge import RougeOptions, run_rouge
@@ -124,8 +124,9 @@ COMMANDS = {
         run_half_precision, HalfPrecisionOptions, "count answers that half precision changes", resumes=True,
         texts={"dtype": "bf16 or fp16"}, defaults={"dtype": "bf16"}, hidden=("numerics",),
     ),
-    "parting": Command(
-        run_parting, PartingOptions, "where stock generate and its prompt lookup part on a prompt, with both logits",
+    "divergence": Command(
+        run_divergence, DivergenceOptions,
+        "the first token at which stock generate and its prompt lookup differ, with both logits",
         texts={"dtype": "bf16 or fp16", "out": "the file to write"}, positional=("prompt",),
         defaults={"dtype": "bf16", "weights": "bf16"},
     ),

@@ -8,7 +8,7 @@ import json
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,12 +66,7 @@ class GenerateOptions:
     settings: MethodSettings
     method: str = "spectra"
     max_new_tokens: int = 256
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
     baseline: bool = False
     raw: bool = False
     explain: bool = False
@@ -79,16 +74,11 @@ class GenerateOptions:
     json: Path | None = None
 
     def __post_init__(self) -> None:
-        _ = self.sampling  # refuses what it cannot be
         if not self.prompt.strip():
             raise SpectraError("prompt", "it is blank; write something")
         check_unicode("prompt", self.prompt)
         check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
-
-    @property
-    def sampling(self) -> Sampling:
-        return Sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty, self.seed)
 
 
 class Report(NamedTuple):
@@ -142,9 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_generate(options: GenerateOptions) -> int:
     """The subcommand `generate`."""
-    for field, path in (("trace", options.trace), ("json", options.json)):
+    for name, path in (("trace", options.trace), ("json", options.json)):
         if path is not None:
-            check_writable(path, field)
+            check_writable(path, name)
     model = options.model.load()
 
     def start(method: str, resources: Resources, tokens: int = options.max_new_tokens) -> Recording:

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectra.cli.arguments import MODEL_HELP, Parser, add_model, environment, names, number
+from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, read_options
 from spectra.errors import SpectraError
 from spectra.io.resources import python_path
-from spectra.serving.check import METHODS, plan_server
-from spectra.serving.settings import ServingSettings
+from spectra.serving.check import METHODS, ServingOptions, plan_server
 
 ELSEWHERE = {
     "device": "install the build of vLLM for the device",
@@ -27,6 +26,16 @@ ELSEWHERE = {
 }
 """Model options of the other commands, and what to give to vLLM."""
 
+HELP = {
+    **MODEL_HELP,
+    "method": ", ".join(METHODS),
+    "k": "the most guessed tokens a request and step",
+    "spectra_requests": "the most requests that dictionaries are kept of",
+    "spectra_tokens": "the most tokens, of all requests, that dictionaries are kept of",
+    "spectra_context": "the most prompt tokens that dictionaries are kept of",
+    "print": "print vLLM's command line and do not start it",
+}
+
 
 def build_parser() -> Parser:
     """Of `python -m spectra.serving`; flags that it does not know go to vLLM."""
@@ -35,32 +44,23 @@ def build_parser() -> Parser:
         description="vLLM's OpenAI-compatible server with SPECTRA's drafters; other flags are those of `vllm serve`.",
         allow_abbrev=False,
     )
-    add_model(parser)
-    parser.add_argument("--method", default="spectra", help=f"{', '.join(METHODS)} (default: spectra)")
-    parser.add_argument("--k", type=number(int), default=8, help="the most guessed tokens a request and step")
-    parser.add_argument("--datastore", action="append", default=[], metavar="PATH", help=MODEL_HELP["datastores"])
-    for name, what in (("requests", "requests"), ("tokens", "tokens, of all requests,"), ("context", "prompt tokens")):
-        default = getattr(ServingSettings(), name)
-        what = f"the most {what} that dictionaries are kept of (default: {default})"
-        parser.add_argument(f"--spectra-{name}", type=number(int), default=default, help=what)
-    parser.add_argument("--print", action="store_true", help="print vLLM's command line and do not start it")
+    add_options(parser, ServingOptions, HELP)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 2 for bad input; else the process becomes the server."""
     chosen, foreign = build_parser().parse_known_args(arguments)
-    limits = {name: getattr(chosen, f"spectra_{name}") for name in ("requests", "tokens", "context")}
-    stores = chosen.datastore or list(names(environment("spectra-datastore")))
-    try:
-        check_foreign(foreign)
-        plan = plan_server(chosen.model, chosen.method, chosen.k, stores, limits, foreign)
-    except SpectraError as error:
-        print(f"spectra.serving: {error}", file=sys.stderr)
-        return 2
+    return exit_code("spectra.serving", lambda: start(read_options(ServingOptions, chosen), foreign))
+
+
+def start(options: ServingOptions, foreign: Sequence[str]) -> int:
+    """Become the server, or print its command line."""
+    check_foreign(foreign)
+    plan = plan_server(options, foreign)
     print(f"spectra.serving: {plan}", file=sys.stderr, flush=True)
     command = [sys.executable, *plan.command]
-    if chosen.print:
+    if options.print:
         print(shlex.join(command))
         return 0
     return os.execve(sys.executable, command, server_environment())

@@ -15,4 +15,4 @@ class FileKind(NamedTuple):
 
 
 RACE = FileKind("spectra-race", 1)
-PARTING = FileKind("spectra-parting", 1)
+DIVERGENCE = FileKind("spectra-divergence", 1)

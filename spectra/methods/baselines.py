@@ -32,9 +32,9 @@ def prompt_lookup(order: int = 3, length: int = 10) -> Build:
     return _fixed(length, lambda setup, nodes: PromptLookup(order=order, length=length, banned=setup.target.eos))
 
 
-def token_recycling(nodes: int = 80, ranks: int = 8) -> Build:
-    """The size of the static tree and K, the successors kept of a token."""
-    return _fixed(nodes, lambda setup, nodes: Recycling(nodes=nodes, ranks=ranks, banned=setup.target.eos))
+def token_recycling(ranks: int = 8) -> Build:
+    """K, the successors kept of a token."""
+    return _fixed(80, lambda setup, nodes: Recycling(nodes=nodes, ranks=ranks, banned=setup.target.eos))
 
 
 def suffix_automaton(length: int = 16) -> Build:

@@ -23,6 +23,8 @@ from spectra.methods.preset import Build, Preset, Setup
 
 POOL_WORTH = ((0, 1.54), (1, 1.72), (3, 1.88), (15, 1.98))
 """(rows, tau) of ten answers of the embedded model, none of them a benchmark's."""
+USUAL = 8
+"""Query tokens of an ordinary step, beside which pool rows are judged."""
 MAX_NODES = 64
 """The most guessed tokens a step, where the user names no number."""
 RECYCLED_NODES = 40
@@ -121,8 +123,8 @@ def budget_of(setup: Setup, nodes: int) -> AdaptiveBudget:
     return AdaptiveBudget(setup.cost, nodes, temperature=setup.sampling.temperature, weights=weights)
 
 
-def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
-    """How many pool rows of `width` tokens pay here, beside a step of `usual` query tokens.
+def pool_rows(cost: StepCost, width: int) -> int:
+    """How many pool rows of `width` tokens pay here, beside a step of USUAL query tokens.
 
     What rows are worth was measured: tau of the improved CORE with 0, 1, 3 and 15 rows (POOL_WORTH). What they cost is
     T(q): on a GPU next to nothing, on a CPU often more than they bring.
@@ -130,7 +132,7 @@ def pool_rows(cost: StepCost, width: int, usual: int = 8) -> int:
 
     def rate(rows: int) -> float:
         (w0, v0), (w1, v1) = next(pair for pair in pairwise(POOL_WORTH) if rows <= pair[1][0])
-        return (v0 + (v1 - v0) * (rows - w0) / (w1 - w0)) / cost.seconds(usual + rows * width)
+        return (v0 + (v1 - v0) * (rows - w0) / (w1 - w0)) / cost.seconds(USUAL + rows * width)
 
     return max(range(POOL_WORTH[-1][0] + 1), key=rate)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectra.datastore.build.openers import OPENERS
+from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.datastore.build.selftext import Question, Row, Writing, write_answers
 from spectra.io.recent import Recent
 from spectra.settings import TextOrder
@@ -26,10 +26,10 @@ Speaker = Callable[[Question, int, Callable[[int], None]], Row]
 
 @dataclass(slots=True)
 class Texts:
-    """folder: where `file` lies; it goes when the texts do. openers, max_new_tokens: what the texts go on with."""
+    """folder: where `file` lies; it goes when the texts do. prompts, max_new_tokens: what the texts go on with."""
 
     folder: tempfile.TemporaryDirectory[str]
-    openers: tuple[str, ...]
+    prompts: tuple[str, ...]
     max_new_tokens: int
     tokens: int = 0
 
@@ -63,7 +63,7 @@ class VisitorTexts:
         texts = self._texts.get(visitor)
         if texts is None or not _fits(texts, order):
             folder = tempfile.TemporaryDirectory(prefix="spectra-texts-")
-            texts = Texts(folder, order.openers, order.max_new_tokens)
+            texts = Texts(folder, order.prompts, order.max_new_tokens)
             self._texts.put(visitor, texts)
         count = texts.written
         kept = texts
@@ -90,7 +90,7 @@ class VisitorTexts:
         questions = max(order.texts, count)
         count = 0
         writing = Writing(order.max_new_tokens, (0.0, DRAWN), batch=1)
-        write_answers(answering, questions_of(order.openers, questions), texts.file, writing, on_texts)
+        write_answers(answering, questions_of(order.prompts, questions), texts.file, writing, on_texts)
 
     def drop(self, visitor: str) -> None:
         """Let them go."""
@@ -100,11 +100,11 @@ class VisitorTexts:
         self._texts.clear()
 
 
-def questions_of(openers: Sequence[str], texts: int) -> list[Question]:
-    """So many questions: each opener greedily, then all of them by drawing, again and again."""
-    asked = openers or OPENERS
+def questions_of(prompts: Sequence[str], texts: int) -> list[Question]:
+    """So many questions: each prompt greedily, then all of them by drawing, again and again."""
+    asked = prompts or SEED_PROMPTS
     return [Question("", asked[n % len(asked)], 0.0 if n < len(asked) else DRAWN) for n in range(texts)]
 
 
 def _fits(texts: Texts, order: TextOrder) -> bool:
-    return (texts.openers, texts.max_new_tokens) == (order.openers, order.max_new_tokens)
+    return (texts.prompts, texts.max_new_tokens) == (order.prompts, order.max_new_tokens)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from spectra.datastore.shipped import stores_for
 from spectra.errors import SpectraError
@@ -25,6 +25,7 @@ OURS = ("--speculative-config", "--additional-config", "-sc", "-ac")
 """Flags of vLLM that are ours to set."""
 NEEDED = ("vllm", "marisa_trie")
 MAX_K = 64
+USUAL = ServingSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +50,62 @@ class ServerPlan:
         return f"{self.name} by method {self.method}: {METHODS[self.method]}{stores}"
 
 
-def plan_server(
-    model: str | None, method: str, k: int, datastores: Sequence[str], settings: dict[str, Any], foreign: Sequence[str]
-) -> ServerPlan:
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """model: a hub id or a folder, None for the embedded one. datastores: folders; none: those that fit."""
+
+    ENVIRONMENT: ClassVar = "SPECTRA"
+    model: str | None = None
+    datastores: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOptions:
+    """method: one of METHODS. k: the most guessed tokens a request and step. spectra_...: see `ServingSettings`.
+
+    print: vLLM's command line, instead of a start.
+    """
+
+    served: ServedModel
+    method: str = "spectra"
+    k: int = 8
+    spectra_requests: int = USUAL.requests
+    spectra_tokens: int = USUAL.tokens
+    spectra_context: int = USUAL.context
+    print: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise SpectraError("method", f"{self.method!r} is unknown; choose one of {', '.join(METHODS)}")
+        check_number("k", self.k, 1, MAX_K, whole=True)
+        self.settings()
+
+    def settings(self, stores: tuple[str, ...] = (), tokenizer: str = "") -> ServingSettings:
+        """What the proposer is given."""
+        return ServingSettings(stores, tokenizer, self.spectra_requests, self.spectra_tokens, self.spectra_context)
+
+
+def plan_server(options: ServingOptions, foreign: Sequence[str]) -> ServerPlan:
     """The server to start. foreign: vLLM's own flags, which are handed on. Raises SpectraError for what is wrong."""
-    if method not in METHODS:
-        raise SpectraError("method", f"{method!r} is unknown; choose one of {', '.join(METHODS)}")
-    check_number("k", k, 1, MAX_K, whole=True)
+    method, k = options.method, options.k
     for flag in foreign:
         if flag.split("=")[0] in OURS and method != "plain":
             raise SpectraError(flag.split("=")[0].lstrip("-"), "it is set here; leave it out, or give --method plain")
-    ServingSettings(**settings)
     for package in NEEDED if method != "suffix" else (*NEEDED, "arctic_inference"):
         if find_spec(package) is None:
             raise SpectraError(package, "its package is missing here; pip install -r requirements-serve.txt")
-    folder, name, tokenizer = find_model(model, k)
+    folder, name, tokenizer = find_model(options.served.model, k)
     if method != "spectra":
         speculative = {"method": method, "num_speculative_tokens": k}
         if method == "ngram":
             speculative |= {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
         return ServerPlan(folder, name, method, (), (*([] if method == "plain" else config(speculative)), *foreign))
     sha256 = tokenizer_sha256(tokenizer)
-    stores = stores_for(sha256, datastores, model=name)
-    settings_of_ours = ServingSettings(
-        stores=tuple(str(store.folder.resolve()) for store in stores),
-        tokenizer=sha256 if stores else "",
-        **settings,
-    )
+    stores = stores_for(sha256, options.served.datastores, model=name)
+    folders = tuple(str(store.folder.resolve()) for store in stores)
+    settings = options.settings(folders, sha256 if stores else "")
     speculative = {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": k}
-    flags = (*config(speculative), "--additional-config", json.dumps(settings_of_ours.to_dict()), *foreign)
+    flags = (*config(speculative), "--additional-config", json.dumps(settings.to_dict()), *foreign)
     return ServerPlan(folder, name, method, tuple(store.name for store in stores), flags)
 
 

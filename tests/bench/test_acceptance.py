@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from distributions import distinct, hubbed, independent, random_pairs
 from drafting import decode_by
+from naive import Naive
 from tables import TableDraft, Tables, TableTarget
 from tiny import make
 from words import tokenizer
@@ -27,7 +28,6 @@ from spectra.methods.draft_models import binary, chain, specinfer
 from spectra.methods.preset import Setup
 from spectra.methods.resources import Resources
 from spectra.verify.rules.multistep import MultiStep, WithoutReplacement
-from spectra.verify.rules.naive import Naive
 from spectra.verify.rules.spechub import SpecHub
 
 MASSES = {

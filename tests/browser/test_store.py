@@ -138,7 +138,7 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     page.set_viewport_size({"width": 1300, "height": 900})
     page.fill("#field-own-texts input", "200")
     page.wait_for_selector("#own-cost:has-text('It writes 38,400 tokens at most')")
-    page.fill("#field-own-openers textarea", "Name three rivers.\nWhat is rain?")
+    page.fill("#field-own-prompts textarea", "Name three rivers.\nWhat is rain?")
     page.click("#own-write")
     stage.locator(".progress span", has_text=re.compile(r"The model writes: [1-9]\d* of 200 texts")).wait_for()
     assert "left" in stage.locator(".progress span").inner_text()
@@ -148,8 +148,8 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     card = stage.locator(".own-store .store")
     card.wait_for()
     assert "written-by-the-model" in card.inner_text()
-    ((visitor, openers),) = engine.texts
-    assert openers == ("Name three rivers.", "What is rain?") and 1 <= engine.texts[visitor, openers] < 200
+    ((visitor, prompts),) = engine.texts
+    assert prompts == ("Name three rivers.", "What is rain?") and 1 <= engine.texts[visitor, prompts] < 200
     page.wait_for_selector("#own-cost:has-text('written already and stay')")
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'written-by-the-model'")
     page.wait_for_selector("#store-offer", state="hidden")

@@ -14,7 +14,7 @@ from fakes_engine import FakeEngine, recorded_race
 from spectra.metrics import summarize
 from spectra.target.choices import STOCK
 from spectra.trace import Trace
-from visual.examples import OPENERS
+from visual.examples import CHAT_PROMPTS
 from visual.run.race_file import RaceFile
 from visual.wire.events import encode
 
@@ -167,18 +167,18 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
 
 
 @pytest.mark.all_cases
-def test_an_opener_starts_a_conversation_and_then_makes_room(fake: Fake, visit: Visit) -> None:
+def test_an_example_starts_a_conversation_and_then_makes_room(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     stage = tab(page, "Chat")
     page.fill("#field-chat-max_new_tokens input", "3")
-    opener = page.locator("#chat-ask .example", has_text=OPENERS[0].name)
-    assert opener.get_attribute("title") == OPENERS[0].why
-    opener.click()
+    example = page.locator("#chat-ask .example", has_text=CHAT_PROMPTS[0].name)
+    assert example.get_attribute("title") == CHAT_PROMPTS[0].why
+    example.click()
     page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value")
-    assert page.locator("#field-chat-prompt textarea").input_value() == OPENERS[0].prompt
+    assert page.locator("#field-chat-prompt textarea").input_value() == CHAT_PROMPTS[0].prompt
     page.click("#chat-go")
     stage.locator(".turn .estimate").wait_for()
-    assert opener.is_hidden()
+    assert example.is_hidden()
     assert stage.locator(".turn .text").bounding_box()["height"] < 100  # a short answer's card is low
 
 

@@ -147,8 +147,8 @@ class TestCommands:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["parting", "hello", "--out", "no/such/folder/x.json"], "out: cannot write no/such/folder/x.json"),
-            (["parting", "\udcff", "--out", "x.json"], "prompt: it is not valid Unicode"),
+            (["divergence", "hello", "--out", "no/such/folder/x.json"], "out: cannot write no/such/folder/x.json"),
+            (["divergence", "\udcff", "--out", "x.json"], "prompt: it is not valid Unicode"),
             (["weights", "--model", " "], "model: it is blank"),
             (["profile", "--prompt", " "], "prompt: it is blank"),
             (["page", "--method", "no"], "method: 'no' is unknown"),

@@ -115,7 +115,7 @@ def small(command):
     """The line with small numbers and with names for the words in capitals; without peers that are not installed."""
     words = [PLACES.get(word, word).replace("/NAME", "/name") for word in command.words]
     for at, word in enumerate(words[1:], start=1):
-        if "parting" not in words:  # two texts part after as many tokens as the page says
+        if "divergence" not in words:  # two texts differ after as many tokens as the page says
             words[at] = SMALLER.get(words[at - 1], word)
         if word == "DIR" and words[at - 1] != "--data":
             words[at] = "runs/own"

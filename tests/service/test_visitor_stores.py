@@ -205,7 +205,7 @@ def test_texts_too_short_for_a_store_and_none_at_all_are_refused(writer, tempora
     writer.forget("a")
 
 
-def test_an_opener_that_does_not_fit_is_refused(writer, temporary):
+def test_a_prompt_that_does_not_fit_is_refused(writer, temporary):
     with pytest.raises(SpectraError):
         writer.write_texts("a", TextOrder(("ab" * 250,), 1, 40), lambda *_: None)
     writer.forget("a")

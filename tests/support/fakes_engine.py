@@ -280,19 +280,19 @@ class FakeEngine:
 
     def write_texts(self, visitor: str, order: TextOrder, on_written: Callable[[int, int], None]) -> None:
         """A text takes ten steps of a tenth of its tokens each, `step_seconds` a step."""
-        if "refuse" in order.openers:
+        if "refuse" in order.prompts:
             raise SpectraError("texts", "one of 9000 tokens does not fit; shorten it")
-        texts = self.texts.get((visitor, order.openers), 0)
+        texts = self.texts.get((visitor, order.prompts), 0)
         while texts < order.texts:
             for step in range(1, 11):
                 time.sleep(self.step_seconds)
                 on_written(texts, order.max_new_tokens * (10 * texts + step) // 10)
             texts += 1
-            self.texts[visitor, order.openers] = texts
+            self.texts[visitor, order.prompts] = texts
             on_written(texts, order.max_new_tokens * texts)
 
     def written(self, visitor: str, order: TextOrder) -> int:
-        return self.texts.get((visitor, order.openers), 0)
+        return self.texts.get((visitor, order.prompts), 0)
 
     def build_written(self, visitor: str, keep: int, on_progress: ProgressCallback) -> dict[str, Any]:
         texts = sum(count for (whose, _), count in self.texts.items() if whose == visitor)

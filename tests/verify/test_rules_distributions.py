@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from distributions import PAIRS, distinct, hubbed, independent, output_distribution, plausibility, random_pairs
+from naive import Naive
 
 from spectra.verify.rules.chain import Chain
 from spectra.verify.rules.draws import sample, softmax, top, without
 from spectra.verify.rules.multistep import MultiStep, WithoutReplacement
-from spectra.verify.rules.naive import Naive
 from spectra.verify.rules.protocol import Verdict, accept
 from spectra.verify.rules.spechub import SpecHub
 

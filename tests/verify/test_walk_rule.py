@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from distributions import plausibility
+from naive import Naive
 
 from spectra.drafters.draft_model import SOURCES
 from spectra.drafters.tree_shapes import grow_rule, levels
@@ -17,13 +18,12 @@ from spectra.tree import ROOT, TokenTree
 from spectra.verify.rules.chain import Chain
 from spectra.verify.rules.draws import softmax, top
 from spectra.verify.rules.multistep import MultiStep, WithoutReplacement
-from spectra.verify.rules.naive import Naive
 from spectra.verify.rules.protocol import Verdict
 from spectra.verify.rules.spechub import SpecHub
 from spectra.verify.walk import walk_rule
 
 SIZE, LENGTH, UNLIKELY = 3, 3, 1e-4
-LAWS = list(product(range(SIZE), repeat=LENGTH))
+OUTPUTS = list(product(range(SIZE), repeat=LENGTH))
 
 
 class Tables:
@@ -38,7 +38,7 @@ class Tables:
 
     def distribution(self):
         """[SIZE ** LENGTH]: the chance of every output."""
-        return np.array([np.prod([self.rows[out[:i]][out[i]] for i in range(LENGTH)]) for out in LAWS])
+        return np.array([np.prod([self.rows[out[:i]][out[i]] for i in range(LENGTH)]) for out in OUTPUTS])
 
 
 TARGET = Tables(1)
@@ -90,7 +90,7 @@ def counted(rule, widths, drafts, count):
     """How often each output came, [SIZE ** LENGTH]."""
     generator, quick = np.random.default_rng(11), Quick(rule)
     counts = Counter(decoded(quick, widths, drafts, generator) for _ in range(count))
-    return np.array([counts[out] for out in LAWS], dtype=float)
+    return np.array([counts[out] for out in OUTPUTS], dtype=float)
 
 
 @pytest.mark.parametrize(

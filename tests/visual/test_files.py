@@ -12,8 +12,8 @@ from spectra.errors import SpectraError
 from spectra.metrics import first_difference
 from visual.run.race_file import RaceFile, shipped
 from visual.serve import ASSETS
+from visual.wire.divergence_file import read_divergence
 from visual.wire.events import encode, trace_events
-from visual.wire.parting_file import read_parting
 
 
 def test_a_recording_shows_every_step_and_piece() -> None:
@@ -91,8 +91,8 @@ def test_the_shipped_races_are_whole_small_and_identical() -> None:
         assert first_difference(race.plain.tokens, race.method.tokens) is None
 
 
-def test_the_shipped_parting_is_one() -> None:
-    shown = read_parting(ASSETS / "learn" / "half-precision.json")
+def test_the_shipped_divergence_is_one() -> None:
+    shown = read_divergence(ASSETS / "learn" / "half-precision.json")
     assert shown is not None
     (a, b), (c, d) = shown["stock"]["alone"], shown["stock"]["wide"]
     assert a >= b and d >= c and (a - b, c - d) != (0, 0)  # each token is the best of its own pass
@@ -100,8 +100,8 @@ def test_the_shipped_parting_is_one() -> None:
     assert shown["tokens"][0] != shown["tokens"][1] and shown["dtype"] == "bf16"
 
 
-def test_a_parting_of_another_kind_is_refused(tmp_path: Path) -> None:
-    assert read_parting(tmp_path / "none.json") is None
+def test_a_divergence_of_another_kind_is_refused(tmp_path: Path) -> None:
+    assert read_divergence(tmp_path / "none.json") is None
     (tmp_path / "other.json").write_text('{"format": "spectra-race", "version": 1}')
-    with pytest.raises(SpectraError, match="no spectra-parting file"):
-        read_parting(tmp_path / "other.json")
+    with pytest.raises(SpectraError, match="no spectra-divergence file"):
+        read_divergence(tmp_path / "other.json")

@@ -126,25 +126,25 @@ def test_a_visitor_with_enough_runs_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("openers", "texts", "tokens", "problem"),
+    ("prompts", "texts", "tokens", "problem"),
     [
         ("", "", 40, "texts: it is empty; give a number"),
         ("", 0, 40, "texts: 0 is out of range; give a whole number from 1 to 400"),
         ("", 3.5, 40, "texts: 3.5 is not a whole number"),
         ("", 24, 8, "text-tokens: 8 is out of range; give a whole number from 32 to 1024"),
         ("", 400, 1024, "texts: 409,600 tokens in all; give at most 50,000"),
-        ("x" * 20_001, 24, 40, "openers: 1 lines of 20001 characters"),
-        ("a\n" * 401, 24, 40, "openers: 401 lines"),
-        ("\ud800", 24, 40, "openers: they are not valid Unicode"),
+        ("x" * 20_001, 24, 40, "prompts: 1 lines of 20001 characters"),
+        ("a\n" * 401, 24, 40, "prompts: 401 lines"),
+        ("\ud800", 24, 40, "prompts: they are not valid Unicode"),
     ],
 )
-def test_bad_values_are_named(openers: str, texts: object, tokens: object, problem: str) -> None:
+def test_bad_values_are_named(prompts: str, texts: object, tokens: object, problem: str) -> None:
     with pytest.raises(SpectraError) as error:
-        order_of(openers, texts, tokens)
+        order_of(prompts, texts, tokens)
     assert str(error.value).startswith(problem)
 
 
-def test_openers_are_the_lines_that_hold_something() -> None:
+def test_prompts_are_the_lines_that_hold_something() -> None:
     assert order_of(" one \n\n two\n", 24.0, "40") == TextOrder(("one", "two"), 24, 40)
 
 

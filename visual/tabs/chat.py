@@ -10,7 +10,7 @@ from gradio.components import Component
 from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Backend
-from visual.examples import OPENERS
+from visual.examples import CHAT_PROMPTS
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, race_figures, readout
@@ -159,7 +159,7 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
         "plain": backend.plain.tokens_per_second,
         "context": backend.plain.context,
         "note": note,
-        "examples": [each.why for each in OPENERS],
+        "examples": [each.why for each in CHAT_PROMPTS],
     }
     stage = wire("chat", facts, ("resync", "race", "renew", "back", "clear"))
     ask = chat_fields(backend, warm_start=not note)
@@ -196,7 +196,7 @@ def chat_fields(backend: Backend, *, warm_start: bool) -> ChatFields:
                 elem_id="field-chat-warm",
                 visible=warm_start,
             )
-            example_buttons(prompt, OPENERS)
+            example_buttons(prompt, CHAT_PROMPTS)
     return ChatFields(prompt, go, halt, warm, settings)
 
 

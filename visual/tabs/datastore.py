@@ -90,11 +90,11 @@ class Handlers:
             if path is not None:
                 discard(path)
 
-    def write(self, visit: gr.Request, openers: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
+    def write(self, visit: gr.Request, prompts: Any, texts: Any, tokens: Any, keep: Any) -> Iterator[tuple[Any, ...]]:
         """The model writes text, and that becomes a store."""
 
         def make() -> tuple[WrittenStore, Iterator[Event]]:
-            own = written_store(self._engine, visitor_of(visit), order_of(openers, texts, tokens), kept(keep))
+            own = written_store(self._engine, visitor_of(visit), order_of(prompts, texts, tokens), kept(keep))
             return own, own.stream(self._admission)
 
         yield from self.follow(visit, make)
@@ -119,7 +119,7 @@ class Handlers:
         except SpectraError as error:
             yield ended._replace(stage=refusal(error)).outputs
 
-    def opened(self, visit: gr.Request, chosen: str | None, openers: Any, texts: Any, tokens: Any) -> list[Any]:
+    def opened(self, visit: gr.Request, chosen: str | None, prompts: Any, texts: Any, tokens: Any) -> list[Any]:
         """The tab as the model in use has it."""
         shared = [brief(card) for card in self._engine.stores()]
         names = [str(card["name"]) for card in self._engine.stores(visitor_of(visit))]
@@ -129,11 +129,11 @@ class Handlers:
             gr.update(choices=names, value=first),
             self.offer_shown(visit),
             offer_text(self._engine),
-            price(self._engine, visit, openers, texts, tokens),
+            price(self._engine, visit, prompts, texts, tokens),
         ]
 
-    def tell(self, visit: gr.Request, openers: Any, texts: Any, tokens: Any) -> str:
-        return price(self._engine, visit, openers, texts, tokens)
+    def tell(self, visit: gr.Request, prompts: Any, texts: Any, tokens: Any) -> str:
+        return price(self._engine, visit, prompts, texts, tokens)
 
     def choices(self, visit: gr.Request, chosen: str | None = None) -> Any:
         names = [str(card["name"]) for card in self._engine.stores(visitor_of(visit))]

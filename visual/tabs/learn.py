@@ -5,7 +5,7 @@ from visual.engine import Engine
 from visual.run.race_file import RaceFile
 from visual.serve import ASSETS
 from visual.widgets import wire
-from visual.wire.parting_file import read_parting
+from visual.wire.divergence_file import read_divergence
 
 RECORDED = ASSETS / "learn"
 """What the chapters show besides the last race."""
@@ -18,7 +18,7 @@ def build_learn(engine: Engine) -> None:
         "cost": [list(row) for row in engine.cost],
         "badges": list(engine.badges),
         "legend": palette.legend(),
-        "parting": read_parting(RECORDED / "half-precision.json"),
+        "divergence": read_divergence(RECORDED / "half-precision.json"),
         "drafts": RaceFile.read(drafts).snapshot() if drafts.exists() else None,
     }
     wire("learn", facts)

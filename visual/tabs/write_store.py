@@ -15,21 +15,21 @@ from visual.wire.writing_cost import writing_cost
 
 MAX_TOKENS = 50_000
 """Of all texts together."""
-MAX_OPENERS = 400
+MAX_PROMPTS = 400
 RANGES = {"texts": Range(1, 400, whole=True), "text-tokens": Range(32, 1024, whole=True)}
 TEXTS, TOKENS = 24, 192
 LEAD = (
-    "Text in a model's own words is the best to guess its answers from. The model answers each opener, first as it "
+    "Text in a model's own words is the best to guess its answers from. The model answers each prompt, first as it "
     "would by itself and then by drawing; a store is built from the answers. Others can use the model meanwhile. Stop "
-    "ends the writing, and a store is built from what is there; the same openers go on from there later."
+    "ends the writing, and a store is built from what is there; the same prompts go on from there later."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WritingFields:
-    """In the order in which handlers take them: openers, texts, tokens."""
+    """In the order in which handlers take them: prompts, texts, tokens."""
 
-    openers: gr.Textbox
+    prompts: gr.Textbox
     texts: gr.Number
     tokens: gr.Number
     cost: gr.HTML
@@ -37,7 +37,7 @@ class WritingFields:
 
     @property
     def inputs(self) -> list[Any]:
-        return [self.openers, self.texts, self.tokens]
+        return [self.prompts, self.texts, self.tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +53,20 @@ def writing_fields(engine: Engine) -> WritingFields:
     """Laid out inside the current container, closed."""
     with gr.Accordion("Let the model write the text", open=False, elem_classes="more-settings", elem_id="own-writing"):
         gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False)
-        openers = gr.Textbox(
+        prompts = gr.Textbox(
             "",
-            label="Openers, one a line",
+            label="Prompts, one a line",
             placeholder="Empty: the ones that come with the project",
             lines=2,
             max_lines=8,
-            elem_id="field-own-openers",
+            elem_id="field-own-prompts",
         )
         with gr.Row(elem_classes="ask-settings own"):
             texts = gr.Number(TEXTS, label="Texts", elem_id="field-own-texts")
             tokens = gr.Number(TOKENS, label="Tokens a text, at most", elem_id="field-own-text-tokens")
             start = gr.Button("Write and build", elem_id="own-write", elem_classes="quiet", size="sm")
         cost = gr.HTML(cost_of(engine, TextOrder((), TEXTS, TOKENS)), apply_default_css=False, elem_id="own-cost")
-    return WritingFields(openers, texts, tokens, cost, start)
+    return WritingFields(prompts, texts, tokens, cost, start)
 
 
 def offer(engine: Engine) -> Offer:
@@ -77,14 +77,14 @@ def offer(engine: Engine) -> Offer:
     return Offer(row, text, start)
 
 
-def order_of(openers: object, texts: object, tokens: object) -> TextOrder:
+def order_of(prompts: object, texts: object, tokens: object) -> TextOrder:
     """What the fields ask for. Raises `SpectraError` naming the field."""
-    lines = tuple(line.strip() for line in str(openers or "").splitlines() if line.strip())
-    if len(str(openers or "")) > MAX_CHARACTERS or len(lines) > MAX_OPENERS:
-        limits = f"{MAX_OPENERS} lines and {MAX_CHARACTERS} characters"
-        raise SpectraError("openers", f"{len(lines)} lines of {len(str(openers))} characters; give at most {limits}")
+    lines = tuple(line.strip() for line in str(prompts or "").splitlines() if line.strip())
+    if len(str(prompts or "")) > MAX_CHARACTERS or len(lines) > MAX_PROMPTS:
+        limits = f"{MAX_PROMPTS} lines and {MAX_CHARACTERS} characters"
+        raise SpectraError("prompts", f"{len(lines)} lines of {len(str(prompts))} characters; give at most {limits}")
     if "".join(lines) != "".join(lines).encode(errors="replace").decode():
-        raise SpectraError("openers", "they are not valid Unicode; give them as UTF-8")
+        raise SpectraError("prompts", "they are not valid Unicode; give them as UTF-8")
     values = {"texts": number("texts", texts), "text-tokens": number("text-tokens", tokens)}
     for field, allowed in RANGES.items():
         allowed.check(field, values[field])
@@ -96,10 +96,10 @@ def order_of(openers: object, texts: object, tokens: object) -> TextOrder:
     return order
 
 
-def price(engine: Engine, visit: gr.Request, openers: object, texts: object, tokens: object) -> str:
+def price(engine: Engine, visit: gr.Request, prompts: object, texts: object, tokens: object) -> str:
     """The cost of what the fields hold; nothing while they hold nothing that could be written."""
     try:
-        return cost_of(engine, order_of(openers, texts, tokens), visitor_of(visit))
+        return cost_of(engine, order_of(prompts, texts, tokens), visitor_of(visit))
     except SpectraError:
         return ""
 

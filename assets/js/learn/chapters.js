@@ -15,7 +15,7 @@ import { secondsOver } from "./what-if.js";
 /** @import { Lane } from "../stream/lane.js" */
 /** @import { Snapshot, Step, Tree } from "../stream/messages.js" */
 /** @import { Turn } from "../stream/reducer.js" */
-/** @import { Parting } from "./sampling-chapters.js" */
+/** @import { Divergence } from "./sampling-chapters.js" */
 
 const EARLY = 8; // the first guesses of an answer are odd ones
 const MOST_TOKENS = 64; // of a bar
@@ -40,7 +40,7 @@ const SPOKEN = {
  * @property {[number, number][]} cost
  * @property {string[]} badges
  * @property {Look[]} legend
- * @property {Parting | null} parting
+ * @property {Divergence | null} divergence
  * @property {Snapshot | null} drafts
  */
 

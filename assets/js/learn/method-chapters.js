@@ -117,7 +117,7 @@ function refining(race) {
     title: "Refining: rows that look for something new",
     text: [
       prose`Left alone, the rows soon predict what the dictionary already holds. So with a small chance, 0.1 in the
-        paper, a row has to take its likeliest token among those that begin no n-gram yet. That spreads what is known.`,
+        paper, a row has to take its likeliest token among those that begin no n-gram yet, and brings new n-grams.`,
       story,
     ],
     pointer: SETTINGS,
@@ -132,9 +132,9 @@ function retrieval(race) {
   return {
     title: "Retrieval, and texts the model finds likely",
     text: [
-      prose`A datastore tells what followed the same last words in other texts. Not every text helps: one that surprises
-        the model is one it will not write. So texts are kept by perplexity, the lowest first. Build a store of Python's
-        library in the Datastore tab and look where the cut falls.`,
+      prose`A datastore tells what followed the same last words in other texts. A text of high
+        perplexity is unlike what the model writes, so the texts of lowest perplexity are kept. Build a store of
+        Python's library in the Datastore tab and look where the cut falls.`,
       cameTo(race, "retrieval", "Here the datastores"),
     ].filter(Boolean),
     pointer: { name: "Show the sources", selector: "#stage-race [data-id=legend]" },

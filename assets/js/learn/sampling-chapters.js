@@ -7,9 +7,9 @@ import { brief, count, percent, plural, prose, ratio } from "../common/format.js
 /** @import { Chapter, Facts } from "./chapters.js" */
 
 /**
- * A place where stock `generate` and its prompt lookup part, as `python -m spectra.bench parting` wrote it. Each pair
- * of logits: of the token that `generate` wrote and of the one that the look-up wrote.
- * @typedef {object} Parting
+ * A place where stock `generate` and its prompt lookup differ, as `python -m spectra.bench divergence` wrote it. Each
+ * pair of logits: of the token that `generate` wrote and of the one that the look-up wrote.
+ * @typedef {object} Divergence
  * @property {string} model
  * @property {string} dtype
  * @property {string} place processor and day
@@ -87,36 +87,36 @@ export function noise(race) {
 }
 
 /**
- * @param {Pick<Facts, "badges" | "parting">} facts
+ * @param {Pick<Facts, "badges" | "divergence">} facts
  * @returns {Chapter}
  */
-export function precision({ badges, parting }) {
+export function precision({ badges, divergence }) {
   const lesson = prose`16-bit numbers are rounded coarsely, and rounding depends on the order of additions. A pass over
     several tokens adds in another order than a pass over one, so the same model can score two close candidates the
-    other way round, and the text takes another turn.`;
+    other way round, and from there on the text is another.`;
   const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a
     token gets the same bits alone and inside a tree. This page runs in ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
-  if (!parting) return { title: "What half precision does", text: [lesson, cure], pointer };
-  const { after, index, before, exact } = parting;
+  if (!divergence) return { title: "What half precision does", text: [lesson, cure], pointer };
+  const { after, index, before, exact } = divergence;
   const words = after.map((text) => `“${text.trim()} …”`);
   const last = before.trimEnd().split(/\s+/).slice(-7).join(" ");
   return {
     title: "What half precision does",
     text: [
       lesson,
-      prose`Recorded (${parting.place}): stock “generate” and its own prompt lookup, both greedy, answer
-        “${parting.prompt}” with ${parting.model} in ${parting.dtype}. They write the same
+      prose`Recorded (${divergence.place}): stock “generate” and its own prompt lookup, both greedy, answer
+        “${divergence.prompt}” with ${divergence.model} in ${divergence.dtype}. They write the same
         ${plural(index, "token")}, up to “… ${last}”, then ${words[0]} and ${words[1]}.`,
       prose`${cure} Recorded beside it: SPECTRA and plain decoding wrote the same ${plural(exact.tokens, "token")}. The
         scores (logits) of the two words at that place:`,
     ],
-    figure: logits(parting),
+    figure: logits(divergence),
     pointer,
   };
 }
 
-/** @param {Parting} parting */
+/** @param {Divergence} divergence */
 function logits({ tokens, stock, exact }) {
   const table = make("table", "logits");
   const head = make("tr");

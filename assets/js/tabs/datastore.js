@@ -11,7 +11,7 @@ import { storeCard } from "../datastore/store-card.js";
 
 const NONE = prose`No datastore fits this model. Make one above, for yourself; or build one with
   “python -m spectra.datastore build”: its folder under datastores/ is found at the next start.`;
-const OWN_FIELDS = ["file", "keep", "openers", "texts", "text-tokens", "go", ""];
+const OWN_FIELDS = ["file", "keep", "prompts", "texts", "text-tokens", "go", ""];
 /** @type {Record<string, string>} */
 const STEPS = {
   reading: "Reading your text and leaving out what repeats",

@@ -1,7 +1,7 @@
 """llama.cpp on the same GGUF file and the same prompt ids, by llama-cpp-python: plain, and with its prompt lookup.
 
 The package is optional and built on the machine that measures. It keeps keys and values in fp16 and quantises
-activations, so its answers may part from ours; only greedy ones are compared.
+activations, so its answers may differ from ours; only greedy ones are compared.
 """
 
 import importlib

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spectra.datastore.build.openers import OPENERS
 from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
+from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.errors import SpectraError
 from spectra.io.json_text import parse_json
 from spectra.io.workdir import append
@@ -74,7 +74,7 @@ def read_questions(file: Path, temperatures: Sequence[float]) -> list[Question]:
 
 def own_questions(temperatures: Sequence[float]) -> list[Question]:
     """The same of the prompts that come with the project."""
-    return _ranked(dict.fromkeys(OPENERS, ""), temperatures)
+    return _ranked(dict.fromkeys(SEED_PROMPTS, ""), temperatures)
 
 
 def _ranked(prompts: Mapping[str, str], temperatures: Sequence[float]) -> list[Question]:

@@ -9,5 +9,4 @@ the oftener one is; what comes out is distributed as p under all of them. Numpy 
     multistep   k drafts, tested one after the other                  SpecInfer; RRS, and RRSw without replacement
     spechub     2 drafts, one of them always the likeliest            SpecHub
     transport   2 drafts, the best that any test can do with them     OTM, OTMw
-    naive       k drafts, of which the target's own draw may be one   for guesses without probabilities
 """

@@ -7,7 +7,7 @@ import pytest
 from words import save_model
 
 from spectra.cli.datastore import main
-from spectra.datastore.build.openers import OPENERS
+from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.datastore.build.selftext import Question
 from spectra.datastore.build.stock_answers import answer
 from spectra.target.load import load_network
@@ -38,7 +38,7 @@ def test_without_prompts_it_answers_the_projects_own(model, tmp_path):
     out = tmp_path / "own.jsonl"
     fixed = ("--model", model, "--dtype", "fp32", "--device", "cpu", "--max-new-tokens", "2", "--temperatures", "0")
     assert main(["selftext", "--out", str(out), *map(str, fixed)]) == 0
-    assert {row["user"] for row in read(out)} == set(OPENERS)
+    assert {row["user"] for row in read(out)} == set(SEED_PROMPTS)
 
 
 def read(file):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectra.cli.bench import main
-from spectra.datastore.build.openers import OPENERS
+from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.datastore.card import read_card
 from spectra.datastore.sources import NONE, digest, read_sources, write_sources
 
@@ -28,9 +28,9 @@ def test_the_list_is_there():
     assert digest(known).hex() in lines
 
 
-def test_no_opener_is_a_benchmark_prompt():
-    assert len(set(OPENERS)) == len(OPENERS) > 20
-    assert not {digest(opener).hex() for opener in OPENERS} & bench_hashes()
+def test_no_prompt_is_a_benchmark_prompt():
+    assert len(set(SEED_PROMPTS)) == len(SEED_PROMPTS) > 20
+    assert not {digest(prompt).hex() for prompt in SEED_PROMPTS} & bench_hashes()
 
 
 @pytest.mark.parametrize("store", SHIPPED, ids=lambda path: path.name)

@@ -1,4 +1,5 @@
-"""Naive sampling: draw from p, and accept a draft if it is that very token (SpecInfer's baseline, 2305.09781, Table 3).
+"""Naive sampling as a rule: draw from p, and accept a draft if it is that token (SpecInfer's baseline, 2305.09781,
+Table 3). To compare with: the library does it by the walk.
 
 As lossless as the others, and the only one that does not look at q; it accepts less often. It is what the library does
 with guesses that carry no probabilities, where the same draw serves the whole tree (`spectra/verify/walk.py`).

@@ -1,6 +1,6 @@
 """Prompts that come with the project, for text that a model writes itself. None is of a benchmark."""
 
-OPENERS = (
+SEED_PROMPTS = (
     "What is a good way to start the day?",
     "Write a Python function that reverses the words of a sentence.",
     "How do I boil an egg?",

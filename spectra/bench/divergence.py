@@ -1,5 +1,5 @@
-"""`python -m spectra.bench parting`: where stock `generate` and its own prompt lookup part on one prompt, and the two
-logits that decide it; beside it the same place in exact numerics, scored alone and inside a wide step.
+"""`python -m spectra.bench divergence`: the first token at which stock `generate` and its own prompt lookup differ, and
+the two logits that decide it; beside it the same place in exact numerics, scored alone and inside a wide step.
 
 The page's Learn tab shows the file that it writes.
 """
@@ -16,7 +16,7 @@ from spectra.bench.run.answers import tokens_of, turn_ids
 from spectra.bench.run.peers import PEERS
 from spectra.bench.tasks import Prompt
 from spectra.errors import SpectraError
-from spectra.io.file_kinds import PARTING
+from spectra.io.file_kinds import DIVERGENCE
 from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import PLAIN
 from spectra.metrics import first_difference
@@ -36,7 +36,7 @@ AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class PartingOptions:
+class DivergenceOptions:
     """prompt: what both answer. model: in 16 bits."""
 
     model: ModelOptions
@@ -65,17 +65,17 @@ AnswerBy = Callable[[Any, str, list[int], int], StockAnswer]
 
 
 class Pair(NamedTuple):
-    """Logits of the two tokens between which the answers part."""
+    """Logits of the two tokens at which the answers differ."""
 
     first: float
     second: float
 
 
-def run_parting(options: PartingOptions) -> int:
-    """The subcommand `parting`. Raises SpectraError where the two answers are the same."""
+def run_divergence(options: DivergenceOptions) -> int:
+    """The subcommand `divergence`. Raises SpectraError where the two answers are the same."""
     check_writable(options.out, "out")
     model = options.model.load()
-    found = parting(model, options.prompt, options.max_new_tokens)
+    found = divergence(model, options.prompt, options.max_new_tokens)
     write_text(options.out, json.dumps(found, ensure_ascii=False, indent=1) + "\n", "out")
     stock, words = found["stock"], [token["text"] for token in found["tokens"]]
     place = f"{options.out}: token {found['index'] + 1}, {words[0]!r} or {words[1]!r}"
@@ -84,7 +84,7 @@ def run_parting(options: PartingOptions) -> int:
     return 0
 
 
-def parting(model: LoadedModel, text: str, max_new_tokens: int, answer: AnswerBy | None = None) -> dict[str, Any]:
+def divergence(model: LoadedModel, text: str, max_new_tokens: int, answer: AnswerBy | None = None) -> dict[str, Any]:
     """What the file holds: the place, both tokens, and logits by pass. answer: None is `stock_answer`."""
     answer = answer or stock_answer
     target = model.target
@@ -107,7 +107,7 @@ def parting(model: LoadedModel, text: str, max_new_tokens: int, answer: AnswerBy
     own = exact_logits(model, before, max(rows, AHEAD + 1))
     decode = target.tokenizer.decode
     return {
-        **PARTING._asdict(), "recorded": date.today().isoformat(),
+        **DIVERGENCE._asdict(), "recorded": date.today().isoformat(),
         "model": target.name, "environment": dict(target.facts), "prompt": text, "index": index,
         "before": decode(alone.tokens[:index])[-BEFORE:],
         "tokens": [{"id": token, "text": decode([token])} for token in tokens],

@@ -1,22 +1,23 @@
-"""Where stock `generate` and its prompt lookup part in half precision: what `python -m spectra.bench parting` wrote."""
+"""Where stock `generate` and its prompt lookup differ in half precision, as `python -m spectra.bench divergence` wrote
+it."""
 
 import json
 from pathlib import Path
 
 from spectra.errors import SpectraError
-from spectra.io.file_kinds import PARTING
+from spectra.io.file_kinds import DIVERGENCE
 from visual.names import KINDS
 from visual.wire.events import Event
 
 
-def read_parting(path: Path) -> Event | None:
+def read_divergence(path: Path) -> Event | None:
     """What the page shows of it; None where there is no such file. Raises SpectraError for one of another kind."""
     if not path.exists():
         return None
     data = json.loads(path.read_text(encoding="utf-8"))
-    if not PARTING.fits(data) or data.get("version") != PARTING.version:
-        what = f"no {PARTING.format} file of version {PARTING.version}"
-        raise SpectraError("file", f"{path.name} is {what}; write it with `python -m spectra.bench parting`")
+    if not DIVERGENCE.fits(data) or data.get("version") != DIVERGENCE.version:
+        what = f"no {DIVERGENCE.format} file of version {DIVERGENCE.version}"
+        raise SpectraError("file", f"{path.name} is {what}; write it with `python -m spectra.bench divergence`")
     environment = data["environment"]
     place = f"{environment['processor']}, " if environment.get("processor") else ""
     return {

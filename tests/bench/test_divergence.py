@@ -1,4 +1,4 @@
-"""Where stock `generate` and its prompt lookup part: the place is found, and its logits are those of the passes."""
+"""Where stock `generate` and its prompt lookup differ: the place is found, and its logits are those of the passes."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from tiny import make
 from words import tokenizer
 
-from spectra.bench.parting import exact_logits, parting, stock_answer
+from spectra.bench.divergence import divergence, exact_logits, stock_answer
 from spectra.bench.run.answers import turn_ids
 from spectra.bench.tasks import Prompt
 from spectra.cli.bench import main
@@ -55,7 +55,7 @@ def test_the_place_has_both_logits_of_both_answers(model):
             found.passes = [(0, len(ids)), (len(ids), 20)]
         return found
 
-    found = parting(model, TEXT, 12, answer)
+    found = divergence(model, TEXT, 12, answer)
     assert found["index"] == 7 and found["stock"]["rows"] == 20
     assert len({token["id"] for token in found["tokens"]}) == 2
     (a, b), (c, d) = found["stock"]["alone"], found["stock"]["wide"]
@@ -69,25 +69,25 @@ def test_answers_that_agree_are_refused(model):
         return stock_answer(target, "hf-generate", ids, count)
 
     with pytest.raises(SpectraError, match="write the same"):
-        parting(model, TEXT, 5, answer)
+        divergence(model, TEXT, 5, answer)
 
 
 def test_the_command_writes_what_the_page_reads_or_says_that_there_is_nothing(folder, tmp_path, capsys):
-    from visual.wire.parting_file import read_parting
+    from visual.wire.divergence_file import read_divergence
 
-    out = tmp_path / "parting.json"
+    out = tmp_path / "divergence.json"
     where = ["--model", str(folder), "--device", "cpu", "--numerics", "exact", "--step", "eager"]
-    code = main(["parting", TEXT, *where, "--max-new-tokens", "24", "--out", str(out)])
+    code = main(["divergence", TEXT, *where, "--max-new-tokens", "24", "--out", str(out)])
     said = capsys.readouterr()
     assert (code == 0) == out.exists()
     if code:
         assert "prompt: stock generate and its prompt lookup write the same" in said.err
     else:
-        shown = read_parting(out)
+        shown = read_divergence(out)
         assert (
             shown
             and shown["exact"]["alone"] == shown["exact"]["wide"]
             and json.loads(out.read_text())["prompt"] == TEXT
         )
-    assert main(["parting", " ", "--out", str(out)]) == 2
+    assert main(["divergence", " ", "--out", str(out)]) == 2
     assert "prompt: it is blank" in capsys.readouterr().err
