@@ -55,6 +55,21 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     assert page.problems == [] and other.problems == []
 
 
+def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, url = fake
+    monkeypatch.setitem(engine.settings, "spectra-paper", {**SETTINGS, "nodes": None})
+    page = visit(url)
+    unfold(page)
+    page.get_by_role("button", name="As in the paper").first.click()
+    page.wait_for_function("document.querySelector('#field-rows input').value === '15'")
+    assert value_of(page, "nodes") == ""
+    assert page.locator("#field-nodes input").get_attribute("placeholder") == "none"
+    race(page, rows=4, max_new_tokens=20)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 4}
+    race(page, nodes=20)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 4, "nodes": 20}
+
+
 def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
