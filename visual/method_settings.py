@@ -29,7 +29,7 @@ FIELDS = {
     "nodes": Field(
         "budget",
         "Node budget",
-        "The most guessed tokens a step, pool rows included; none: W and G rows of N − 1 tokens",
+        "The most guessed tokens a step, pool rows too; none: as N, W and G",
         open="none",
     ),
     "successors": Field("top-k", "Top-k", "Likely successors kept of each scored token, to guess from; 0: none"),
@@ -79,6 +79,26 @@ def link_of(request: AnswerRequest) -> dict[str, Any]:
 def link_values(changed: Mapping[str, Value]) -> dict[str, Any]:
     """What was changed, as a link has it."""
     return {name: (ON if value else OFF) if FIELDS[name].switch else value for name, value in changed.items()}
+
+
+CUT_BY = {
+    "rows": "the node budget has no room for more rows",
+    "nodes": "N, W and G, or this device, allow no more",
+}
+"""Settings of which a method may take less than was asked for, and why."""
+
+
+def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) -> str:
+    """What was asked for and what came of it, in a sentence; "" where everything did.
+
+    values: what the settings came to. A pool that is switched off has no rows.
+    """
+    cut = [
+        f"{FIELDS[name].letter} was {values[name]} instead of {changed[name]}: {why}"
+        for name, why in CUT_BY.items()
+        if name in changed and name in values and values[name] != changed[name] and (name != "rows" or values["pool"])
+    ]
+    return f"{'; '.join(cut)}." if cut else ""
 
 
 def in_words(changed: Mapping[str, Value]) -> str:

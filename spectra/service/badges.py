@@ -28,10 +28,10 @@ def badges_of(target: HuggingFaceTarget) -> list[str]:
 
 
 def _weights(kinds: str) -> str:
-    """ "4-bit and 8-bit weights" of "4 bits, 8 bits", "int8 weights by torchao 0.18.0" of "int8, torchao 0.18.0"."""
+    """ "4/8-bit weights" of "4 bits, 8 bits", "int8 weights by torchao 0.18.0" of "int8, torchao 0.18.0"."""
     bits = [kind.removesuffix(" bits") for kind in kinds.split(", ") if kind.endswith(" bits")]
     if bits:
-        return f"{' and '.join(f'{count}-bit' for count in bits)} weights"
+        return f"{'/'.join(bits)}-bit weights"
     kind, _, library = kinds.partition(", ")
     return f"{kind} weights by {library}" if library else f"{kind} weights"
 

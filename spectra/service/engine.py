@@ -57,9 +57,9 @@ class Engine:
 
     methods: preset name -> one-line description, of those that run here. references: the same of what they can be
     compared with that is no preset. settings: what the settings of each preset come to here, see `Method`; `nodes` is
-    None where the others decide how many there are. cost: T(q), rows of (query tokens, measured seconds of one forward pass). plain: the last measurement of plain decoding.
-    problems: a line for each model that could not be loaded. options: how models are loaded. together: the most answers
-    at once, see `together_on`.
+    None where the others decide how many there are. cost: T(q), rows of (query tokens, measured seconds of one forward
+    pass). plain: the last measurement of plain decoding. problems: a line for each model that could not be loaded.
+    options: how models are loaded. together: the most answers at once, see `together_on`.
     """
 
     BUILDS_STORES: ClassVar = True

@@ -120,8 +120,9 @@ def test_the_hairline_of_a_step_is_where_its_text_begins(
 ) -> None:
     page = visit(fake[1])
     race(page, max_new_tokens=20)
-    shadow = """(rtl) => { const step = document.querySelector('[data-id=text-method] .step');
-      step.classList.toggle('leftward', rtl); return getComputedStyle(step).boxShadow.split(') ')[1].split('px')[0]; }"""
+    shadow = """(leftward) => { const step = document.querySelector('[data-id=text-method] .step');
+      step.classList.toggle('leftward', leftward);
+      return getComputedStyle(step).boxShadow.split(') ')[1].split('px')[0]; }"""
     assert [float(page.evaluate(shadow, rtl)) for rtl in (False, True)] == [-1.5, 1.5]
 
 

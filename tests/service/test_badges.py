@@ -30,7 +30,7 @@ def target(device, own, *, dtype="bfloat16", numerics="fast", step="eager", spre
     ("device", "own", "settings", "badges"),
     [
         ("cpu", CPU, {"step": "native", "numerics": "exact", "weights": "4 bits, 8 bits"},
-         ["2 CPU cores", "4-bit and 8-bit weights, exact (bf16)", "exact attention, native step"]),
+         ["2 CPU cores", "4/8-bit weights, exact (bf16)", "exact attention, native step"]),
         ("cpu", CPU, {"numerics": "exact", "weights": "4 bits"},
          ["2 CPU cores", "4-bit weights, exact (bf16)", "exact attention, eager steps"]),
         ("cpu", CPU | {"threads": 1}, {"dtype": "float32"},
