@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from browsing import appear, download, fill, race, value_of
+from browsing import appear, download, fill, race, tab, value_of
 from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -55,9 +55,8 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     assert page.problems == [] and other.problems == []
 
 
-def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -> None:
     engine, url = fake
-    monkeypatch.setitem(engine.settings, "spectra-paper", {**SETTINGS, "nodes": None})
     page = visit(url)
     unfold(page)
     page.get_by_role("button", name="As in the paper").first.click()
@@ -68,6 +67,10 @@ def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit, m
     assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 4}
     race(page, nodes=20)
     assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 4, "nodes": 20}
+    tab(page, "Compare")
+    unfold(page, "#compare-ask")
+    assert value_of(page, "compare-method") == "Paper: SPECTRA"
+    assert (value_of(page, "compare-guesses"), value_of(page, "compare-nodes")) == ("15", "")
 
 
 def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> None:
