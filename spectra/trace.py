@@ -169,9 +169,17 @@ class Trace:
     @property
     def changed(self) -> Mapping[str, Any]:
         """What of the method's settings was changed, as the trace has it."""
+        return self._method("changed")
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """What the method's settings came to, as the trace has it."""
+        return self._method("values")
+
+    def _method(self, name: str) -> Mapping[str, Any]:
         method = self.settings.get("method")
-        changed = method.get("changed") if isinstance(method, dict) else None
-        return changed if isinstance(changed, dict) else {}
+        found = method.get(name) if isinstance(method, dict) else None
+        return found if isinstance(found, dict) else {}
 
     def check(self) -> None:
         """Raise ValueError where steps are missing, in another order, or not those that the text is of."""

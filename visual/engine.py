@@ -35,7 +35,7 @@ class Backend(Protocol):
     """Whatever answers: the own engine, or a server somewhere.
 
     methods: preset name -> one-line description. plain: the last measurement of plain decoding. settings: preset name
-    -> its fields of `MethodSettings` by value, None where its budget decides.
+    -> its fields of `MethodSettings` by value, None for a number that it leaves open.
     """
 
     @property

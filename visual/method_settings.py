@@ -10,20 +10,28 @@ from visual.request import number
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """letter: what charts and lanes call it. label, info: of its input. switch: on or off, not a number."""
+    """letter: what charts and lanes call it. label, info: of its input. switch: on or off, not a number. open: what an
+    empty input says, of presets that leave the number open.
+    """
 
     letter: str
     label: str
     info: str
     switch: bool = False
+    open: str = ""
 
 
 FIELDS = {
     "order": Field("N", "N", "Tokens of an n-gram: a dictionary's guess has one less"),
     "rows": Field("W", "W", "Rows of the candidate pool, N − 1 query tokens each"),
-    "guesses": Field("G", "G", "The most guesses a step; on this device as many as pay"),
+    "guesses": Field("G", "G", "The most guesses a step; on this device as many as pay", open="as pays"),
     "refine": Field("refine", "Refine", "Chance that a row must predict a token that no n-gram begins with yet"),
-    "nodes": Field("budget", "Node budget", "The most guessed tokens a step, pool rows included"),
+    "nodes": Field(
+        "budget",
+        "Node budget",
+        "The most guessed tokens a step, pool rows too; none: as N, W and G",
+        open="none",
+    ),
     "successors": Field("top-k", "Top-k", "Likely successors kept of each scored token, to guess from; 0: none"),
     "forward": Field("forward dictionary", "Forward dictionary", "What followed the last token", switch=True),
     "backward": Field("backward dictionary", "Backward dictionary", "What followed the last few tokens", switch=True),
@@ -46,8 +54,8 @@ def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> Meth
     changed: dict[str, object] = {}
     for name, field in FIELDS.items():
         value = form.get(name)
-        as_pays = preset.get(name) is None and value in (None, "")
-        if name not in preset or name not in form or as_pays:
+        left_open = preset.get(name) is None and value in (None, "")
+        if name not in preset or name not in form or left_open:
             continue
         value = bool(value) if field.switch else number(name, value)
         if value != preset[name]:
@@ -71,6 +79,26 @@ def link_of(request: AnswerRequest) -> dict[str, Any]:
 def link_values(changed: Mapping[str, Value]) -> dict[str, Any]:
     """What was changed, as a link has it."""
     return {name: (ON if value else OFF) if FIELDS[name].switch else value for name, value in changed.items()}
+
+
+CUT_BY = {
+    "rows": "the node budget has no room for more rows",
+    "nodes": "N, W and G, or this device, allow no more",
+}
+"""Settings of which a method may take less than was asked for, and why."""
+
+
+def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) -> str:
+    """What was asked for and what came of it, in a sentence; "" where everything did.
+
+    values: what the settings came to. A pool that is switched off has no rows.
+    """
+    cut = [
+        f"{FIELDS[name].letter} was {values[name]} instead of {changed[name]}: {why}"
+        for name, why in CUT_BY.items()
+        if name in changed and name in values and values[name] != changed[name] and (name != "rows" or values["pool"])
+    ]
+    return f"{'; '.join(cut)}." if cut else ""
 
 
 def in_words(changed: Mapping[str, Value]) -> str:

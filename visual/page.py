@@ -54,7 +54,7 @@ def build_page(
                 else:
                     build_chat(endpoint, AdmissionQueue(max_visitors, guard), endpoint.note)
             with gr.Tab("Compare", id="compare"):
-                build_compare(engine, admission)
+                build_compare(page, engine, admission)
             with gr.Tab("Datastore", id="datastore") as datastore:
                 build_datastore(datastore, engine, admission)
             with gr.Tab("Replay", id="replay"):

@@ -94,7 +94,7 @@ class SettingsPanel:
 
 def _empty(values: Mapping[str, Value], name: str) -> dict[str, Any]:
     """What the field says while it is empty: only where the preset leaves it open may it stay so."""
-    return {"placeholder": "as pays" if name in values and values[name] is None else ""}
+    return {"placeholder": FIELDS[name].open if name in values and values[name] is None else ""}
 
 
 def _shown(values: Mapping[str, Value], name: str) -> str:
@@ -102,7 +102,7 @@ def _shown(values: Mapping[str, Value], name: str) -> str:
         return "–"
     value = values[name]
     if value is None:
-        return "as pays"
+        return FIELDS[name].open
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}"

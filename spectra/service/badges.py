@@ -13,16 +13,27 @@ STEPS = {"graphs": "CUDA graphs", "flash": "CUDA graphs", "native": "native step
 
 
 def badges_of(target: HuggingFaceTarget) -> list[str]:
-    """Three badges: "NVIDIA H100", "bf16, exact" and "sdpa attention, CUDA graphs" for example."""
+    """Three badges: "NVIDIA H100", "4-bit weights, exact (bf16)" and "sdpa attention, CUDA graphs" for example."""
     from spectra.target.facts import attention_name
 
     facts = target.facts
-    precision = WIDTHS.get(str(facts["dtype"]), str(facts["dtype"]))
+    precision, numerics = WIDTHS.get(str(facts["dtype"]), str(facts["dtype"])), str(facts["numerics"])
     if (weights := facts.get("weights")) and weights != precision:
-        precision += f" with {weights}"
+        precision = f"{_weights(str(weights))}, {numerics} ({precision})"
+    else:
+        precision = f"{precision}, {numerics}"
     steps = STEPS.get(str(facts.get("step", "eager")), "eager steps")
     kernels = f"{attention_name(target)} attention, {steps}"
-    return [_place(target), f"{precision}, {facts['numerics']}", kernels]
+    return [_place(target), precision, kernels]
+
+
+def _weights(kinds: str) -> str:
+    """ "4/8-bit weights" of "4 bits, 8 bits", "int8 weights by torchao 0.18.0" of "int8, torchao 0.18.0"."""
+    bits = [kind.removesuffix(" bits") for kind in kinds.split(", ") if kind.endswith(" bits")]
+    if bits:
+        return f"{'/'.join(bits)}-bit weights"
+    kind, _, library = kinds.partition(", ")
+    return f"{kind} weights by {library}" if library else f"{kind} weights"
 
 
 def _place(target: HuggingFaceTarget) -> str:

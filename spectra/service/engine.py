@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from spectra.batch.decode_many import AT_ONCE
+from spectra.budget.policy import FixedBudget
 from spectra.datastore.build.selftext import Question, Row
 from spectra.datastore.language import Language, query
 from spectra.datastore.store import Store
@@ -55,10 +56,10 @@ class Engine:
     """models: what `choose` takes. model: the name of the loaded one. badges: short facts about how it runs.
 
     methods: preset name -> one-line description, of those that run here. references: the same of what they can be
-    compared with that is no preset. settings: what the settings of each preset come to here, see `Method`. cost: T(q),
-    rows of (query tokens, measured seconds of one forward pass). plain: the last measurement of plain decoding.
-    problems: a line for each model that could not be loaded. options: how models are loaded. together: the most answers
-    at once, see `together_on`.
+    compared with that is no preset. settings: what the settings of each preset come to here, see `Method`; `nodes` is
+    None where the others decide how many there are. cost: T(q), rows of (query tokens, measured seconds of one forward
+    pass). plain: the last measurement of plain decoding. problems: a line for each model that could not be loaded.
+    options: how models are loaded. together: the most answers at once, see `together_on`.
     """
 
     BUILDS_STORES: ClassVar = True
@@ -330,5 +331,7 @@ def _settings(target: HuggingFaceTarget, resources: Resources) -> dict[str, Mapp
     found: dict[str, Mapping[str, Value]] = {}
     for name in METHODS:
         with suppress(SpectraError):
-            found[name] = make_method(name, target, resources).settings
+            method = make_method(name, target, resources)
+            follows = isinstance(method.budget, FixedBudget) and "order" in method.settings
+            found[name] = {**method.settings, "nodes": None} if follows else method.settings
     return found

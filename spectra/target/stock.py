@@ -25,8 +25,8 @@ from spectra.tree import TokenTree
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
-Heard = SimpleQueue[int | Exception | None]
-"""The tokens that `generate` wrote; None, or what failed, comes last."""
+Heard = SimpleQueue[tuple[int, float] | Exception | None]
+"""Each token that `generate` wrote and when; None, or what failed, comes last."""
 
 
 class StockModel:
@@ -72,18 +72,18 @@ class StockModel:
             thread.start()
             try:
                 before, index = prompt[-1], 0
-                while isinstance(token := heard.get(), int):
-                    now = time.perf_counter()
+                while isinstance(news := heard.get(), tuple):
+                    token, now = news
                     index += 1
                     ended = "eos" if token in limits.eos else "length" if index == limits.max_new_tokens else ""
                     yield _step(index - 1, before, token, now - last, ended)
                     last, before = now, token
-                if token is not None:
-                    raise token
+                if news is not None:
+                    raise news
             finally:
                 stop.set()
                 thread.join()
-                token = None  # an error holds this frame, and the cache of what failed would stay with them
+                news = None  # an error holds this frame, and the cache of what failed would stay with them
 
     def _generate(
         self,
@@ -117,7 +117,7 @@ class StockModel:
 
 
 class Listener:
-    """A transformers streamer that hands on every new token, the prompt left out."""
+    """A transformers streamer that hands on every new token with the time it came, the prompt left out."""
 
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
@@ -125,7 +125,7 @@ class Listener:
 
     def put(self, tokens: torch.Tensor) -> None:
         if self._new:
-            self._heard.put(int(tokens))
+            self._heard.put((int(tokens), time.perf_counter()))
         self._new = True
 
     def end(self) -> None:

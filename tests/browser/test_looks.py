@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import AS_WIDE, appear, contrast, fill, race
+from browsing import AS_WIDE, appear, contrast, fill, race, tab
 from fakes_engine import FakeEngine
 from sources import KNOWN_SOURCES
 
@@ -97,6 +97,33 @@ def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], v
     page.get_by_role("option", name="SPECTRA-CORE").wait_for()
     colour = "(node) => getComputedStyle(node).backgroundColor"
     assert page.locator("#field-method .options").evaluate(colour) == page.locator("#ask").evaluate(colour)
+
+
+def test_the_list_of_methods_closes_when_the_keyboard_leaves_it(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    for place, field in (("#ask", "#field-method"), ("#compare-ask", "#field-compare-method")):
+        if place == "#compare-ask":
+            tab(page, "Compare")
+            page.click(f"{place} .method-settings button.label-wrap")
+        page.click(f"{field} input")
+        page.locator(f"{field} .options").wait_for()
+        page.keyboard.press("Tab")
+        page.wait_for_timeout(500)
+        assert page.locator(f"{field} .options").count() == 0
+        assert page.evaluate("(field) => !document.activeElement.closest(field)", field)
+
+
+def test_the_hairline_of_a_step_is_where_its_text_begins(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=20)
+    shadow = """(leftward) => { const step = document.querySelector('[data-id=text-method] .step');
+      step.classList.toggle('leftward', leftward);
+      return getComputedStyle(step).boxShadow.split(') ')[1].split('px')[0]; }"""
+    assert [float(page.evaluate(shadow, rtl)) for rtl in (False, True)] == [-1.5, 1.5]
 
 
 @pytest.mark.parametrize("dark", [False, True])

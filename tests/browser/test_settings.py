@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from browsing import appear, download, fill, race, value_of
+from browsing import appear, download, fill, race, tab, value_of
 from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -53,6 +53,24 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     rows = [row.split("\t") for row in differ.locator("tr").all_inner_texts()]
     assert rows[2][:3] == ["W", "15", "2"] and rows[3][:3] == ["G", "15", "as pays"]
     assert page.problems == [] and other.problems == []
+
+
+def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    unfold(page)
+    page.get_by_role("button", name="As in the paper").first.click()
+    page.wait_for_function("document.querySelector('#field-rows input').value === '15'")
+    assert value_of(page, "nodes") == ""
+    assert page.locator("#field-nodes input").get_attribute("placeholder") == "none"
+    race(page, rows=4, max_new_tokens=20)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 4}
+    race(page, nodes=20)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 4, "nodes": 20}
+    tab(page, "Compare")
+    unfold(page, "#compare-ask")
+    assert value_of(page, "compare-method") == "Paper: SPECTRA"
+    assert (value_of(page, "compare-guesses"), value_of(page, "compare-nodes")) == ("15", "")
 
 
 def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> None:

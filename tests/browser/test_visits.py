@@ -221,7 +221,7 @@ def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races
             each.wait_for_selector(takes.format("500"))
             title = each.locator("#stage-learn .chapters h2").first.inner_text()
             assert title == "Why a wide pass is free here", "a GPU"
-            each.wait_for_selector("#stage-learn .chapters li:has-text('This page runs in fp16, fast')")
+            each.wait_for_selector("#stage-learn .chapters li:has-text('How this page runs: fp16, fast')")
             each.wait_for_selector("#stage-learn .what-if .verdict:has-text('a pass:')")
             assert each.problems == []
     finally:

@@ -12,6 +12,8 @@ import { stepOf } from "./support/runs.js";
 /** @import { Step } from "../../assets/js/stream/messages.js" */
 /** @import { Race } from "../../assets/js/charts/race-figures.js" */
 
+/** @typedef {{ text: string, x: number, y: number, xanchor: string, xshift: number }} Note */
+
 const INK = { ink: "#000", muted: "#666", grid: "#ddd", good: "#070", paper: "#fff", series: [] };
 /** @type {Canvas} */
 const CANVAS = { width: 452, height: 236, ink: INK, drawn: 3 };
@@ -105,6 +107,50 @@ describe("tokens over time", () => {
       else assert.equal(name?.x, METHOD.ends.at(-1)); // a third of the way: no more room than that
     }
   });
+});
+
+describe("the name of a line", () => {
+  /** @param {number[]} seconds of each step */
+  const lane = (seconds) =>
+    extend(
+      EMPTY_LANE,
+      seconds.map((each) => stepOf(["model"], { seconds: each })),
+    );
+  const bent = (/** @type {number} */ first, /** @type {number} */ then) =>
+    lane(Array.from({ length: 40 }, (_, i) => (i < 20 ? first : then)));
+  const [straight, faster, slower] = [bent(0.05, 0.05), bent(0.06, 0.02), bent(0.04, 0.08)];
+  for (const [plain, method] of [
+    [straight, faster],
+    [faster, straight],
+    [straight, slower],
+    [slower, straight],
+  ]) {
+    test(`does not lie on the other one, ${plain.seconds.toFixed(1)} and ${method.seconds.toFixed(1)} s`, () => {
+      const { traces, layout } = growthFigure({ ...OVER, plain, method, level: null }, "time", CANVAS);
+      const { margin, xaxis, yaxis, width, height } = layout;
+      const across = (/** @type {number} */ x) =>
+        margin.l + (x / (xaxis.range?.[1] ?? 1)) * (width - margin.l - margin.r);
+      const down = (/** @type {number} */ y) =>
+        height - margin.b - (y / (yaxis.range?.[1] ?? 1)) * (height - margin.t - margin.b);
+      const notes = /** @type {Note[]} */ (layout.annotations);
+      assert.equal(notes.length, 2);
+      for (const { text, x, y, xanchor, xshift } of notes) {
+        const wide = 7 * text.replace(/<[^>]*>/g, "").length;
+        const left = across(x) + xshift - (xanchor === "right" ? wide : 0);
+        const top = down(y) - (xanchor === "right" ? 16 : 0);
+        for (const trace of traces) {
+          const [xs, ys] = /** @type {number[][]} */ ([trace.x, trace.y]);
+          const within = xs.flatMap((each, i) =>
+            Array.from({ length: 20 }, (_, part) => [
+              across(each + (((xs[i + 1] ?? each) - each) * part) / 20),
+              down(ys[i] + (((ys[i + 1] ?? ys[i]) - ys[i]) * part) / 20),
+            ]).filter(([px, py]) => px > left && px < left + wide && py > top + 1 && py < top + 15),
+          );
+          assert.deepEqual(within, [], text);
+        }
+      }
+    });
+  }
 });
 
 describe("tokens gained", () => {

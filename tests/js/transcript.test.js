@@ -137,6 +137,16 @@ describe("the space before a step", () => {
   });
 });
 
+describe("a step in text that is written from right to left", () => {
+  test("begins on its right", () => {
+    const { added } = written(["שלום"], [" עולם", "."], [" "], ["GPU", " של"], ["\n"], ["abc"], [" 12"]);
+    assert.deepEqual(
+      added.map(({ leftward }) => leftward),
+      [true, true, true, false, true, false, false],
+    );
+  });
+});
+
 describe("code", () => {
   test("is what stands between fences, the fences themselves and the line end that leads to them", () => {
     const { transcript } = written(["Like", ":", "\n", "```", "py", "\n", "x", " = 1", "\n", "```", "\n", "So", "."]);

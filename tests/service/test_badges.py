@@ -30,7 +30,9 @@ def target(device, own, *, dtype="bfloat16", numerics="fast", step="eager", spre
     ("device", "own", "settings", "badges"),
     [
         ("cpu", CPU, {"step": "native", "numerics": "exact", "weights": "4 bits, 8 bits"},
-         ["2 CPU cores", "bf16 with 4 bits, 8 bits, exact", "exact attention, native step"]),
+         ["2 CPU cores", "4/8-bit weights, exact (bf16)", "exact attention, native step"]),
+        ("cpu", CPU, {"numerics": "exact", "weights": "4 bits"},
+         ["2 CPU cores", "4-bit weights, exact (bf16)", "exact attention, eager steps"]),
         ("cpu", CPU | {"threads": 1}, {"dtype": "float32"},
          ["1 CPU core", "fp32, fast", "sdpa attention, eager steps"]),
         ("cuda", GPU, {"step": "graphs"}, ["NVIDIA H100", "bf16, fast", "sdpa attention, CUDA graphs"]),
@@ -39,7 +41,7 @@ def target(device, own, *, dtype="bfloat16", numerics="fast", step="eager", spre
         ("cuda", GPU, {"step": "flash"}, ["NVIDIA H100", "bf16, fast", "torch flash attention, CUDA graphs"]),
         ("cuda", GPU, {"step": "flash-eager"}, ["NVIDIA H100", "bf16, fast", "torch flash attention, eager steps"]),
         ("cuda", GPU, {"spread": True, "weights": "int8, torchao 0.18.0", "numerics": "exact"},
-         ["NVIDIA H100 and others", "bf16 with int8, torchao 0.18.0, exact", "exact attention, eager steps"]),
+         ["NVIDIA H100 and others", "int8 weights by torchao 0.18.0, exact (bf16)", "exact attention, eager steps"]),
     ],
 )  # fmt: skip
 def test_device_precision_numerics_kernel_and_steps(monkeypatch, device, own, settings, badges):

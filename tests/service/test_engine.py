@@ -14,17 +14,11 @@ from spectra.datastore.text_index import SEPARATOR
 from spectra.errors import SpectraError
 from spectra.service.engine import Engine
 from spectra.service.loading import ModelOptions
+from spectra.settings import MethodSettings
 from visual.run.race_file import RaceFile
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
 MISSING = "/nowhere/at-all"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("models") / "tiny"
-    save_model(place, longest=400)
-    return str(place)
 
 
 @pytest.fixture
@@ -183,6 +177,13 @@ def test_a_warm_answer_says_what_it_learned_from_and_reads_the_same(engine):
     assert len(second.steps) < len(first.steps) == len(cold.steps)
     engine.forget("a")
     assert turn("a", warm=True).settings["warm"] == 0
+
+
+def test_a_node_budget_that_follows_from_other_settings_is_left_open(engine):
+    assert engine.settings["spectra-paper-core"]["nodes"] is None and engine.settings["spectra"]["nodes"] == 64
+    answer = engine.answer(asked(PROMPT, "spectra-paper-core", max_new_tokens=4, settings=MethodSettings(rows=4)))
+    assert answer.trace.settings["method"]["values"]["nodes"] == (4 + 15) * 4
+    answer.close()
 
 
 def test_another_model_starts_from_nothing(folder, tmp_path):

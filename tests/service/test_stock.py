@@ -1,8 +1,10 @@
 """Stock `generate` as an answer: the tokens that transformers writes, a step each, and then a model that is free."""
 
 import json
+import threading
 import weakref
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,13 +19,6 @@ from spectra.target.choices import STOCK
 from spectra.target.placement import Placement
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    place = tmp_path_factory.mktemp("models") / "tiny"
-    save_model(place, longest=400)
-    return Engine.load(str(place))
 
 
 def write(answer):
@@ -51,6 +46,23 @@ def test_its_draws_are_those_of_torch(engine):
     torch.manual_seed(3)
     assert list(trace.tokens) == generated(engine, trace, do_sample=True, temperature=0.9, top_k=0)
     assert trace.settings["drawn"]
+
+
+def test_a_tokens_time_is_that_of_generate_and_not_of_who_takes_it(engine, monkeypatch):
+    clock, over, generate = [0.0], threading.Event(), engine.target.model.generate
+
+    def ending(*arguments, **named):
+        generate(*arguments, **named)
+        over.set()
+
+    monkeypatch.setattr(engine.target.model, "generate", ending)
+    monkeypatch.setattr("spectra.target.stock.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    answer = engine.answer(asked(PROMPT, STOCK, max_new_tokens=4))
+    steps = iter(answer)
+    next(steps)
+    over.wait()
+    clock[0] = 100.0  # whoever takes the tokens was busy with something else
+    assert len(list(steps)) == 3 and sum(step.seconds for step in answer.trace.steps) == 0
 
 
 def test_it_ends_where_it_is_closed_and_the_model_is_free(engine):

@@ -7,7 +7,7 @@ import pytest
 from asking import asked
 from stores import rows, write_rows
 from tiny import make
-from words import letters, save_model
+from words import letters
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
@@ -17,13 +17,6 @@ from spectra.service.visitor_texts import VisitorTexts
 from spectra.settings import TextOrder
 
 PROMPT = "w5 w6 w7 w5 w6 w7"
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    save_model(folder, longest=400)
-    return Engine.load(str(folder))
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ class FakeEngine:
             "autoregressive": {},
             "spectra": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8},
             "spectra-core": {**SETTINGS, "rows": 2, "guesses": None, "nodes": 64, "successors": 8, "retrieval": False},
-            "spectra-paper": SETTINGS,
+            "spectra-paper": {**SETTINGS, "nodes": None},
             "rest": {"nodes": 64},
         }
     )
@@ -340,12 +340,13 @@ class FakeEngine:
             raise RuntimeError("a secret detail")
         words = {word: i for i, word in enumerate(dict.fromkeys(split(SCRIPT)))}
         trace = Trace(request.method, self.model, request.prompt, (1, 2, 3))
+        values = SETTINGS if request.method == "spectra-paper" else self.settings.get(request.method, {})
         trace.settings = {
             "max_new_tokens": request.max_new_tokens,
             "temperature": request.sampling.temperature,
             "seed": request.sampling.seed,
             "top_p": request.sampling.top_p,
-            "method": {"changed": request.settings.changed, "values": self.settings.get(request.method, {})},
+            "method": {"changed": request.settings.changed, "values": values},
         }
         trace.environment = {"device": "cpu", "threads": 2, "processor": "Fake CPU", "dtype": "bfloat16"}
         if self.others:

@@ -98,6 +98,23 @@ def test_sources_that_were_switched_off_are_named() -> None:
         assert slow_reason(plain_of(NEW), method, 1.0) == f"No source had a guess: {why}."
 
 
+@pytest.mark.parametrize(
+    ("changed", "values", "said"),
+    [
+        ({"rows": 20}, {"rows": 16, "pool": True},
+         "W was 16 instead of 20: the node budget has no room for more rows."),
+        ({"rows": 4, "nodes": 120}, {"rows": 4, "nodes": 76, "pool": True},
+         "budget was 76 instead of 120: N, W and G, or this device, allow no more."),
+        ({"rows": 4, "pool": False}, {"rows": 0, "pool": False}, ""),
+        ({"rows": 4}, {}, ""),
+    ],
+)  # fmt: skip
+def test_a_setting_that_was_cut_is_told(changed: dict[str, object], values: dict[str, object], said: str) -> None:
+    method = guessed(NEW)
+    method.settings["method"] = {"changed": changed, "values": values}
+    assert figures(plain_of(NEW), method)["cut"] == said
+
+
 def test_a_long_prompt_is_named() -> None:
     shown = figures(plain_of(NEW, prefill=10.0), guessed(NEW, right=3, prefill=10.0))
     assert shown["speedup"] < 1.1

@@ -118,7 +118,7 @@ class Handlers:
         return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(state.shown))})
 
 
-def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
+def build_compare(page: gr.Blocks, engine: Engine, admission: AdmissionQueue) -> None:
     """Lay the tab out inside the current one and connect it."""
     memory = gr.State()
     ask = compare_fields(engine)
@@ -135,6 +135,8 @@ def build_compare(engine: Engine, admission: AdmissionQueue) -> None:
     ask.halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
+    # gradio begins a number that is None with 0
+    page.load(lambda: ask.panel.updates(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)
 
 
 def compare_fields(engine: Engine) -> CompareFields:

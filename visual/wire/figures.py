@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.trace import StepTrace, Trace
+from visual.method_settings import cut_in_words
 from visual.wire.slow_reason import slow_reason
 
 
@@ -15,6 +16,7 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
     drawn: the method draws a text of its own, of plain decoding's distribution. level: see `Level`. speedup: all
     tokens / all time where both answers are whole, else time to the shorter one's length; None where a lane shared its
     passes. shared: with how many others at most. why: what kept it from being faster, see `slow_reason`.
+    cut: settings that the method did not take whole, see `cut_in_words`.
     """
     shown: dict[str, Any] = {
         "plain": _shown(summarize(plain.steps)) if plain and plain.steps else None,
@@ -40,6 +42,7 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
         else:
             shown["speedup"] = level.plain / max(level.method, 1e-9)
         shown["why"] = "" if shown["speedup"] is None else slow_reason(plain, method, shown["speedup"])
+        shown["cut"] = cut_in_words(method.changed, method.values)
     return shown
 
 

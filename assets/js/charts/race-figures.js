@@ -14,6 +14,8 @@ const HATCHED = 120; // bars of more steps are too narrow to show it
 const LABELLED = 8; // tokens from which on a line has room for its name
 const LETTER = 7; // px of a name, a letter of it
 const ASIDE = 8; // px between a line and its name
+const HIGH = 16; // px of a name
+const PLACES = [0.55, 0.5, 0.6, 0.45, 0.65, 0.4, 0.7, 0.35, 0.75, 0.3, 0.8, 0.25, 0.85, 0.2, 0.9, 0.15, 0.95, 0.1, 1]; // of a line, for its name
 const SPACE = 0.6; // of a pass, on either side of the bars
 
 /** @typedef {"time" | "passes"} AxisName */
@@ -30,6 +32,15 @@ const SPACE = 0.6; // of a pass, on either side of the bars
  */
 
 /** @typedef {{ lane: Lane, x: readonly number[], name: string, bold: boolean, colour: string }} Line */
+
+/**
+ * A stretch of the figure, in px.
+ * @typedef {{ left: number, right: number, top: number, bottom: number }} Box
+ */
+
+/** @typedef {[number, number][]} Way a line's points: px from the left and from the top */
+
+/** @typedef {"left" | "right"} Side the side of a name that is at its line: it is under the line then, else above it */
 
 /**
  * Tokens over time or forward passes, one line a lane.
@@ -57,7 +68,7 @@ export function growthFigure(race, axis, canvas) {
     yaxis: { range: [0, top * 1.1], nticks: 6 },
     hovermode: false,
   });
-  const notes = [...nameOf(below, "left", layout), ...nameOf(above, "right", layout)];
+  const notes = [...nameOf(below, "left", above, layout), ...nameOf(above, "right", below, layout)];
   const saved = savedBetween(race, passes, ink);
   if (saved) {
     traces.push(saved.trace);
@@ -86,21 +97,76 @@ function perToken({ lane, x }) {
 }
 
 /**
- * A line's name, written beside it as near to its middle as there is room; none while the line is short.
+ * A line's name, written beside it where there is room that the other line leaves; none while the line is short.
  * @param {Line} line
- * @param {"left" | "right"} xanchor the side of the name that is at the line, which is under it then, else above it
+ * @param {Side} usual
+ * @param {Line} other
  * @param {Layout} layout
  */
-function nameOf({ lane, x, name, bold, colour }, xanchor, layout) {
+function nameOf(line, usual, other, layout) {
+  const { lane, x, name, bold, colour } = line;
   if (lane.tokens <= LABELLED) return [];
-  const left = xanchor === "left";
-  const wide = ASIDE + LETTER * name.length;
   const last = x.length - 1;
-  let at = Math.floor(x.length * 0.55);
-  if (left) while (at > 0 && layout.width - pixel(layout, x[at]) < wide) at--;
-  else while (at < last && pixel(layout, x[at]) < wide) at++;
-  const place = { xanchor, xshift: left ? ASIDE : -ASIDE, yanchor: left ? "top" : "bottom" };
+  const points = PLACES.map((part) => Math.round(part * last));
+  const way = wayOf(other, layout);
+  /** @type {Side[]} */
+  const sides = usual === "left" ? ["left", "right"] : ["right", "left"];
+  const places = sides
+    .flatMap((side) => points.map((at) => ({ at, side, box: boxOf(line, at, side, layout) })))
+    .filter(({ box }) => box.left >= 0 && box.right <= layout.width && box.bottom <= layout.height - layout.margin.b);
+  const { at, side } = places.find(({ box }) => !crosses(way, box)) ??
+    places.find((place) => place.side === usual) ?? { at: usual === "left" ? 0 : last, side: usual };
+  const left = side === "left";
+  const place = { xanchor: side, xshift: left ? ASIDE : -ASIDE, yanchor: left ? "top" : "bottom" };
   return [textAt(x[at], lane.totals[at], bold ? `<b>${name}</b>` : name, colour, place)];
+}
+
+/**
+ * Where the name of a line is written that stands at one of its points.
+ * @param {Line} line
+ * @param {number} at
+ * @param {Side} side
+ * @param {Layout} layout
+ * @returns {Box}
+ */
+function boxOf({ lane, x, name }, at, side, layout) {
+  const [across, down] = [pixel(layout, x[at]), pixelDown(layout, lane.totals[at])];
+  const wide = LETTER * name.length;
+  return side === "left"
+    ? { left: across + ASIDE, right: across + ASIDE + wide, top: down, bottom: down + HIGH }
+    : { left: across - ASIDE - wide, right: across - ASIDE, top: down - HIGH, bottom: down };
+}
+
+/**
+ * The points of a line, in px of the figure.
+ * @param {Line} line
+ * @param {Layout} layout
+ * @returns {Way}
+ */
+function wayOf({ lane, x }, layout) {
+  return x.map((each, i) => [pixel(layout, each), pixelDown(layout, lane.totals[i])]);
+}
+
+/**
+ * Whether a line, which never falls, goes through a box.
+ * @param {Way} way
+ * @param {Box} box
+ */
+function crosses(way, { left, right, top, bottom }) {
+  if (!way.length || way[0][0] > right || way[way.length - 1][0] < left) return false;
+  return downAt(way, left) >= top && downAt(way, right) <= bottom;
+}
+
+/**
+ * How far down a line is at a place, or at its nearer end.
+ * @param {Way} way
+ * @param {number} across
+ */
+function downAt(way, across) {
+  const next = way.findIndex(([each]) => each >= across);
+  if (next <= 0) return way[next < 0 ? way.length - 1 : 0][1];
+  const [[from, before], [to, after]] = way.slice(next - 1, next + 1);
+  return before + ((across - from) / (to - from)) * (after - before);
 }
 
 /**
@@ -111,6 +177,16 @@ function nameOf({ lane, x, name, bold, colour }, xanchor, layout) {
 function pixel({ width, margin, xaxis }, x) {
   const [low, high] = xaxis.range ?? [0, 1];
   return margin.l + ((x - low) / (high - low)) * (width - margin.l - margin.r);
+}
+
+/**
+ * Where a value of the vertical axis is drawn, in px from the top of the figure.
+ * @param {Layout} layout
+ * @param {number} y
+ */
+function pixelDown({ height, margin, yaxis }, y) {
+  const [low, high] = yaxis.range ?? [0, 1];
+  return height - margin.b - ((y - low) / (high - low)) * (height - margin.t - margin.b);
 }
 
 /**

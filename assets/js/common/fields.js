@@ -13,6 +13,10 @@ export class Fields {
   constructor(root, scope = "") {
     this.root = root;
     this.scope = scope;
+    // gradio's list opens again a moment after any key in its field, one that leaves the field too
+    root.addEventListener("keydown", (event) => {
+      if (event.key === "Tab") event.stopPropagation();
+    });
   }
 
   /** @param {string} field */

@@ -95,7 +95,7 @@ export function precision({ badges, divergence }) {
     several tokens adds in another order than a pass over one, so the same model can score two close candidates the
     other way round, and from there on the text is another.`;
   const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a
-    token gets the same bits alone and inside a tree. This page runs in ${badges[1]}.`;
+    token gets the same bits alone and inside a tree. How this page runs: ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
   if (!divergence) return { title: "What half precision does", text: [lesson, cure], pointer };
   const { after, index, before, exact } = divergence;

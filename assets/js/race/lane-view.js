@@ -44,9 +44,9 @@ export class LaneView {
 
   /** @param {Step} step */
   add(step) {
-    const { gap, pieces, fenced } = this.transcript.add(step);
+    const { gap, pieces, leftward, fenced } = this.transcript.add(step);
     for (const piece of fenced) this.nodes.get(piece)?.classList.add("code");
-    const span = make("span", "step");
+    const span = make("span", leftward ? "step leftward" : "step");
     span.dataset.step = String(this.spans.length);
     span.append(...pieces.map((piece) => this.piece(piece)));
     this.spans.push(span);

@@ -1,7 +1,7 @@
 /** The scoreboard: the big number, both bars on one clock, rates, badge and the line of fine print. */
 
 import { make, write } from "../common/dom.js";
-import { bare, count, gained, percent, plural, ratio, seconds, speed } from "../common/format.js";
+import { bare, count, gained, percent, plural, ratio, seconds, sentence, speed } from "../common/format.js";
 
 /** @import { Parts } from "../common/dom.js" */
 /** @import { ComparedFigures, Level, RaceFigures } from "../stream/messages.js" */
@@ -125,7 +125,8 @@ export class Scoreboard {
         : "the lower, the more it repeats itself";
     this.at("fine").textContent =
       `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${bare(this.name)}. ` +
-      `Of the answer's runs of four tokens ${percent(method.distinct4)} are distinct: ${repeats}.`;
+      `Of the answer's runs of four tokens ${percent(method.distinct4)} are distinct: ${repeats}. ` +
+      sentence(figures.cut);
   }
 
   /**

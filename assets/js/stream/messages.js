@@ -112,6 +112,7 @@
  * @property {number | null} speedup null where others decoded beside it
  * @property {number} shared with how many others at most
  * @property {string} why it was not faster, in a sentence; "" where it was fast
+ * @property {string} cut settings that the method did not take whole, in a sentence; "" for none
  * @property {Level} level
  */
 

@@ -7,6 +7,8 @@ import { offersOf } from "./lane.js";
 /** @import { Step } from "./messages.js" */
 
 const FENCE = "```";
+const LETTER = /\p{L}/gu; // what is none is written in the direction of the text before it
+const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 /**
  * One or more tokens whose text is complete together. sources: who has the credit for each token. offers: everyone who
@@ -23,10 +25,11 @@ const FENCE = "```";
 
 /**
  * A step's pieces. gap: space before its first word, which belongs to no piece, so that neither hairline nor tint hangs
- * at a line's end. fenced: pieces of earlier steps that turn out to be code.
+ * at a line's end. leftward: it begins on its right. fenced: pieces of earlier steps that turn out to be code.
  * @typedef {object} Written
  * @property {string} gap
  * @property {Piece[]} pieces
+ * @property {boolean} leftward
  * @property {Piece[]} fenced
  */
 
@@ -43,6 +46,7 @@ export class Transcript {
     /** @type {Piece[]} */
     this.row = [];
     this.fenced = false;
+    this.leftward = false;
   }
 
   /**
@@ -58,7 +62,11 @@ export class Transcript {
     if (gap) fresh[0].text = fresh[0].text.slice(gap.length);
     const last = fresh.at(-1);
     if (last && finish === "eos") last.last = true;
-    return { gap, pieces: fresh, fenced: unmarked.filter((piece) => piece.code) };
+    const text = pieces.map(([, part]) => part).join("");
+    const letters = text.match(LETTER) ?? [];
+    const leftward = letters.length ? RIGHT_TO_LEFT.test(letters[0] ?? "") : this.leftward;
+    if (letters.length) this.leftward = RIGHT_TO_LEFT.test(letters.at(-1) ?? "");
+    return { gap, pieces: fresh, leftward, fenced: unmarked.filter((piece) => piece.code) };
   }
 
   /**

@@ -137,5 +137,6 @@ export const COMPARED = {
   speedup: 2,
   shared: 0,
   why: "",
+  cut: "",
   level: { tokens: 8, plain: 2, method: 1 },
 };
