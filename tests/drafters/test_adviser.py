@@ -8,6 +8,7 @@ from tiny import FREE, model_of, target_of
 from spectra import Limits, Sampling
 from spectra.drafters.adviser import GRADES, Adviser, grade
 from spectra.guess import Source
+from spectra.method import Outcome
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
@@ -74,6 +75,26 @@ def test_it_stops_where_its_time_is_not_worth_it():
     tree = TokenTree(9)
     tree.add(ROOT, 3, Source.BACKWARD)
     assert advised(tree, judge=FixedJudge(other=1.0), depth=1) == []
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_it_rests_while_its_guesses_cost_more_than_they_bring(right):
+    draft = Asked()
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, row=0.4, tokens=2, depth=1)
+    adviser.begin([1])
+    asked = []
+    for _ in range(100):
+        tree = TokenTree(9)
+        adviser.grow(tree, [1])
+        asked.append(len(tree) > 1)
+        path = [1] if right and asked[-1] else []
+        adviser.observe([1], Outcome(tree, path, [1], lambda ticket: None))
+    assert asked[0]
+    if right:
+        assert all(asked)
+    else:
+        assert asked.index(False) < 4
+        assert True in asked[asked.index(False) :]  # it is tried again
 
 
 def test_a_text_that_it_cannot_hold_gets_nothing():
