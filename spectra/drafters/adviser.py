@@ -63,6 +63,7 @@ class Adviser:
         self._depth = depth
         self._banned = banned
         self._seconds = 0.0
+        self._read = False
         self._hoped, self._brought = FIRST, FIRST * HIT  # of the tokens that nobody offered, and what came of them
         self._answer: DraftAnswer | None = None
 
@@ -84,7 +85,9 @@ class Adviser:
             assert self._answer is not None
             if not following and not self._answer.follow(tokens, self._depth):
                 return
-            following = True
+            if not self._read:
+                began = time.perf_counter()  # the prompt is read once and says nothing of the next question's time
+            following = self._read = True
             (probabilities,) = self._answer.probabilities(tree, [node])
             self._book(time.perf_counter() - began)
             self._hoped += unknown[node]

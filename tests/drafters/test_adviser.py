@@ -1,5 +1,7 @@
 """A draft model beside other sources: asked where they know little and while it pays, and the text stays the same."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from drafting import TextStore, decode_by
@@ -75,6 +77,23 @@ def test_it_stops_where_its_time_is_not_worth_it():
     tree = TokenTree(9)
     tree.add(ROOT, 3, Source.BACKWARD)
     assert advised(tree, judge=FixedJudge(other=1.0), depth=1) == []
+
+
+def test_reading_the_prompt_is_no_part_of_a_questions_time(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("spectra.drafters.adviser.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    class Reads(Asked):
+        def follow(self, tokens, ahead):
+            clock[0] += 0.1 if len(tokens) > 1 else 50.0
+            return True
+
+    draft = Reads()
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, tokens=2, depth=1)
+    adviser.begin([1])
+    for tokens in ([1], [1, 2], [1, 2, 3]):
+        adviser.grow(TokenTree(9), tokens)
+    assert draft.nodes == [ROOT] * 3
 
 
 @pytest.mark.parametrize("right", [True, False])
