@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,11 +34,12 @@ from spectra.method import Method, Outcome
 from spectra.methods.draft_models import DRAFT_MODELS
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources, weights_for
-from spectra.service.loading import LoadedModel, ModelOptions
+from spectra.service.loading import LoadedModel, ModelOptions, check_draft
 from spectra.settings import Limits, Sampling, check_number
 from spectra.tree import ROOT, TokenTree
 
 if TYPE_CHECKING:
+    from spectra.target.draft_model import DraftModel
     from spectra.verify.noise import Noise
 
 FORMAT, VERSION = "spectra-recording", 1
@@ -68,13 +70,14 @@ class RecordOptions:
 class ReplayOptions:
     """recording: a file of `record`. cost: a file, see `read_cost`. nodes: the most guessed tokens a step.
 
-    estimates: a file of `fit`.
+    drafts: folders or hub ids of draft models. estimates: a file of `fit`.
     """
 
     recording: Path
     methods: tuple[str, ...] = ("spectra", "spectra-core")
     cost: Path | None = None
     datastores: tuple[Path, ...] = ()
+    drafts: tuple[Path, ...] = ()
     nodes: int | None = None
     estimates: Path | None = None
 
@@ -82,16 +85,20 @@ class ReplayOptions:
         check_names("methods", self.methods, METHODS)
         for method in self.methods:
             if method in DRAFT_MODELS:
-                raise SpectraError("methods", f"{method} drafts with a model and a recording has none; leave it out")
+                raise SpectraError(
+                    "methods", f"{method} drafts with a model alone, which a replay does not; leave it out"
+                )
         if self.nodes is not None:
             check_number("nodes", self.nodes, 1, 1024, whole=True)
         for folder in self.datastores:
             read_card(folder)
+        for draft in self.drafts:
+            check_draft(draft)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a recording says of its model. cost: T(q) of the device. vocabulary: size of the noise.
+    """What a recording says of its model. cost: T(q) of the device. vocabulary: size of the noise. dtype: torch's name.
 
     sampling: of the answers. The noise of a recording made on a GPU is not known elsewhere, and drafts without it.
     """
@@ -102,6 +109,7 @@ class Header:
     cost: StepCost
     sampling: Sampling = field(default_factory=Sampling)
     vocabulary: int = 0
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +186,8 @@ def run_replay(options: ReplayOptions) -> int:
     """The subcommand `replay`: tau, queries a step, drafting time, and the speedup that T(q) predicts."""
     header, answers = read_recording(options.recording)
     stores = stores_for(header.tokenizer_sha256, options.datastores, model=header.model)
-    resources = Resources(stores, weights=weights_for(stores, options.estimates))
+    drafts = partial(drafts_for, header, options.drafts)
+    resources = Resources(stores, drafts, weights=weights_for(stores, options.estimates))
     target = target_of(header, read_cost(options.cost) if options.cost else None)
     for method in options.methods:
         make_method(method, target, resources, nodes=options.nodes)  # what lacks its datastore says so before the table
@@ -186,6 +195,22 @@ def run_replay(options: ReplayOptions) -> int:
     for method in options.methods:
         print(replay_row(method, target, resources, answers, options.nodes))
     return 0
+
+
+def drafts_for(header: Header, paths: Sequence[Path]) -> "list[DraftModel]":
+    """Draft models of the recorded model, loaded when a method asks for them: they answer for real, in their time.
+
+    Raises SpectraError for one that does not fit, and where the recording does not say what would.
+    """
+    import torch
+
+    from spectra.target.draft_model import Like, load_drafts
+
+    dtype = getattr(torch, header.dtype, None)
+    if not header.vocabulary or not isinstance(dtype, torch.dtype):
+        raise SpectraError("draft", "the recording does not say what fits its model; record again on a CPU")
+    like = Like(header.model, header.vocabulary, dtype, torch.device("cpu"), header.tokenizer_sha256)
+    return load_drafts(paths, like)
 
 
 def target_of(header: Header, cost: StepCost | None = None) -> "ReplayTarget":
@@ -282,6 +307,7 @@ def _header(data: Any) -> Header:
         cost=cost_of(data["cost"]),
         sampling=Sampling(float(data.get("temperature", 0)), seed=int(data.get("seed", 0))),
         vocabulary=int(data.get("vocabulary", 0)),
+        dtype=str(data["facts"].get("dtype", "float32")),
     )
 
 

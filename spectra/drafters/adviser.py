@@ -16,8 +16,12 @@ from spectra.method import Outcome
 from spectra.settings import Sampling
 from spectra.tree import ROOT, TokenTree
 
-HIT = 0.4
-"""Chance that its few tokens hold the target's, where those of the other sources do not."""
+HIT = 0.3
+"""Chance that its few tokens hold the target's, where those of the other sources do not: at the start of an answer."""
+FIRST = 3.0
+"""Questions that HIT counts for."""
+LATELY = 0.98
+"""Weight, a step later, of what questions brought."""
 KEPT = 0.9
 """Weight of the earlier questions in the running mean of their time."""
 GRADES = (0.7, 0.5, 0.3, 0.15, 0.08, 0.04, 0.02)
@@ -34,8 +38,8 @@ class Adviser:
     """The drafter. It comes last, for it asks after what the others grew.
 
     draft: the model. judge: the method's budget. step: seconds of a plain step of the target, against which the time of
-    a question is weighed as it was measured so far. tokens: the likeliest offered, and of those that the noise favours
-    as many. depth: a node's, at which nothing is asked any more.
+    a question is weighed as it was measured so far. row: what a scored guess costs, in plain steps. tokens: the
+    likeliest offered, and of those that the noise favours as many. depth: a node's, at which nothing is asked any more.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Adviser:
         judge: Judge,
         step: float,
         *,
+        row: float = 0.0,
         tokens: int = 4,
         depth: int = 4,
         banned: Collection[int] = (),
@@ -53,10 +58,13 @@ class Adviser:
         self._sampling = sampling
         self._judge = judge
         self._step = step
+        self._row = row
         self._tokens = tokens
         self._depth = depth
         self._banned = banned
         self._seconds = 0.0
+        self._read = False
+        self._hoped, self._brought = FIRST, FIRST * HIT  # of the tokens that nobody offered, and what came of them
         self._answer: DraftAnswer | None = None
 
     def begin(self, prompt: Sequence[int]) -> None:
@@ -68,17 +76,21 @@ class Adviser:
         for node in range(1, len(tree)):
             path.append(self._weigh(tree, node, path, unknown))
         following = False
+        hit = self._brought / self._hoped
         while unknown:
             node = max(unknown, key=unknown.__getitem__)
-            if HIT * unknown[node] * self._step <= self._seconds:
+            if hit * unknown[node] * self._step <= self._seconds:
                 return
             began = time.perf_counter()
             assert self._answer is not None
             if not following and not self._answer.follow(tokens, self._depth):
                 return
-            following = True
+            if not self._read:
+                began = time.perf_counter()  # the prompt is read once and says nothing of the next question's time
+            following = self._read = True
             (probabilities,) = self._answer.probabilities(tree, [node])
             self._book(time.perf_counter() - began)
+            self._hoped += unknown[node]
             for token in self._choose(probabilities, tree, node):
                 size = len(tree)
                 child = tree.add(node, token, Source.DRAFT, rank=grade(float(probabilities[token])))
@@ -87,7 +99,11 @@ class Adviser:
             del unknown[node]
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
-        """It reads what was committed when it is asked next."""
+        """Learn what questions bring: its tokens that nobody else offered first, less its rows."""
+        brought = sum(outcome.tree.sources[node][0] == Source.DRAFT for node in outcome.path)
+        scored = sum(sources[0] == Source.DRAFT for sources in outcome.tree.sources)
+        self._brought = FIRST * HIT + LATELY * (self._brought + brought - self._row * scored - FIRST * HIT)
+        self._hoped = FIRST + LATELY * (self._hoped - FIRST)
 
     def _weigh(self, tree: TokenTree, node: int, path: Sequence[float], unknown: dict[int, float]) -> float:
         """The chance of the node's path; its parent's unknown part gets smaller by it."""

@@ -105,7 +105,8 @@ def adaptive(
         drafters.append(Remembering(setup.resources.memory, banned=target.eos, least=setup.row_worth / 2))
     budget = budget_of(setup, nodes)
     if draft is not None:
-        drafters.append(Adviser(draft, setup.sampling, budget, setup.seconds_a_token, banned=target.eos))
+        adviser = Adviser(draft, setup.sampling, budget, setup.seconds_a_token, row=setup.row_worth, banned=target.eos)
+        drafters.append(adviser)
     values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
     return Method(setup.name, drafters, budget, nodes, settings=values)
 

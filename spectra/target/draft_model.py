@@ -7,7 +7,7 @@ numerics: the tree so far goes through again with each level, for a few rows mor
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -98,27 +98,44 @@ class DraftModelAnswer:
             return self._model.forward(self._cache, tokens, chains, rows, prefill=prefill)
 
 
-def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget) -> DraftModel:
+class Like(NamedTuple):
+    """What a draft model has to be like: the model it drafts for. tokenizer_sha256: None where nothing is known."""
+
+    name: str
+    vocabulary: int
+    dtype: torch.dtype
+    device: torch.device
+    tokenizer_sha256: str | None
+
+    @classmethod
+    def of(cls, target: HuggingFaceTarget) -> "Like":
+        sha256 = None if target.tokenizer is None else tokenizer_sha256(target.tokenizer)
+        return cls(target.name, target.config.vocab_size, target.dtype, target.device, sha256)
+
+
+def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget | Like) -> DraftModel:
     """The draft model of a folder or hub id for this target, in its dtype on its device; None is the shipped one.
 
     Raises SpectraError for one that cannot be loaded, has other tokens, or cannot score trees.
     """
+    like = target if isinstance(target, Like) else Like.of(target)
     name = shipped("draft") if path is None else os.fspath(path)
-    network = load_like(name, target, "draft")
-    _check_tokenizer(name, target)
-    step = "auto" if target.device.type == "cpu" else "eager"
+    network = load_like(name, like, "draft")
+    _check_tokenizer(name, like)
+    step = "auto" if like.device.type == "cpu" else "eager"
     model = wrap_model(network, numerics="fast", step=step, name=Path(name).name if Path(name).is_dir() else name)
     if not model.trees:
         raise SpectraError("draft", f"{name!r} places tokens by cache slot and cannot score trees; give another one")
     return DraftModel(model)
 
 
-def load_drafts(paths: Iterable[str | os.PathLike[str]], target: HuggingFaceTarget) -> list[DraftModel]:
+def load_drafts(paths: Iterable[str | os.PathLike[str]], target: HuggingFaceTarget | Like) -> list[DraftModel]:
     """The draft models named, in this order; without any, the shipped ones that fit. Raises like `load_draft`."""
+    like = target if isinstance(target, Like) else Like.of(target)
     named = list(paths)
     if named:
-        return [load_draft(path, target) for path in named]
-    return [load_draft(FOLDER / name, target) for name in SHIPPED if _fits(FOLDER / name, target)]
+        return [load_draft(path, like) for path in named]
+    return [load_draft(FOLDER / name, like) for name in SHIPPED if _fits(FOLDER / name, like)]
 
 
 def drafts_of(target: HuggingFaceTarget, paths: Iterable[str | os.PathLike[str]]) -> Sequence[DraftModel]:
@@ -139,24 +156,26 @@ def shipped(field: str) -> str:
     return str(folder)
 
 
-def load_like(name: str, target: HuggingFaceTarget, field: str) -> Any:
-    """A causal model with as many tokens as the target, in its dtype on its device. Raises SpectraError for `field`."""
+def load_like(name: str, like: Like, field: str) -> Any:
+    """A causal model with as many tokens, in the same dtype on the same device. Raises SpectraError for `field`."""
     try:
         local = Path(name).is_dir() or only_cached(name)
-        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=target.dtype, local_files_only=local)
+        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=like.dtype, local_files_only=local)
     except Exception as error:  # hub, file and config errors differ by version; the cause is named
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
-    ours, theirs = target.config.vocab_size, model.config.get_text_config(decoder=True).vocab_size
-    if ours != theirs:
-        raise SpectraError(field, f"{name!r} has {theirs} tokens, the model {ours}; give one with its tokenizer")
-    return model.to(target.device).eval()
+    theirs = model.config.get_text_config(decoder=True).vocab_size
+    if like.vocabulary != theirs:
+        raise SpectraError(
+            field, f"{name!r} has {theirs} tokens, the model {like.vocabulary}; give one with its tokenizer"
+        )
+    return model.to(like.device).eval()
 
 
-def _check_tokenizer(name: str, target: HuggingFaceTarget) -> None:
-    """Refuse a model with another tokenizer than the target's; one that comes without is taken at its word."""
+def _check_tokenizer(name: str, like: Like) -> None:
+    """Refuse a model with another tokenizer; one that comes without is taken at its word."""
     local = Path(name).is_dir()
-    if target.tokenizer is None or (local and not any(Path(name).glob("tokenizer*"))):
+    if like.tokenizer_sha256 is None or (local and not any(Path(name).glob("tokenizer*"))):
         return
     try:
         theirs = AutoTokenizer.from_pretrained(name, local_files_only=local or only_cached(name))
@@ -164,14 +183,14 @@ def _check_tokenizer(name: str, target: HuggingFaceTarget) -> None:
         raise SpectraError(
             "draft", f"the tokenizer of {name!r} cannot be read ({error}); give one with its own"
         ) from error
-    if tokenizer_sha256(theirs) != tokenizer_sha256(target.tokenizer):
-        raise SpectraError("draft", f"{name!r} has another tokenizer than {target.name}; give one with the same")
+    if tokenizer_sha256(theirs) != like.tokenizer_sha256:
+        raise SpectraError("draft", f"{name!r} has another tokenizer than {like.name}; give one with the same")
 
 
-def _fits(folder: Path, target: HuggingFaceTarget) -> bool:
-    """Whether a shipped draft model is there and was made for the target's tokenizer."""
+def _fits(folder: Path, like: Like) -> bool:
+    """Whether a shipped draft model is there and was made for this tokenizer."""
     try:
         card = parse_json((folder / "card.json").read_text(encoding="utf-8"))
     except OSError:
         return False
-    return target.tokenizer is not None and card["tokenizer_sha256"] == tokenizer_sha256(target.tokenizer)
+    return like.tokenizer_sha256 is not None and card["tokenizer_sha256"] == like.tokenizer_sha256

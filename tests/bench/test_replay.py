@@ -6,7 +6,7 @@ import pytest
 import torch
 from benched import loaded, tiny_target
 from drafting import decode_by
-from tiny import COST
+from tiny import COST, model_of
 
 from spectra.bench.replay import TOP, RecordedAnswer, ReplayTarget, RightOnly, read_recording
 from spectra.bench.steps import read_cost
@@ -97,6 +97,21 @@ def test_the_command_prints_a_row_a_method(recorded, capsys):
     assert rows[2:] == ["anpd", "spectra", "token-recycling"]
 
 
+def test_a_draft_model_is_asked_for_real(recorded, tmp_path, capsys):
+    model_of("llama").save_pretrained(tmp_path / "same")
+    assert main(["replay", str(recorded), "--methods", "spectra,spectra-draft", "--draft", str(tmp_path / "same")]) == 0
+    without, advised = (float(line.split("|")[2]) for line in capsys.readouterr().out.splitlines()[2:])
+    assert advised > without
+
+
+def test_a_recording_that_does_not_say_what_fits_its_model_takes_no_draft_model(recorded, tmp_path, capsys):
+    lines = recorded.read_text().splitlines()
+    lines[0] = json.dumps({**json.loads(lines[0]), "vocabulary": 0})
+    recorded.write_text("\n".join(lines))
+    assert main(["replay", str(recorded), "--methods", "spectra-draft"]) == 2
+    assert capsys.readouterr().err.startswith("spectra.bench: draft: the recording does not say")
+
+
 def test_another_devices_table_changes_the_prediction(recorded, tmp_path, capsys):
     table = tmp_path / "cost.json"
     table.write_text("[[1, 1.0], [2, 50.0]]")
@@ -169,6 +184,8 @@ def test_a_damaged_header_is_named(recorded, changes, capsys):
     [
         (["--methods", "anpd,rest"], "datastore: no unrefined datastore fits"),
         (["--methods", "anpd,draft-model"], "methods: draft-model drafts with a model"),
+        (["--methods", "anpd,spectra-draft"], "draft: no draft model fits"),
+        (["--draft", "/nowhere/at/all"], "draft: '/nowhere/at/all' is not there"),
         (["--nodes", "0"], "nodes: 0 is out of range"),
         (["--methods", ","], "methods: there is none"),
     ],

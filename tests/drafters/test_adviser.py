@@ -1,5 +1,7 @@
 """A draft model beside other sources: asked where they know little and while it pays, and the text stays the same."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from drafting import TextStore, decode_by
@@ -8,6 +10,7 @@ from tiny import FREE, model_of, target_of
 from spectra import Limits, Sampling
 from spectra.drafters.adviser import GRADES, Adviser, grade
 from spectra.guess import Source
+from spectra.method import Outcome
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
@@ -74,6 +77,43 @@ def test_it_stops_where_its_time_is_not_worth_it():
     tree = TokenTree(9)
     tree.add(ROOT, 3, Source.BACKWARD)
     assert advised(tree, judge=FixedJudge(other=1.0), depth=1) == []
+
+
+def test_reading_the_prompt_is_no_part_of_a_questions_time(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("spectra.drafters.adviser.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    class Reads(Asked):
+        def follow(self, tokens, ahead):
+            clock[0] += 0.1 if len(tokens) > 1 else 50.0
+            return True
+
+    draft = Reads()
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, tokens=2, depth=1)
+    adviser.begin([1])
+    for tokens in ([1], [1, 2], [1, 2, 3]):
+        adviser.grow(TokenTree(9), tokens)
+    assert draft.nodes == [ROOT] * 3
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_it_rests_while_its_guesses_cost_more_than_they_bring(right):
+    draft = Asked()
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, row=0.4, tokens=2, depth=1)
+    adviser.begin([1])
+    asked = []
+    for _ in range(100):
+        tree = TokenTree(9)
+        adviser.grow(tree, [1])
+        asked.append(len(tree) > 1)
+        path = [1] if right and asked[-1] else []
+        adviser.observe([1], Outcome(tree, path, [1], lambda ticket: None))
+    assert asked[0]
+    if right:
+        assert all(asked)
+    else:
+        assert asked.index(False) < 4
+        assert True in asked[asked.index(False) :]  # it is tried again
 
 
 def test_a_text_that_it_cannot_hold_gets_nothing():

@@ -44,9 +44,9 @@ def load_assistant(name: str | None, target: Any) -> Any:
 
     Raises SpectraError for one that cannot be loaded or has another vocabulary.
     """
-    from spectra.target.draft_model import load_like, shipped
+    from spectra.target.draft_model import Like, load_like, shipped
 
-    return load_like(name or shipped("assistant"), target, "assistant")
+    return load_like(name or shipped("assistant"), Like.of(target), "assistant")
 
 
 def run_peer(
