@@ -263,10 +263,25 @@ def test_uploads_have_a_size_and_a_rate(server: Server) -> None:
 def test_starts_have_a_rate_for_each_address() -> None:
     now = [0.0]
     guard = Guard(Limits(starts=3), clock=lambda: now[0])
-    assert [guard._may("a", "start") for _ in range(4)] == [True, True, True, False]
-    assert guard._may("b", "start")
+    assert [guard._may("a", "starts") for _ in range(4)] == [True, True, True, False]
+    assert guard._may("b", "starts")
     now[0] = 61.0
-    assert guard._may("a", "start")
+    assert guard._may("a", "starts")
+
+
+def test_calls_beside_the_queue_have_a_rate_too(server: Server) -> None:
+    """Whoever asked by the other route, for a recorded race or the whole trace of a run, was never told to wait."""
+    body = json.dumps({"data": [None], "fn_index": server.ids["pick"], "session_hash": "v"}).encode()
+    server.guard._asked.clear()
+    try:
+        for number in range(LIMITS.calls):
+            assert server.guard._may("127.0.0.1", "calls"), number
+        for path in ("/run/predict", "/run/pick/", "/api/pick", "/cancel", "/reset"):
+            status, text, _ = server.ask("POST", f"{API}{path}", body)
+            assert status == 429 and b"wait a minute" in text
+        assert server.ask("GET", "/")[0] == 200
+    finally:
+        server.guard._asked.clear()
 
 
 def test_handlers_take_no_direct_calls_beside_the_queue(server: Server) -> None:
