@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any, Literal
 from urllib.parse import parse_qs
 
@@ -123,7 +124,7 @@ class Guard:
             return
         upload = post and path.rstrip("/").endswith("/upload")
         start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
-        address = str((scope.get("client") or ("",))[0])
+        address = address_of(scope)
         limit = self.limits.upload if upload else self.limits.body
         patience = self.limits.upload_patience if upload else self.limits.patience
         if post and not self._may(address, "uploads" if upload else "starts" if start else "calls"):
@@ -241,6 +242,16 @@ def headers() -> dict[str, str]:
         "referrer-policy": "same-origin",
         **({} if space else {"x-frame-options": "SAMEORIGIN"}),
     }
+
+
+def address_of(scope: Message) -> str:
+    """Where a request comes from; of IPv6 the network of 64 bits, all of which one connection has. "" if not known."""
+    client = str((scope.get("client") or ("",))[0])
+    try:
+        address = IPv6Address(client)
+    except ValueError:
+        return client
+    return str(address.ipv4_mapped or IPv6Network((address.packed, 64), strict=False))
 
 
 async def refuse(send: Send, status: int, reason: str) -> None:

@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from spectra.io.json_text import parse_json
-from visual.guard import App, Limits, Message, Receive, Send, declared, read, refuse, replay
+from visual.guard import App, Limits, Message, Receive, Send, address_of, declared, read, refuse, replay
 from visual.run.race_file import MAX_BYTES
 
 PATH = "/gradio_api/upload"
@@ -51,7 +51,7 @@ class Uploads:
     async def take(self, request: Request) -> Response:
         """A form with one file in its field "files" becomes the list of its one name, as gradio's page expects."""
         app = request.app
-        address = request.client.host if request.client else ""
+        address = address_of(request.scope)
         try:
             with self._room(address, declared(request.scope) or self._limits.upload):
                 async with request.form(max_files=1, max_fields=1) as form:

@@ -15,7 +15,7 @@ from browsing import serve
 from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
-from visual.guard import Guard, Limits, declared, listener_of, session_of
+from visual.guard import Guard, Limits, address_of, declared, listener_of, session_of
 from visual.run.admission import AdmissionQueue
 
 GRACE = 0.6
@@ -267,6 +267,24 @@ def test_starts_have_a_rate_for_each_address() -> None:
     assert guard._may("b", "starts")
     now[0] = 61.0
     assert guard._may("a", "starts")
+
+
+@pytest.mark.parametrize(
+    ("client", "address"),
+    [
+        (("1.2.3.4", 5), "1.2.3.4"),
+        (("2001:db8::1", 5), "2001:db8::/64"),
+        (("2001:db8::ffff:1:2:3", 5), "2001:db8::/64"),
+        (("2001:db8:0:1::1", 5), "2001:db8:0:1::/64"),
+        (("fe80::1%eth0", 5), "fe80::/64"),
+        (("::ffff:1.2.3.4", 5), "1.2.3.4"),
+        (("testclient", 5), "testclient"),
+        (None, ""),
+    ],
+)
+def test_all_addresses_of_one_connection_count_as_one(client: object, address: str) -> None:
+    """Whoever has IPv6 has 2 ** 64 of them, each of which had limits of its own."""
+    assert address_of({"client": client}) == address
 
 
 def test_calls_beside_the_queue_have_a_rate_too(server: Server) -> None:
