@@ -13,7 +13,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from ipaddress import IPv6Address, IPv6Network
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from h11 import LocalProtocolError
@@ -54,18 +55,23 @@ asked, or start programs.
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """body: bytes of a request that is no upload. upload: bytes of one. starts, uploads: requests a minute of one
-    address. grace: seconds that what was started goes on although nobody listens. patience, upload_patience: seconds
-    for a request to arrive, and for an upload.
+    """body: bytes of a request that is no upload. upload: bytes of one. starts, uploads, calls: requests a minute of
+    one address; a call is any other that sends something. grace: seconds that what was started goes on although nobody
+    listens. patience, upload_patience: seconds for a request to arrive, and for an upload. held, all_held: bytes of
+    uploads that arrive or that nobody took, of one address and of all. kept: seconds until such a one is deleted.
     """
 
     body: int = 1_000_000
     upload: int = 33_000_000
     starts: int = 60
     uploads: int = 12
+    calls: int = 600
     grace: float = 10.0
     patience: float = 30.0
     upload_patience: float = 300.0
+    held: int = 128_000_000
+    all_held: int = 1_000_000_000
+    kept: float = 3600.0
 
 
 class Guard:
@@ -118,10 +124,10 @@ class Guard:
             return
         upload = post and path.rstrip("/").endswith("/upload")
         start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
-        address = str((scope.get("client") or ("",))[0])
+        address = address_of(scope)
         limit = self.limits.upload if upload else self.limits.body
         patience = self.limits.upload_patience if upload else self.limits.patience
-        if (upload or start) and not self._may(address, "upload" if upload else "start"):
+        if post and not self._may(address, "uploads" if upload else "starts" if start else "calls"):
             await refuse(send, 429, "too many requests from this address; wait a minute")
             return
         if declared(scope) > limit:
@@ -182,9 +188,9 @@ class Guard:
 
         return held_back(send, lambda start: bool(start["status"] == 200), finish)
 
-    def _may(self, address: str, what: str) -> bool:
+    def _may(self, address: str, what: Literal["starts", "uploads", "calls"]) -> bool:
         """Count a request of this kind; False where the last minute had too many."""
-        limit = self.limits.uploads if what == "upload" else self.limits.starts
+        limit = getattr(self.limits, what)
         times = self._asked.get_or_make((address, what), deque)
         while times and self.now() - times[0] > 60:
             times.popleft()
@@ -236,6 +242,16 @@ def headers() -> dict[str, str]:
         "referrer-policy": "same-origin",
         **({} if space else {"x-frame-options": "SAMEORIGIN"}),
     }
+
+
+def address_of(scope: Message) -> str:
+    """Where a request comes from; of IPv6 the network of 64 bits, all of which one connection has. "" if not known."""
+    client = str((scope.get("client") or ("",))[0])
+    try:
+        address = IPv6Address(client)
+    except ValueError:
+        return client
+    return str(address.ipv4_mapped or IPv6Network((address.packed, 64), strict=False))
 
 
 async def refuse(send: Send, status: int, reason: str) -> None:

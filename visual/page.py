@@ -22,8 +22,10 @@ from visual.widgets import visitor_of
 
 HEADER = """<header class="top"><h1>SPECTRA</h1><p>The same text in fewer steps.</p><ul class="badges"></ul></header>"""
 
-KEPT_UPLOADS = (600, 3600)
-"""Seconds between two looks for uploads that nobody took, and how old those are that go."""
+KEPT_UPLOADS = (10**9, 1)
+"""gradio deletes what it knows of when it ends, and after so many seconds, which is never: one of its rounds that an
+upload falls into is its last. `visual.uploads` deletes each in time.
+"""
 
 
 def build_page(

@@ -18,7 +18,7 @@ from visual.first_script import with_first_script
 from visual.form_values import with_refusals
 from visual.guard import Guard
 from visual.run.race_file import MAX_BYTES
-from visual.uploads import upload_route, with_places
+from visual.uploads import Uploads, with_places
 
 ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
@@ -91,7 +91,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
                 Middleware(with_first_script),
             ],
             "routes": [
-                upload_route(),
+                Uploads(guard.limits).route(),
                 Mount("/spectra/plotly", Served(directory=bundle)),
                 Mount("/spectra", Served(directory=ASSETS)),
             ],

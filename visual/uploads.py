@@ -6,11 +6,14 @@ and holds up to a thousand files of one request open. It tells the browser the p
 a name below the folder of uploads, which becomes the place again when the browser sends it back.
 """
 
+import asyncio
 import json
 import re
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from spectra.io.json_text import parse_json
-from visual.guard import App, Message, Receive, Send, read, refuse, replay
+from visual.guard import App, Limits, Message, Receive, Send, address_of, declared, read, refuse, replay
 from visual.run.race_file import MAX_BYTES
 
 PATH = "/gradio_api/upload"
@@ -33,27 +36,68 @@ UPLOADED = re.compile(r"([0-9a-f]{32})/([^/]+)")
 """What the browser calls an upload: its folder and its name."""
 
 
-def upload_route() -> Route:
-    """Instead of gradio's own: the first route of a path answers."""
-    return Route(PATH, take, methods=["POST"])
+class Uploads:
+    """The uploads of one page that arrive and that wait to be taken, which is all that they need of the disk."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._arriving: Counter[str] = Counter()
+        self._waiting: dict[Path, tuple[str, int]] = {}
+
+    def route(self) -> Route:
+        """Instead of gradio's own: the first route of a path answers."""
+        return Route(PATH, self.take, methods=["POST"])
+
+    async def take(self, request: Request) -> Response:
+        """A form with one file in its field "files" becomes the list of its one name, as gradio's page expects."""
+        app = request.app
+        address = address_of(request.scope)
+        try:
+            with self._room(address, declared(request.scope) or self._limits.upload):
+                async with request.form(max_files=1, max_fields=1) as form:
+                    files = form.getlist("files")
+                    if len(files) != 1 or not isinstance(files[0], UploadFile):
+                        raise HTTPException(400, 'this is no form with one file in "files"')
+                    size = files[0].size or 0
+                    if size > MAX_BYTES:
+                        raise HTTPException(413, f"over {MAX_BYTES} bytes")
+                    name = name_of(files[0].filename or "")
+                    file = await run_in_threadpool(keep, files[0].file, Path(app.uploaded_file_dir), name)
+                    self._waiting[file] = address, size
+        except ClientDisconnect:
+            return Response(status_code=400)
+        ended = app.get_blocks().upload_file_set  # gradio deletes these when it ends
+        ended.add(str(file))
+        asyncio.get_running_loop().call_later(self._limits.kept, self._forget, file, ended)
+        return JSONResponse([f"{file.parent.name}/{file.name}"])
+
+    @contextmanager
+    def _room(self, address: str, size: int) -> Iterator[None]:
+        """Disk for one more while it arrives. Raises HTTPException where there is none."""
+        self._waiting = {file: held for file, held in self._waiting.items() if file.exists()}
+        held = self._arriving + Counter()
+        for holder, bytes_held in self._waiting.values():
+            held[holder] += bytes_held
+        if held[address] + size > self._limits.held or held.total() + size > self._limits.all_held:
+            raise HTTPException(429, "too many uploads that nobody used; open those first, or try again in an hour")
+        self._arriving[address] += size
+        try:
+            yield
+        finally:
+            self._arriving[address] -= size
+            self._arriving += Counter()  # without those that have none
+
+    def _forget(self, file: Path, ended: set[str]) -> None:
+        self._waiting.pop(file, None)
+        ended.discard(str(file))
+        discard(file)
 
 
-async def take(request: Request) -> Response:
-    """A form with one file in its field "files" becomes the list of its one name, as gradio's page expects."""
-    try:
-        async with request.form(max_files=1, max_fields=1) as form:
-            files = form.getlist("files")
-            if len(files) != 1 or not isinstance(files[0], UploadFile):
-                raise HTTPException(400, 'this is no form with one file in "files"')
-            if (files[0].size or 0) > MAX_BYTES:
-                raise HTTPException(413, f"over {MAX_BYTES} bytes")
-            app = request.app
-            name = name_of(files[0].filename or "")
-            file = await run_in_threadpool(keep, files[0].file, Path(app.uploaded_file_dir), name)
-            app.get_blocks().upload_file_set.add(str(file))  # those that nobody took are deleted after a while
-    except ClientDisconnect:
-        return Response(status_code=400)
-    return JSONResponse([f"{file.parent.name}/{file.name}"])
+def discard(file: Path) -> None:
+    """Delete an uploaded file and the folder that was made for it. A call by hand may name what is no file."""
+    with suppress(OSError, ValueError):
+        file.unlink(missing_ok=True)
+        file.parent.rmdir()
 
 
 def with_places(app: App) -> App:

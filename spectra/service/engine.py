@@ -103,7 +103,8 @@ class Engine:
     def check_offered(self, model: str) -> None:
         """Raise SpectraError for a model that is none of `models`."""
         if model not in self.models:
-            raise SpectraError("model", f"{model[:80]!r} is not offered here; choose one of {', '.join(self.models)}")
+            offered = ", ".join(self.models)
+            raise SpectraError("model", f"{str(model)[:80]!r} is not offered here; choose one of {offered}")
 
     def prepare(self) -> None:
         """Run a few steps and measure plain decoding."""

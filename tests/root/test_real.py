@@ -1,11 +1,12 @@
 """SmolLM2 in bf16 with exact numerics: speculative answers are plain decoding's, token for token."""
 
+import json
 from collections import Counter
 
 import pytest
 import torch
 from drafting import decode_by
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import spectra
 from spectra import Limits, Sampling, summarize
@@ -71,3 +72,35 @@ def test_custom_generate_equals_stock_generate():
     options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 32, "do_sample": False}
     stock = model.generate(ids, **options)
     assert torch.equal(model.generate(ids, custom_generate=spectra.generate, **options), stock)
+
+
+def test_json_by_a_grammar_of_xgrammar():
+    """Its processor only moves forward: a call for a guess that is not reached would end in another text."""
+    xgrammar = pytest.importorskip("xgrammar")
+    hf = pytest.importorskip("xgrammar.contrib.hf")
+    folder = embedded_folder()
+    model, tokenizer = (kind.from_pretrained(folder) for kind in (AutoModelForCausalLM, AutoTokenizer))
+    model.float()
+    schema = {"properties": {"city": {"type": "string"}, "population": {"type": "integer"}}}
+    known = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
+    grammar = xgrammar.GrammarCompiler(known).compile_json_schema(
+        {"type": "object", "required": list(schema["properties"]), **schema}
+    )
+
+    class Counted(hf.LogitsProcessor):
+        calls = 0
+
+        def __call__(self, ids, scores):
+            self.calls += 1
+            return super().__call__(ids, scores)
+
+    question = [{"role": "user", "content": "Describe the city of Paris as JSON: city, population."}]
+    inputs = tokenizer.apply_chat_template(question, return_tensors="pt", return_dict=True, add_generation_prompt=True)
+    texts = []
+    for options in ({}, {"custom_generate": spectra.generate}):
+        processor = Counted(grammar)
+        out = model.generate(**inputs, max_new_tokens=40, do_sample=False, logits_processor=[processor], **options)
+        new = out[0, inputs["input_ids"].shape[1] :]
+        assert processor.calls == len(new)
+        texts.append(tokenizer.decode(new, skip_special_tokens=True))
+    assert texts[0] == texts[1] and set(json.loads(texts[1])) == {"city", "population"}

@@ -70,6 +70,13 @@ def test_the_first_model_that_can_be_reached_is_used_and_another_can_be_chosen(f
         Engine.load(MISSING)
 
 
+@pytest.mark.parametrize("model", [None, 7, "x" * 100_000])
+def test_a_model_that_a_call_by_hand_names_is_refused_in_a_line(engine, model):
+    """No name at all ended in a TypeError."""
+    with pytest.raises(SpectraError, match=r"model: '.{1,80}' is not offered"):
+        engine.choose(model)
+
+
 def test_presets_that_lack_a_refined_datastore_are_not_offered(engine):
     assert {"autoregressive", "spectra", "spectra-paper-core", "rest"} <= set(engine.methods)
     assert "spectra-retrieval" not in engine.methods

@@ -33,7 +33,7 @@ def serve(engine: Engine, **options: Any) -> tuple[Any, str]:
     from visual.page import build_page
     from visual.serve import launch_options, queued
 
-    guard = options.pop("guard", None) or Guard(Limits(starts=100_000, uploads=1000))
+    guard = options.pop("guard", None) or Guard(Limits(starts=100_000, uploads=1000, calls=100_000))
     page = queued(build_page(engine, guard=guard, **options), 64)
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options(guard))
     return page, url

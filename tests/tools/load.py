@@ -297,7 +297,9 @@ def serve(model: str = "") -> None:
             self.visitors.clear()
             return super().answer(request)
 
-    guard = Everywhere(Limits(starts=10**9, uploads=10**9, grace=PATIENCE))  # a visitor may be slow to listen
+    guard = Everywhere(
+        Limits(starts=10**9, uploads=10**9, calls=10**9, grace=PATIENCE)
+    )  # a visitor may be slow to listen
     engine = Engine.load(model) if model else Forgetful(step_seconds=0.002)
     page, url = serve_page(engine, guard=guard, max_visitors=32 if model else 16)
     print(url, flush=True)

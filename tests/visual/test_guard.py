@@ -15,7 +15,7 @@ from browsing import serve
 from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
-from visual.guard import Guard, Limits, declared, listener_of, session_of
+from visual.guard import Guard, Limits, address_of, declared, listener_of, session_of
 from visual.run.admission import AdmissionQueue
 
 GRACE = 0.6
@@ -263,10 +263,43 @@ def test_uploads_have_a_size_and_a_rate(server: Server) -> None:
 def test_starts_have_a_rate_for_each_address() -> None:
     now = [0.0]
     guard = Guard(Limits(starts=3), clock=lambda: now[0])
-    assert [guard._may("a", "start") for _ in range(4)] == [True, True, True, False]
-    assert guard._may("b", "start")
+    assert [guard._may("a", "starts") for _ in range(4)] == [True, True, True, False]
+    assert guard._may("b", "starts")
     now[0] = 61.0
-    assert guard._may("a", "start")
+    assert guard._may("a", "starts")
+
+
+@pytest.mark.parametrize(
+    ("client", "address"),
+    [
+        (("1.2.3.4", 5), "1.2.3.4"),
+        (("2001:db8::1", 5), "2001:db8::/64"),
+        (("2001:db8::ffff:1:2:3", 5), "2001:db8::/64"),
+        (("2001:db8:0:1::1", 5), "2001:db8:0:1::/64"),
+        (("fe80::1%eth0", 5), "fe80::/64"),
+        (("::ffff:1.2.3.4", 5), "1.2.3.4"),
+        (("testclient", 5), "testclient"),
+        (None, ""),
+    ],
+)
+def test_all_addresses_of_one_connection_count_as_one(client: object, address: str) -> None:
+    """Whoever has IPv6 has 2 ** 64 of them, each of which had limits of its own."""
+    assert address_of({"client": client}) == address
+
+
+def test_calls_beside_the_queue_have_a_rate_too(server: Server) -> None:
+    """Whoever asked by the other route, for a recorded race or the whole trace of a run, was never told to wait."""
+    body = json.dumps({"data": [None], "fn_index": server.ids["pick"], "session_hash": "v"}).encode()
+    server.guard._asked.clear()
+    try:
+        for number in range(LIMITS.calls):
+            assert server.guard._may("127.0.0.1", "calls"), number
+        for path in ("/run/predict", "/run/pick/", "/api/pick", "/cancel", "/reset"):
+            status, text, _ = server.ask("POST", f"{API}{path}", body)
+            assert status == 429 and b"wait a minute" in text
+        assert server.ask("GET", "/")[0] == 200
+    finally:
+        server.guard._asked.clear()
 
 
 def test_handlers_take_no_direct_calls_beside_the_queue(server: Server) -> None:

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ import pytest
 from browsing import serve
 from fakes_engine import FakeEngine, recorded_race
 
+from visual.guard import Guard, Limits
 from visual.uploads import UPLOADED, name_of, placed
 from visual.wire.events import encode
 
@@ -26,9 +27,9 @@ RACE = encode(recorded_race()).encode()
 
 
 class Server:
-    def __init__(self, uploads: Path) -> None:
+    def __init__(self, uploads: Path, **options: Any) -> None:
         self.uploads = uploads
-        self.page, self.url = serve(FakeEngine(step_seconds=0.0))
+        self.page, self.url = serve(FakeEngine(step_seconds=0.0), **options)
         self.host = urlsplit(self.url).netloc
         handlers = json.loads(self.ask("GET", "/config")[1])["dependencies"]
         (self.bring,) = [one["id"] for one in handlers if one["api_name"] == "bring"]
@@ -44,9 +45,12 @@ class Server:
         finally:
             connection.close()
 
+    def send(self, content: bytes, name: bytes = b"race.json") -> tuple[int, bytes]:
+        return self.ask("POST", f"{API}/upload", PART % (b"files", name, content) + b"--b--\r\n", FORM)
+
     def upload(self, content: bytes, name: bytes = b"race.json") -> str:
         """What the browser is told."""
-        status, text = self.ask("POST", f"{API}/upload", PART % (b"files", name, content) + b"--b--\r\n", FORM)
+        status, text = self.send(content, name)
         assert status == 200, text
         (uploaded,) = json.loads(text)
         return str(uploaded)
@@ -81,6 +85,73 @@ def test_two_visitors_with_one_file_have_a_copy_each(server: Server) -> None:
     assert not server.place(mine).parent.exists() and server.place(yours).read_bytes() == RACE
     assert "snapshot" in server.open_race(yours)
     assert server.kept() == []
+
+
+@pytest.fixture
+def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Limits], Server]]:
+    """Serves a page with these limits."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    pages = []
+
+    def served(limits: Limits) -> Server:
+        made = Server(tmp_path, guard=Guard(limits))
+        pages.append(made.page)
+        return made
+
+    yield served
+    for page in pages:
+        page.close()
+
+
+@pytest.mark.parametrize("limit", ["held", "all_held"])
+def test_uploads_that_nobody_takes_need_no_more_of_the_disk(limited: Callable[[Limits], Server], limit: str) -> None:
+    """Twelve files of 32 MB a minute, kept for an hour, were 24 GB of one address."""
+    server = limited(Limits(uploads=100, **{limit: 3 * len(RACE)}))
+    files = [server.upload(RACE) for _ in range(2)]
+    status, text = server.send(RACE)  # with the form around it this one is too much
+    assert status == 429 and b"too many uploads that nobody used" in text
+    server.upload(b"small")
+    assert "snapshot" in server.open_race(files[0])
+    server.upload(RACE)
+    assert len(server.kept()) == 3
+
+
+def test_uploads_on_their_way_count_with_what_they_announce(limited: Callable[[Limits], Server]) -> None:
+    server = limited(Limits(held=2_000_000))
+    host, port = server.host.split(":")
+    head = f"POST {API}/upload HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(f"{head}Content-Length: 1999999\r\n\r\n--b".encode())
+        time.sleep(0.3)
+        assert server.send(RACE)[0] == 429
+    time.sleep(0.3)
+    server.upload(RACE)
+    with socket.create_connection((host, int(port)), timeout=10) as line:  # of no length: as long as it may be
+        line.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        assert b" 429 " in line.recv(4000)
+
+
+def test_an_upload_that_nobody_takes_goes_with_its_folder(limited: Callable[[Limits], Server]) -> None:
+    """gradio's rounds left the folders, and ended for good where an upload came meanwhile."""
+    server = limited(Limits(kept=0.3))
+    server.upload(RACE)
+    (folder,) = server.uploads.iterdir()
+    until_gone(folder)
+    assert not server.page.upload_file_set
+
+
+def test_uploads_go_when_the_server_ends(limited: Callable[[Limits], Server]) -> None:
+    server = limited(Limits())
+    server.upload(RACE)
+    server.page.close()
+    until_gone(*server.kept())
+
+
+def until_gone(*files: Path) -> None:
+    end = time.monotonic() + 10
+    while any(file.exists() for file in files):
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_class_that_opens_one_file_at_once(server: Server) -> None:

@@ -8,9 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError, TargetBusyError
@@ -189,10 +187,3 @@ def stream(job: Job, admission: AdmissionQueue) -> Iterator[Event]:
         job.stop.set()
         if thread.ident is None:
             admission.leave(ticket)
-
-
-def discard(file: Path) -> None:
-    """Delete an uploaded file and the folder that was made for it. A call by hand may name what is no file."""
-    with suppress(OSError, ValueError):
-        file.unlink(missing_ok=True)
-        file.parent.rmdir()

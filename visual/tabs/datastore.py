@@ -11,9 +11,9 @@ from spectra.settings import check_number
 from visual.engine import Engine
 from visual.request import number
 from visual.run.admission import AdmissionQueue
-from visual.run.store_build import StoreBuild, WrittenStore, discard, stream, written_store
+from visual.run.store_build import StoreBuild, WrittenStore, stream, written_store
 from visual.tabs.write_store import WritingFields, offer, offer_text, order_of, price, wanted, writing_fields
-from visual.uploads import place
+from visual.uploads import discard, place
 from visual.widgets import PRIVATE, RUN, SKIP, choice_field, prompt_box, refusal, stop_button, visitor_of, wire
 from visual.wire.events import Event, send
 

@@ -9,8 +9,7 @@ from spectra.errors import SpectraError
 from visual import palette
 from visual.engine import Engine
 from visual.run.race_file import RaceFile, shipped
-from visual.run.store_build import discard
-from visual.uploads import place
+from visual.uploads import discard, place
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
 
