@@ -233,7 +233,9 @@ def _build(command: list[str], file: Path, note: Path) -> None:
             if done.returncode or not made.is_file():
                 lines = done.stderr.splitlines()
                 error = next((line for line in lines if "error" in line), lines[0] if lines else "no output")
-                raise CompilerError(f"{Path(command[0]).name} failed: {error.strip()}", note)
+                failed = f"{Path(command[0]).name} failed: {error.strip()}"
+                # a fatal error is the machine's, no memory or no disk for example: the next start tries again
+                raise LibraryError(failed) if "fatal" in error else CompilerError(failed, note)
             code = made.read_bytes()
             made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
             made.replace(file)

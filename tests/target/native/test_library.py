@@ -131,6 +131,14 @@ def test_a_compiler_too_old_for_the_best_instructions_is_not_asked_for_them_agai
         load(["avx512"], folder)
 
 
+def test_a_compiler_that_the_machine_stopped_is_asked_again(compiler, tmp_path):
+    killed = "c++: fatal error: Killed signal terminated program cc1plus"
+    compiler(OLD.replace("c++: error: unrecognized command line option '-mavx512f'", killed))
+    for builds_so_far in (2, 3):
+        assert load(["avx512", "avx2"], tmp_path / "cache").isa == "avx2"
+        assert builds(tmp_path) == builds_so_far
+
+
 def test_a_compiler_that_builds_nothing_is_asked_again(compiler, tmp_path):
     compiler(FAILS)
     for _ in range(2):
