@@ -16,17 +16,20 @@ class DraftingWorth:
     FIRST = 8
     """Steps before it is judged."""
     RARELY = 8
-    """Steps from one question to the next where it does not pay."""
+    """Steps from one question to the next where it does not pay; twice as many after each that did not."""
+    AT_MOST = 32
+    """Steps from one question to the next."""
 
     def __init__(self) -> None:
         self._saved = self._spent = 0.0
-        self._known = self._resting = 0
+        self._known = self._rested = 0
+        self._rest = self.RARELY
 
     def asks(self) -> bool:
         """Whether drafters are asked at this step. Called once a step."""
         pays = self._saved >= self._spent or self._known < self.FIRST
-        self._resting = 0 if pays else (self._resting + 1) % self.RARELY
-        return not self._resting
+        self._rested = 0 if pays else (self._rested + 1) % self._rest
+        return not self._rested
 
     def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
         """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence.
@@ -34,8 +37,11 @@ class DraftingWorth:
         plain: what the pass would have taken with a row for each sequence, in parts of what it took.
         """
         self._known += 1
-        self._saved = self.KEPT * self._saved + accepted * forward * plain
-        self._spent = self.KEPT * self._spent + drafting + forward * (1 - plain)
+        saved, spent = accepted * forward * plain, drafting + forward * (1 - plain)
+        self._saved = self.KEPT * self._saved + saved
+        self._spent = self.KEPT * self._spent + spent
+        if self._known > self.FIRST:
+            self._rest = self.RARELY if saved >= spent else min(2 * self._rest, self.AT_MOST)
 
 
 class Trust:
