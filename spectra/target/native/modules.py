@@ -21,7 +21,7 @@ from spectra.target.native.matrix import Matrix
 READ = (torch.bfloat16, torch.float32)
 """Types of numbers that the library reads."""
 AT_ONCE = 64
-"""Numbers that torch's loops take at once, at most: two vectors of AVX-512. What is left at the end is rounded otherwise."""
+"""Numbers that torch takes at once, at most: two AVX-512 vectors. What is left at the end is rounded otherwise."""
 
 
 class NativeLinear(torch.nn.Module):
