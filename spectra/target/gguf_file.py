@@ -319,11 +319,13 @@ def _config(file: GgufFile) -> Any:
 
 def _rope(file: GgufFile, head: int) -> dict[str, Any]:
     rotated = file.count("rope.dimension_count", head)
-    scaling = str(file.setting("rope.scaling.type") or "none")
+    factors = ("rope.scaling.factor", "rope.scale_linear")  # files of 2023 have the second, and no type
+    factor = next((key for key in factors if file.setting(key) is not None), None)
+    scaling = str(file.setting("rope.scaling.type") or ("linear" if factor else "none"))
     if rotated != head or scaling not in ("none", "linear"):
         what = f"scaling {scaling}" if rotated == head else f"rotating {rotated} of {head} numbers"
         raise SpectraError("model", f"{file.path.name}: a rotary embedding {what} is not read; give another model")
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": file.size("rope.freq_base", 10000.0)}
     if scaling == "linear":
-        rope |= {"rope_type": "linear", "factor": file.size("rope.scaling.factor")}
+        rope |= {"rope_type": "linear", "factor": file.size(factor or factors[0])}
     return rope

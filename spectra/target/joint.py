@@ -90,15 +90,15 @@ class JointLayer(CacheLayerMixin):
 
 
 def joint_forward(
-    target: ForwardTarget, parts: Sequence[Part], *, chunk: int = 0, attend: Attend | None = None
+    target: ForwardTarget, parts: Sequence[Part], *, chunk: int = 0, whole: int = 1, attend: Attend | None = None
 ) -> list[torch.Tensor]:
     """Logits of each part, as if it were alone.
 
-    chunk: rows of a pass, and of every call of attention in it; both are filled up. 0: one pass over all rows. attend:
-    see `AttentionMetadata`.
+    chunk: rows of a pass, and of every call of attention in it; both are filled up. 0: one pass over all rows, filled
+    up to a multiple of `whole`. attend: see `AttentionMetadata`.
     """
     total = sum(len(part.tokens) for part in parts)
-    size = chunk or total
+    size = chunk or -(-total // whole) * whole
     found: list[list[torch.Tensor]] = [[] for _ in parts]
     try:
         for first in range(0, total, size):

@@ -183,6 +183,14 @@ def test_a_number_that_is_none_is_named(tiny, key, value):
         file.config  # noqa: B018 - made when it is asked for
 
 
+@pytest.mark.parametrize("key", ["rope.scaling.factor", "rope.scale_linear"])
+def test_a_stretched_rotary_embedding_of_no_type_is_linear(tiny, key):
+    """llama.cpp reads it so; files of 2023 have the old name and no type."""
+    header = read_header(tiny)
+    rope = GgufFile(tiny, Header({**header.metadata, f"llama.{key}": 4.0}, header.tensors)).config.rope_parameters
+    assert (rope["rope_type"], rope["factor"]) == ("linear", 4.0)
+
+
 def test_an_array_is_no_number(tmp_path):
     """A count that is an array, one entry a layer, is of another kind of model."""
     path, writer = tmp_path / "arrays.gguf", gguf.GGUFWriter(tmp_path / "arrays.gguf", "llama")

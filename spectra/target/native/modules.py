@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ from spectra.target.native.matrix import Matrix
 
 READ = (torch.bfloat16, torch.float32)
 """Types of numbers that the library reads."""
+AT_ONCE = 64
+"""Numbers that torch takes at once, at most: two AVX-512 vectors. What is left at the end is rounded otherwise."""
 
 
 class NativeLinear(torch.nn.Module):
@@ -49,6 +52,8 @@ class ModuleSteps:
             name: NativeLinear(library, layer, codes.get(names[id(layer.weight)]))
             for name, layer in matrices(model).items()
         }
+        self._whole = AT_ONCE // gcd(AT_ONCE, *widths(model))
+        """Rows that are whole turns of torch's loops over them, whatever the width."""
 
     @property
     def matrices(self) -> list[Matrix]:
@@ -68,13 +73,15 @@ class ModuleSteps:
 
     def forward(self, target: ForwardTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
+        if self._whole > 1 and not prefill:
+            return self.forward_together(target, [part])[0]
         return target.forward_pass(
             part.cache, part.tokens, part.chains, part.rows, prefill=prefill, attend=self._attend
         )
 
     def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         """See `HuggingFaceTarget.forward_together`."""
-        return joint_forward(target, parts, attend=self._attend)
+        return joint_forward(target, parts, whole=self._whole, attend=self._attend)
 
     def _attend(
         self,
@@ -96,6 +103,13 @@ def matrices(model: Any) -> dict[str, torch.nn.Module]:
     kinds = (torch.nn.Linear, Conv1D, NativeLinear)
     there = ((name, module) for name, module in model.named_modules() if type(module) in kinds)
     return {name: module for name, module in there if module.get_parameter("weight").dtype in READ}
+
+
+def widths(model: Any) -> set[int]:
+    """Of the rows between the model's products, where torch computes. Logits are not computed with any more."""
+    head = model.get_output_embeddings()
+    layers = (layer for layer in matrices(model).values() if layer is not head)
+    return {size for layer in layers for size in layer.get_parameter("weight").shape}
 
 
 def _put(model: Any, name: str, layer: torch.nn.Module) -> None:

@@ -19,12 +19,12 @@ from spectra.target.native.codes import Codes, fill
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
-from spectra.target.native.modules import READ, ModuleSteps, matrices
+from spectra.target.native.modules import READ, ModuleSteps, matrices, widths
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
 
 LANES = 16
-"""Numbers of the widest vectors that torch computes with."""
+"""Numbers of the widest vectors of fp32 that torch computes with."""
 
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
 WHOLE = "it takes a model that is whole on the CPU"
@@ -206,13 +206,9 @@ def odd_width(model: Any) -> int:
     """A width between the model's products, where torch computes row by row, that is no multiple of LANES; 0: none.
 
     torch's vectors run on over the rows of such a width, so which numbers stand at their end depends on how many rows
-    there are, and the end is rounded otherwise. Logits are not computed with any more.
+    there are, and the end is rounded otherwise. `ModuleSteps` fills up few rows only.
     """
-    head = model.get_output_embeddings()
-    sizes = (
-        size for layer in matrices(model).values() if layer is not head for size in layer.get_parameter("weight").shape
-    )
-    return next((size for size in sizes if size % LANES), 0)
+    return next((size for size in widths(model) if size % LANES), 0)
 
 
 def unread(model: Any) -> str:

@@ -9,7 +9,7 @@ from transformers import MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2Fo
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution
 from spectra.target.native.steps import native_steps, obstacle
-from spectra.target.preflight import PARENTS, agrees
+from spectra.target.preflight import PARENTS, agrees, rows_agree
 
 
 def olmo(**changes):
@@ -30,6 +30,17 @@ def test_an_odd_width_is_left_to_torch(model, width):
     needs_native()
     why = obstacle(target_of(model(), ExecutionPlan("exact", "native", cost=COST)))
     assert why.startswith(f"a width of {width} is no multiple of 16") if width else why == ""
+
+
+@pytest.mark.parametrize("inner", [80, 112])
+def test_a_width_of_an_odd_number_of_vectors_has_the_bits_of_one_row(inner):
+    """torch takes two vectors at once and rounds an activation of the one that is left over otherwise."""
+    needs_native()
+    torch.manual_seed(0)
+    model = olmo(intermediate_size=inner, num_hidden_layers=2, initializer_range=0.3).eval()
+    target = target_of(model, plan := ExecutionPlan("exact", "native", cost=COST))
+    target.use(Execution(plan, native_steps(target, "native", {}, None)))
+    assert all(rows_agree(target, rows=rows) for rows in (8, 9, 10, 37))
 
 
 def test_a_window_of_one_may_round_as_wider_ones_do():
