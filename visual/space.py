@@ -38,7 +38,8 @@ Training-free speculative decoding: plain decoding and SPECTRA answer the same p
 by the source that guessed it.
 
 Every option of the page can be set as a variable of the Space: SPECTRA_MODEL (several with commas between them),
-SPECTRA_DTYPE, SPECTRA_NUMERICS, SPECTRA_STEP, SPECTRA_WEIGHTS, SPECTRA_DATASTORE, ...
+SPECTRA_DTYPE, SPECTRA_NUMERICS, SPECTRA_STEP, SPECTRA_WEIGHTS, SPECTRA_DATASTORE, ... In 8 or 4 bits (SPECTRA_WEIGHTS
+int8 or q4) requirements.txt takes a line more: torchao.
 """
 
 

@@ -310,7 +310,7 @@ def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[Model
             continue
         engine.models, engine.problems, engine.chosen = list(models), problems, model
         return engine
-    raise SpectraError("model", "; ".join(problems))
+    raise SpectraError("model", "; ".join(dict.fromkeys(problems)))
 
 
 def together_on(target: HuggingFaceTarget) -> int:

@@ -8,18 +8,31 @@ import sys
 import threading
 import time
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 import torch
+from gpu_carry import ROOT, WHEELS
+from packaging.requirements import Requirement
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import run as runner
 from spectra.bench.gpu.parts import PROMPTS, Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
-from spectra.bench.gpu.run import GpuOptions, as_shown, end_group, ended_by_signal, held, in_order, run_gpu, run_part
+from spectra.bench.gpu.run import (
+    GpuOptions,
+    as_shown,
+    end_group,
+    ended_by_signal,
+    held,
+    in_order,
+    obstacle,
+    run_gpu,
+    run_part,
+)
 from spectra.bench.tasks import PromptOptions
 from spectra.budget.weights import BUILT_IN
 from spectra.cli.bench import build_parser
@@ -210,9 +223,35 @@ def test_a_cpu_is_not_asked_for_large_shapes_and_a_device_is_every_parts_own(tmp
     parts = parts_of(("--model", "m", "--device", "cuda:1"), tmp_path, tmp_path)
     assert all(part.gpu for part in parts if part.name.startswith("latency"))
     assert all(part.arguments[part.arguments.index("--device") + 1] == "cuda:1" for part in parts)
-    assert {part.name for part in parts if part.needs == "torchao"} == {
+    assert {part.name for part in parts if part.needs == ("torchao",)} == {
         "start-eager-exact-int8", *(part.name for part in parts if "70b" in part.name)
     }  # fmt: skip
+
+
+def test_a_part_is_open_without_the_packages_of_which_it_takes_one(tmp_path, monkeypatch):
+    part = next(part for part in parts_of((), tmp_path, tmp_path) if part.name == "start-eager-exact-q4")
+    there = set()
+    monkeypatch.setattr(runner, "find_spec", lambda name: name if name in there else None)
+    assert obstacle(part, gpu=True) == "it takes the package torchao or bitsandbytes, which is not installed"
+    there.add("bitsandbytes")
+    assert obstacle(part, gpu=True) == ""
+
+
+def test_a_machine_with_torch_and_transformers_is_carried_the_rest_of_what_the_project_takes():
+    """Without accelerate transformers reads neither the embedded model's file nor a quantised model."""
+
+    def taken(*names):
+        found = set()
+        for text in (text for name in names for text in metadata.requires(name) or []):
+            required = Requirement(text)
+            if required.marker is None or required.marker.evaluate({"extra": ""}):
+                found.add(required.name.lower().replace("_", "-"))
+        return found
+
+    own = {line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().split()}
+    page = {"gradio", "httpx", "plotly"}
+    there = {"torch", "transformers"} | taken("torch", "transformers")
+    assert (own | taken("accelerate")) - page - there <= set(WHEELS)
 
 
 def test_a_full_disk_costs_what_could_not_be_written(scripted, tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ from words import save_model
 from spectra.cli.main import main
 from spectra.datastore.text_index import SEPARATOR
 from spectra.errors import SpectraError
-from spectra.service.engine import Engine
+from spectra.service.engine import Engine, of_first
 from spectra.service.loading import ModelOptions
 from spectra.settings import MethodSettings
 from visual.run.race_file import RaceFile
@@ -68,6 +68,17 @@ def test_the_first_model_that_can_be_reached_is_used_and_another_can_be_chosen(f
     assert engine.target is before
     with pytest.raises(SpectraError, match="is not there"):
         Engine.load(MISSING)
+
+
+def test_a_reason_that_no_model_can_be_loaded_for_is_said_once():
+    """On a Space without torchao, with its three models and SPECTRA_WEIGHTS=int8, it stood there three times."""
+
+    def make(_):
+        raise SpectraError("weights", "quantising takes torchao or bitsandbytes; pip install torchao")
+
+    with pytest.raises(SpectraError) as told:
+        of_first(("one", "two", "three"), ModelOptions(), make)
+    assert str(told.value) == "model: weights: quantising takes torchao or bitsandbytes; pip install torchao"
 
 
 @pytest.mark.parametrize("model", [None, 7, "x" * 100_000])

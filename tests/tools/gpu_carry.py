@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WHEELS = ("marisa-trie", "gguf", "torchao")
+WHEELS = ("marisa-trie", "gguf", "accelerate", "psutil", "torchao")
+"""Without `--no-deps` they would bring torch."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_24_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 SETUP = """#!/bin/sh
 # sh setup.sh FOLDER: install what lies beside this file into FOLDER; then PYTHONPATH=FOLDER runs the project.

@@ -57,7 +57,7 @@ class Part:
     """module, arguments: what `python -m` runs, in `folder`. minutes: after which it is ended. gpu: it takes one.
 
     about: a heading; parts with the same one stand together in the report. result: the file that has its table or
-    figures, else what it prints. needs: a package without which it is left open.
+    figures, else what it prints. needs: packages; without any of them it is left open.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Part:
     arguments: tuple[str, ...]
     result: str
     gpu: bool = False
-    needs: str = ""
+    needs: tuple[str, ...] = ()
 
 
 def parts_of(model: Sequence[str], data: Path, out: Path, *, tiny: bool = False) -> list[Part]:
@@ -93,7 +93,7 @@ def _starts(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
             "--max-new-tokens", "12" if tiny else "128", "--baseline", "--json", result,
         )  # fmt: skip
         gpu = step not in ("auto", "eager") or weights != "auto"
-        needs = "torchao" if weights == "int8" else ""
+        needs = {"int8": ("torchao",), "q4": ("torchao", "bitsandbytes")}.get(weights, ())
         yield Part(name, "Does it start", 2.0, GENERATE, arguments, result, gpu=gpu, needs=needs)
 
 
@@ -129,7 +129,7 @@ def _latencies(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]
             "--contexts", "8,16" if tiny else "256,1024,4096", "--queries", "1,2,4" if tiny else "1,2,4,8,16,32,64,128",
         )  # fmt: skip
         gpu = not tiny or step != "eager" or weights != "auto"
-        needs = "torchao" if weights != "auto" else ""
+        needs = ("torchao",) if weights != "auto" else ()
         yield Part(name, "T(q), the time of a forward pass", 2.5, BENCH, arguments, file, gpu=gpu, needs=needs)
 
 
@@ -157,7 +157,7 @@ def _figure4(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part
 def _page(model: Sequence[str], out: Path, *, tiny: bool) -> Part:
     file = str(out / "page.md")
     arguments = ("page", *model, "--max-new-tokens", "8" if tiny else "256", "--out", file)
-    return Part("page", "A race through the page", 3.0, BENCH, arguments, file, needs="gradio")
+    return Part("page", "A race through the page", 3.0, BENCH, arguments, file, needs=("gradio",))
 
 
 def write_prompts(folder: Path) -> Path:

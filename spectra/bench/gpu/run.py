@@ -190,8 +190,8 @@ def obstacle(part: Part, *, gpu: bool) -> str:
     """Why it cannot be run here, or ""."""
     if part.gpu and not gpu:
         return "it takes a CUDA GPU, and there is none"
-    if part.needs and find_spec(part.needs) is None:
-        return f"it takes the package {part.needs}, which is not installed"
+    if part.needs and not any(map(find_spec, part.needs)):
+        return f"it takes the package {' or '.join(part.needs)}, which is not installed"
     return ""
 
 
