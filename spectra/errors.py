@@ -19,4 +19,4 @@ class SpectraError(ValueError):
 
 
 class TargetBusyError(RuntimeError):
-    """A second decode was started on a target that is serving one: a target serves one sequence at a time."""
+    """A second decode was started on a target that is serving one: a target has one owner at a time."""

@@ -6,6 +6,8 @@ too (a rolling buffer could not be taken back).
 """
 
 from dataclasses import dataclass
+from typing import cast
+from weakref import proxy
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -119,7 +121,8 @@ class SlabLayer(CacheLayerMixin):
 
     def __init__(self, cache: SlabCache) -> None:
         super().__init__()
-        self.cache = cache
+        # the cache holds its layers: in a cycle its memory would wait for the garbage collector
+        self.cache = cast("SlabCache", proxy(cache))
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         keys = self.keys  # there are some where there was no memory for the values last time

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
+from weakref import proxy
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -62,7 +63,8 @@ class JointLayer(CacheLayerMixin):
 
     def __init__(self, cache: JointCache, at: int) -> None:
         super().__init__()
-        self.cache, self.at = cache, at
+        self.cache = cast("JointCache", proxy(cache))  # it holds its layers, and the caches of the sequences
+        self.at = at
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """The sequences' own layers do that."""

@@ -135,6 +135,7 @@ class HuggingFaceSession:
             if self.prefix is not None:
                 self._leave(self.prefix)
             self._give_back()
+            del self.cache  # its memory is free, whoever still holds the session
             if self.on_close is not None:
                 self.on_close()
 

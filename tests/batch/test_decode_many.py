@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from itertools import count
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -9,9 +10,11 @@ from batches import WAYS, alone, dice_of, random_prompts, random_request, target
 from compiled import needs_native
 from drafting import random_tree
 from tiny import VOCABULARY
+from uncollected import uncollected
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
 from spectra.batch.learned import DraftingWorth, PassTime
+from spectra.target.cache import SlabCache
 
 FAMILIES = ("llama", "gpt2", "gemma3")
 CASES = [(way, family) for way in WAYS for family in FAMILIES]
@@ -119,6 +122,30 @@ def test_who_does_not_fit_in_memory_waits(known):
     assert order == [0, 1] * 6 + [2, 3] * 6
     with pytest.raises(SpectraError, match=r"cache_bytes: request 1 needs"):
         list(decode_many(target, requests_of(target, [[1], [1, 2, 3, 4]]), cache_bytes=each))
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
+def test_the_memory_of_those_who_ended_is_free_when_the_next_begin(way, known, monkeypatch):
+    """All of them end in the same step. Nothing waits for the garbage collector."""
+    if way.startswith("native"):
+        needs_native()
+    target, caches, slots_for = target_by(way, "llama", known), WeakSet(), SlabCache.slots_for
+    with closing(target.group()) as group:
+        each = group.cache_bytes(30, 6, 1)
+    held = []
+
+    def watched(cache, kind, states):
+        found = slots_for(cache, kind, states)
+        caches.add(cache)
+        held.append(sum(slab.nbytes for one in caches for slab in one.slabs))
+        return found
+
+    monkeypatch.setattr(SlabCache, "slots_for", watched)
+    requests = requests_of(target, [[first] * 30 for first in range(12)])
+    with uncollected():
+        assert list(map(len, together(target, requests, cache_bytes=4 * each))) == [6] * 12
+        assert not caches
+    assert max(held) == 4 * each
 
 
 @pytest.mark.parametrize(
