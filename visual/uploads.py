@@ -8,6 +8,7 @@ a name below the folder of uploads, which becomes the place again when the brows
 
 import asyncio
 import json
+import logging
 import re
 import secrets
 import shutil
@@ -27,6 +28,8 @@ from starlette.routing import Route
 from spectra.io.json_text import parse_json
 from visual.guard import App, Limits, Message, Receive, Send, address_of, declared, read, refuse, replay
 from visual.run.race_file import MAX_BYTES
+
+log = logging.getLogger("spectra")
 
 PATH = "/gradio_api/upload"
 LONGEST = 40
@@ -66,6 +69,9 @@ class Uploads:
                     self._waiting[file] = address, size
         except ClientDisconnect:
             return Response(status_code=400)
+        except OSError as error:
+            log.warning("an upload cannot be kept: %s", error.strerror)
+            raise HTTPException(507, f"the server cannot keep it ({error.strerror}); try again later") from error
         ended = app.get_blocks().upload_file_set  # gradio deletes these when it ends
         ended.add(str(file))
         asyncio.get_running_loop().call_later(self._limits.kept, self._forget, file, ended)

@@ -11,7 +11,8 @@ from spectra.datastore.build.library import LICENCE, write_library
 from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.store import Store
 from spectra.drafters.continuations import Kept, Lookup
-from spectra.service.visitor_stores import ProgressCallback, build_in
+from spectra.errors import SpectraError
+from spectra.service.visitor_stores import ProgressCallback, build_in, without_place
 
 if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
@@ -44,13 +45,19 @@ class DemandStore:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def build(self, target: HuggingFaceTarget, on_progress: ProgressCallback) -> Store:
-        """A random sample, nothing scored. What `on_progress` raises ends the work, and nothing is kept then."""
+        """A random sample, nothing scored. What `on_progress` raises ends the work, and nothing is kept then.
+
+        Raises SpectraError where it cannot be built.
+        """
         self.clear()
         folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
         settings = BuildSettings(keep=self.texts, refine=False, window=min(WINDOW, target.context // 2), skip_bad=True)
         try:
             file = self.write(Path(folder.name) / "library.jsonl", self.texts)
             store = build_in(Path(folder.name), NAME, file, settings, target, on_progress, LICENCE)
+        except SpectraError as error:
+            folder.cleanup()
+            raise SpectraError("method", without_place(error, Path(folder.name))) from error
         except BaseException:
             folder.cleanup()
             raise

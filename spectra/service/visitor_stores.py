@@ -103,8 +103,7 @@ class VisitorStores:
             store = build_in(place, name, corpus, settings, target, on_progress, licence)
         except SpectraError as error:
             folder.cleanup()
-            text = str(error).removeprefix(f"{error.field}: ").replace(f"{folder.name}/", "")
-            raise SpectraError("keep" if error.field == "keep" else field, text) from error
+            raise SpectraError("keep" if error.field == "keep" else field, without_place(error, place)) from error
         except BaseException:
             folder.cleanup()
             raise
@@ -140,6 +139,12 @@ class CallbackProgress:
     def update(self, count: int) -> None:
         self.n += count
         self.on_progress(self.what, self.n, self.total or 0)
+
+
+def without_place(error: SpectraError, folder: Path) -> str:
+    """What it tells a visitor: files of the folder by their names alone, and not that work is kept there."""
+    text = str(error).removeprefix(f"{error.field}: ").replace(f"{folder}/", "")
+    return text.removesuffix(": the work so far is kept")
 
 
 def build_in(

@@ -30,6 +30,7 @@ BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogits
 
 NO_NUMBER = -1
 """Stands for the pick of a row that holds a NaN."""
+NO_NUMBERS = "its logits are no numbers (NaN); load it in fp32, or check its weights"
 
 Draw = Callable[[torch.Tensor, int, int], int]
 """(scores [vocabulary] of one row, seed, position) -> the token that keyed noise draws, or NO_NUMBER."""
@@ -38,7 +39,7 @@ Draw = Callable[[torch.Tensor, int, int], int]
 def check_numbers(picks: Sequence[int]) -> None:
     """Raise SpectraError where a model gave no numbers; the text would be nonsense from there on."""
     if NO_NUMBER in picks:
-        raise SpectraError("model", "its logits are no numbers (NaN); load it in fp32, or check its weights")
+        raise SpectraError("model", NO_NUMBERS)
 
 
 def processors_of(sampling: Sampling) -> LogitsProcessorList:
@@ -60,16 +61,20 @@ def processors_of(sampling: Sampling) -> LogitsProcessorList:
 
 
 def probabilities_of(
-    processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]]
+    processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]], field: str = "model"
 ) -> list[NDArray[np.float64]]:
     """The distribution [vocabulary] of each row of logits [rows, vocabulary] after the processors.
 
-    before: the tokens that led to each row, equally many (empty ones will do for processors that are `BLIND`).
+    before: the tokens that led to each row, equally many (empty ones will do for processors that are `BLIND`). Raises
+    SpectraError for `field`, the model, where they are no numbers.
     """
     scores = logits.float()
     if processors:
         scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
-    return list(torch.softmax(scores.double(), -1).cpu().numpy())
+    found = torch.softmax(scores.double(), -1).cpu().numpy()
+    if np.isnan(found[:, 0]).any():  # one NaN makes a whole row of them
+        raise SpectraError(field, NO_NUMBERS)
+    return list(found)
 
 
 def _best(logits: torch.Tensor) -> list[int]:

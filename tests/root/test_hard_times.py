@@ -13,6 +13,9 @@ from tiny import make, target_of
 
 from spectra import Limits, Sampling, decode, make_method
 from spectra.errors import SpectraError
+from spectra.methods.draft_models import DRAFT_MODELS
+from spectra.methods.resources import Resources
+from spectra.target.draft_model import DraftModel
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +38,22 @@ def test_a_model_that_gives_no_numbers_is_named(sampling, method):
         list(decode(target, [5, 6, 7], made, sampling=sampling, limits=Limits(8)))
     with target.held():
         pass  # the lock is free again
+
+
+@pytest.mark.parametrize("field", ["model", "draft"])
+@pytest.mark.parametrize("method", [*DRAFT_MODELS, "spectra-draft"])
+def test_a_model_that_gives_no_numbers_is_named_where_draws_are_tested_too(method, field):
+    """A draft was accepted by a probability that was none, and the next token was one that no vocabulary has."""
+    models = {"model": make("llama").double(), "draft": make("llama", 1).double()}
+    models[field].lm_head.weight.data[7] = float("nan")
+    target = target_of(models["model"])
+    resources = Resources(drafts=[DraftModel(target_of(models["draft"]))])
+    sampling = Sampling(0.8, seed=3)
+    made = make_method(method, target, resources, sampling=sampling)
+    with pytest.raises(SpectraError, match=rf"{field}: its logits are no numbers \(NaN\); load it in fp32"):
+        list(decode(target, [5, 6, 7], made, sampling=sampling, limits=Limits(8)))
+    with target.held():
+        pass
 
 
 def python(code, *arguments):

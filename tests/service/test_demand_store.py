@@ -78,6 +78,20 @@ def test_a_build_that_is_stopped_leaves_nothing(engine, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir()) and not engine.stores()
 
 
+def test_a_full_disk_is_told_without_a_place_on_it(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    engine._adopt(engine.target, Resources())
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(SpectraError) as error:
+        engine.ready(asked("w5", "rest"), lambda *_: None)
+    disk = "(No space left on device); free some space or make it writable"
+    assert str(error.value) == f"method: cannot write {NAME} {disk}" and not list(tmp_path.iterdir())
+
+
 def test_the_library_is_documented_code_drawn_by_a_seed(tmp_path):
     filler = "    x = x + 1\n" * 30
     (tmp_path / "one.py").write_text("def f(x):\n    'Says it.'\n" + filler + "    return x\n")

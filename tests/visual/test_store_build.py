@@ -1,7 +1,7 @@
 """A store of text that the model writes, without a browser: what it costs, how far it is, Stop, limits, refusals."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from fakes_engine import FakeEngine
 from spectra.errors import SpectraError
 from spectra.settings import TextOrder
 from visual.run.admission import AdmissionQueue
-from visual.run.store_build import TextWriting, WrittenStore, stream, written_store
+from visual.run.store_build import StoreBuild, TextWriting, WrittenStore, stream, written_store
 from visual.tabs.write_store import offer_text, order_of, wanted
 from visual.wire.writing_cost import writing_cost
 
@@ -97,6 +97,21 @@ def test_the_time_limit_ends_the_writing_and_what_is_there_is_built() -> None:
     own.writing.max_seconds = 0.6
     assert messages(own)[-1]["kind"] == "built"
     assert 0 < engine.written("a", TextOrder((), 300, 40)) < 300
+
+
+def test_a_build_that_takes_too_long_is_stopped_and_says_so() -> None:
+    """Others waited for as long as a large model took to score 50,000 tokens."""
+
+    def build(on_progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+        while True:
+            time.sleep(0.01)
+            on_progress("scoring", 1, 2)
+
+    admission = AdmissionQueue()
+    heard = list(stream(StoreBuild("a", build, max_seconds=0.3), admission))
+    text = "Stopped after 0.3 seconds, for others wait; give less text."
+    assert heard[-1] == {"kind": "refused", "field": "", "text": text} and admission.served == 0
+    assert StoreBuild("a", build).max_seconds == 600
 
 
 def test_writing_lets_others_decode_beside_it_and_waits_for_who_is_alone() -> None:

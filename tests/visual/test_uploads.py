@@ -3,6 +3,7 @@
 import http.client
 import http.server
 import json
+import resource
 import socket
 import threading
 import time
@@ -223,6 +224,20 @@ def test_nothing_is_left_of_a_broken_upload(server: Server) -> None:
     assert server.ask("POST", f"{API}/upload", PART % (b"files", b"a.json", RACE) + b"nothing", FORM)[0] == 400
     time.sleep(0.2)
     assert server.kept() == []
+
+
+@pytest.mark.parametrize("size", [200_000, 2_000_000], ids=["in-memory", "on-disk"])
+def test_a_disk_without_room_is_told_as_that(server: Server, size: int) -> None:
+    """It was told as a request that cannot be read."""
+    before = sorted(server.uploads.iterdir())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        status, text = server.send(b"x" * size)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert status == 507 and json.loads(text)["detail"].startswith("the server cannot keep it (File too large)")
+    assert sorted(server.uploads.iterdir()) == before
 
 
 def test_one_file_at_a_time(server: Server) -> None:

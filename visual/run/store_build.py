@@ -27,13 +27,14 @@ START = Progress("reading", 0, 0)
 
 @dataclass(slots=True)
 class Job(ABC):
-    """problem: why it failed. alone: nobody decodes beside it. max_seconds: after which it is stopped."""
+    """problem: why it failed. alone: nobody decodes beside it. max_seconds: after which it is stopped, and `late`."""
 
     visitor: str
     stop: threading.Event = field(default_factory=threading.Event, kw_only=True)
     problem: dict[str, str] | None = field(default=None, kw_only=True)
     alone: bool = field(default=True, kw_only=True)
-    max_seconds: float = field(default=float("inf"), kw_only=True)
+    max_seconds: float = field(default=MAX_SECONDS, kw_only=True)
+    late: bool = field(default=False, kw_only=True)
 
     @abstractmethod
     def work(self) -> None:
@@ -81,6 +82,9 @@ class StoreBuild(Job):
         return {"kind": "building", **self.progress._asdict()}
 
     def outcome(self) -> Event:
+        if self.card is None and self.late:
+            text = f"Stopped after {self.max_seconds:g} seconds, for others wait; give less text."
+            return {"kind": "refused", "field": "", "text": text}
         return {"kind": "halted"} if self.card is None else {"kind": "built", "card": self.card}
 
 
@@ -93,7 +97,6 @@ class TextWriting(Job):
     engine: Engine
     order: TextOrder
     alone: bool = field(default=False, kw_only=True)
-    max_seconds: float = field(default=MAX_SECONDS, kw_only=True)
     already: int = 0
     texts: int = 0
     tokens: int = 0
@@ -178,7 +181,8 @@ def stream(job: Job, admission: AdmissionQueue) -> Iterator[Event]:
         end = time.monotonic() + job.max_seconds
         while thread.is_alive():
             yield job.state()
-            if job.stop.wait(UPDATE_SECONDS) or admission.left(ticket) or time.monotonic() > end:
+            job.late = time.monotonic() > end
+            if job.stop.wait(UPDATE_SECONDS) or admission.left(ticket) or job.late:
                 job.stop.set()
                 thread.join(STOP_SECONDS)
                 break

@@ -36,6 +36,8 @@ from visual.widgets import (
 from visual.wire.events import Event, send
 
 MIN_CONTEXT = 64
+MAX_TURNS = 200
+"""Of a conversation: each is kept with all that was decoded, one without an answer too."""
 
 
 class ChatUpdate(NamedTuple):
@@ -63,6 +65,8 @@ class Handlers:
             yield ChatUpdate()
             return
         try:
+            if len(conversation.turns) >= MAX_TURNS:
+                raise SpectraError("prompt", f"this conversation has {MAX_TURNS} turns; clear it to begin another")
             visitor = visitor_of(visit)
             request = request_of(
                 *fields, earlier=conversation.messages, in_conversation=True, visitor=visitor, warm=bool(warm)
