@@ -41,7 +41,7 @@ REMEMBERED = 10_000
 """Visitors whose address is known."""
 LONGEST_NAME = 200
 """Characters of a visitor's name, which gradio keeps; a page draws 11."""
-UNHEARD = 32
+UNHEARD = 8
 """Starts of a visitor who listens for none of their answers: gradio keeps them all."""
 LONGEST_LINK = 60_000
 """Bytes of a path and its query; gradio reads no address of 65,536."""
