@@ -110,6 +110,7 @@ def test_the_list_of_methods_closes_when_the_keyboard_leaves_it(
         page.click(f"{field} input")
         page.locator(f"{field} .options").wait_for()
         page.keyboard.press("Tab")
+        page.locator(f"{field} .options").wait_for(state="detached")  # it fades, slowly beside a race that is drawn
         page.wait_for_timeout(500)
         assert page.locator(f"{field} .options").count() == 0
         assert page.evaluate("(field) => !document.activeElement.closest(field)", field)

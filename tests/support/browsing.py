@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
 ARGS = "--disable-dev-shm-usage --no-sandbox --disable-background-networking --disable-component-update --disable-sync"
-WAIT = 60_000
+WAIT = 20_000
 AS_WIDE = """(name) => { const box = document.querySelector(`[data-id=plot-${name}]`);
   return box.querySelector('.main-svg')?.getBoundingClientRect().width === box.clientWidth; }"""
 """Whether a chart of the race fills its box."""
