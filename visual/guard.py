@@ -41,6 +41,8 @@ REMEMBERED = 10_000
 """Visitors whose address is known."""
 LONGEST_NAME = 200
 """Characters of a visitor's name, which gradio keeps; a page draws 11."""
+UNHEARD = 8
+"""Starts of a visitor who listens for none of their answers: gradio keeps them all."""
 LONGEST_LINK = 60_000
 """Bytes of a path and its query; gradio reads no address of 65,536."""
 CLOSED = re.compile(
@@ -85,6 +87,7 @@ class Guard:
         self._addresses: Recent[str, str] = Recent(REMEMBERED)
         self._visitors: Recent[str, str] = Recent(REMEMBERED)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(REMEMBERED)
+        self._unheard: Recent[str, int] = Recent(REMEMBERED)
 
     def now(self) -> float:
         return self._clock()
@@ -150,12 +153,16 @@ class Guard:
                 await refuse(send, 400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
                 return
             receive = replay(body, receive)
+            if start and visitor and not self._is_heard(visitor):
+                await refuse(send, 429, "nobody listens for what was started here; load the page again")
+                return
             if start:
                 if visitor:  # before its run can begin
                     self._addresses.put(visitor, address)
                 answer = self._noting(send, visitor, address)
         listener = "" if post else listener_of(path, str(query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
+        self._unheard.drop(listener)
         self._open[listener] = self._open.get(listener, 0) + 1
         try:
             await app(scope, receive, answer)
@@ -187,6 +194,12 @@ class Guard:
             await send({"type": "http.response.body", "body": body})
 
         return held_back(send, lambda start: bool(start["status"] == 200), finish)
+
+    def _is_heard(self, visitor: str) -> bool:
+        """Count a start; False where there were `UNHEARD` of this visitor since anybody listened."""
+        unheard = 0 if self._open.get(visitor) else (self._unheard.peek(visitor) or 0)
+        self._unheard.put(visitor, min(unheard + 1, UNHEARD))
+        return unheard < UNHEARD
 
     def _may(self, address: str, what: Literal["starts", "uploads", "calls"]) -> bool:
         """Count a request of this kind; False where the last minute had too many."""

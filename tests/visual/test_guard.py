@@ -15,7 +15,7 @@ from browsing import serve
 from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
-from visual.guard import Guard, Limits, address_of, declared, listener_of, session_of
+from visual.guard import UNHEARD, Guard, Limits, address_of, declared, listener_of, session_of
 from visual.run.admission import AdmissionQueue
 
 GRACE = 0.6
@@ -96,6 +96,18 @@ def test_runs_that_nobody_listens_to_shut_nobody_out(server: Server) -> None:
     assert job.result(timeout=10)["done"]
 
 
+def test_a_visitor_who_never_listens_is_refused_after_a_few_starts(server: Server) -> None:
+    """gradio kept the messages of every run, without end where each was of the same visitor."""
+    server.guard._asked.clear()
+    assert [server.start("deaf", 1) for _ in range(UNHEARD + 2)] == [200] * UNHEARD + [429] * 2
+    line = listening(server, "deaf", "/queue/data?session_hash=")
+    line.getresponse().read1(200)
+    assert [server.start("deaf", 1) for _ in range(UNHEARD)] == [200] * UNHEARD  # somebody listens meanwhile
+    line.close()
+    until(lambda: not server.running(), 8 * GRACE + 8)
+    server.guard._asked.clear()
+
+
 def test_a_run_whose_visitor_listens_goes_on(server: Server) -> None:
     from gradio_client import Client
 
@@ -112,9 +124,9 @@ def call(server: Server, **more: str) -> str:
     return str(json.loads(text)["event_id"])
 
 
-def listening(server: Server, event: str) -> http.client.HTTPConnection:
+def listening(server: Server, name: str, path: str = "/call/compare/") -> http.client.HTTPConnection:
     connection = http.client.HTTPConnection(server.host, timeout=20)
-    connection.request("GET", f"{API}/call/compare/{event}")
+    connection.request("GET", f"{API}{path}{name}")
     return connection
 
 
