@@ -34,9 +34,8 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
-from spectra.target.hooks import any_hooked
 from spectra.target.huggingface import Execution, HuggingFaceTarget
-from spectra.target.native.codes import Codes, fill
+from spectra.target.native.codes import Codes, fill, without_numbers
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_execution, refresh_cost
@@ -325,12 +324,6 @@ def _prepare(
 def learned_of(model: Any) -> Learned:
     """What was measured of this model object before, by whatever target."""
     return _learned.setdefault(model, Learned())
-
-
-def without_numbers(model: Any) -> str:
-    """A parameter on the meta device that no hook fetches from elsewhere, or ""."""
-    names = (name for name, parameter in model.named_parameters() if parameter.is_meta)
-    return "" if any_hooked(model) else next(names, "")
 
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:

@@ -18,7 +18,7 @@ from spectra.guess import Source
 from spectra.settings import Limits, Sampling
 from spectra.target import embedded
 from spectra.target.facts import environment
-from spectra.target.native.codes import lacks_numbers
+from spectra.target.native.codes import without_numbers
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import TokenTree
 
@@ -37,12 +37,12 @@ class StockModel:
 
     def __init__(self, target: HuggingFaceTarget) -> None:
         self._target = target
-        self._model = None if lacks_numbers(target.model) else target.model
+        self._model = None if without_numbers(target.model) else target.model
 
     @property
     def possible(self) -> bool:
         """Whether the numbers of the weights are here, or in the embedded model's folder."""
-        return not lacks_numbers(self._target.model) or self._target.name == embedded.NAME
+        return not without_numbers(self._target.model) or self._target.name == embedded.NAME
 
     @property
     def facts(self) -> dict[str, object]:

@@ -32,10 +32,10 @@ def check_whole(methods: Collection[str], target: Any) -> None:
 
     Weights that accelerate has offloaded are read from there, also by a peer.
     """
-    from spectra.target.native.codes import lacks_numbers
+    from spectra.target.native.codes import without_numbers
 
     peer = next((method for method in methods if method in PEERS), None)
-    if peer and lacks_numbers(target.model):
+    if peer and without_numbers(target.model):
         raise SpectraError("weights", f"{peer} does not read a GGUF file's blocks; give --weights bf16 or leave it out")
 
 

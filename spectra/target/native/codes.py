@@ -85,10 +85,11 @@ def four_bits(weight: torch.Tensor) -> Codes | None:
     return Codes(codes, scales, minimums, 4)
 
 
-def lacks_numbers(model: Any) -> bool:
-    """Whether parameters have codes alone. Those that accelerate offloads have numbers, which its hooks bring."""
+def without_numbers(model: Any) -> str:
+    """A parameter that has codes alone, or "". Those that accelerate offloads have numbers, which its hooks bring."""
     offloaded = any(hasattr(module, "_hf_hook") for module in model.modules())
-    return not offloaded and any(parameter.is_meta for parameter in model.parameters())
+    names = (name for name, parameter in model.named_parameters() if parameter.is_meta)
+    return "" if offloaded else next(names, "")
 
 
 def fill(model: Any, codes: Mapping[str, Codes], *, missing: bool = False) -> None:

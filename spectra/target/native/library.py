@@ -235,7 +235,7 @@ def _build(command: list[str], file: Path, note: Path) -> None:
                 error = next((line for line in lines if "error" in line), lines[0] if lines else "no output")
                 failed = f"{Path(command[0]).name} failed: {error.strip()}"
                 # a fatal error is the machine's, no memory or no disk for example: the next start tries again
-                raise LibraryError(failed) if "fatal" in error else CompilerError(failed, note)
+                raise LibraryError(failed) if "fatal" in error.lower() else CompilerError(failed, note)
             code = made.read_bytes()
             made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
             made.replace(file)
