@@ -16,7 +16,7 @@ from native_paths import FOLDER, library
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
 from spectra.target.native import library as built
-from spectra.target.native.library import LibraryError, load, native_library, native_reason, paths_here
+from spectra.target.native.library import Cpu, LibraryError, load, native_library, native_reason, paths_here
 from spectra.target.native.matrix import Matrix
 
 WORKS = """#!/bin/sh
@@ -88,7 +88,7 @@ def test_another_cpu_or_source_has_another_file(compiler, tmp_path, monkeypatch)
     compiler(WORKS)
     isa = paths_here()[:1]
     files = {load(isa, tmp_path).file}
-    monkeypatch.setattr(built, "_cpu", lambda: ("another", ()))
+    monkeypatch.setattr(built, "_cpu", lambda: Cpu("", "another", ()))
     files.add(load(isa, tmp_path).file)
     monkeypatch.setattr(built, "_source_hash", lambda: "another")
     files.add(load(isa, tmp_path).file)
@@ -237,9 +237,19 @@ def test_it_is_on_or_off_and_nothing_else(monkeypatch, said):
 
 
 def test_a_cpu_without_avx2_has_none(monkeypatch):
-    monkeypatch.setattr(built, "_cpu", lambda: ("old", ("sse2",)))
+    monkeypatch.setattr(built, "_cpu", lambda: Cpu("", "old", ("sse2",)))
     with pytest.raises(LibraryError, match="AVX2"):
         paths_here()
+
+
+@pytest.mark.parametrize(("vendor", "best"), [("AuthenticAMD", "avx512_bf16"), ("GenuineIntel", "avx512_fma")])
+def test_bf16_products_are_used_where_they_are_fast(monkeypatch, vendor, best):
+    features = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16")
+    monkeypatch.setattr(built, "_cpu", lambda: Cpu(vendor, "a name", features))
+    assert paths_here()[0] == best
+    assert sorted(paths_here()) == ["avx2", "avx512", "avx512_bf16", "avx512_fma"]
+    monkeypatch.setattr(built, "_cpu", lambda: Cpu(vendor, "a name", (*features, "amx_tile", "amx_bf16")))
+    assert paths_here()[0] == "amx_bf16"
 
 
 def test_calls_from_several_threads_take_turns():

@@ -120,6 +120,16 @@ def test_infinities_and_nan_come_out(path):
     assert out[[0, 2]].isfinite().all()
 
 
+@every_path
+def test_codes_of_denormal_weights_give_the_bits_of_their_dense_matrix(path):
+    codes = codes_of(32, 64, 4, 32, False)
+    codes = Codes(codes.codes, torch.full_like(codes.scales, 2.0**-131), None, 4)
+    rows = numbers(3, 64) * 1e30
+    packed, dense = Matrix.of(library(path), codes), Matrix.of(library(path), codes.dense())
+    assert packed.nbytes < dense.nbytes
+    assert torch.equal(packed.product(rows), dense.product(rows))
+
+
 def test_what_a_thread_was_told_of_denormal_numbers_changes_no_bit():
     small, rows = torch.randn(64, 64) * 1e-20, torch.randn(9, 64) * 1e-19
     matrices = [Matrix.of(library(threads=threads), small) for threads in (1, 2, 3)]

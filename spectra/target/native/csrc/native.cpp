@@ -29,7 +29,7 @@ Engine* engine = new Engine;
 // Rounding to nearest and denormal numbers as they are, whatever the program has told one of its threads.
 class Arithmetic {
   public:
-    Arithmetic() { _mm_setcsr(DEFAULT); }
+    explicit Arithmetic(unsigned more = 0) { _mm_setcsr(DEFAULT | more); }
     ~Arithmetic() { _mm_setcsr(before_); }
 
   private:
@@ -37,10 +37,18 @@ class Arithmetic {
     const unsigned before_ = _mm_getcsr();
 };
 
-template <class Body>
+// The instruction that rounds to bf16 takes denormal numbers for zeros, and so do bf16 products. Other products then too:
+// a weight is the same whether it was rounded on the way or long before.
+#if SPECTRA_AVX512_BF16 && !SPECTRA_BF16_PRODUCTS
+constexpr unsigned NARROW_ARITHMETIC = _MM_DENORMALS_ZERO_ON;
+#else
+constexpr unsigned NARROW_ARITHMETIC = 0;
+#endif
+
+template <bool WIDE, class Body>
 void on_pool(int threads, const Body& body) {
     engine->pool.run(threads, [&](Worker& worker) {
-        const Arithmetic arithmetic;
+        const Arithmetic arithmetic(WIDE ? 0 : NARROW_ARITHMETIC);
 #if SPECTRA_AMX
         tiles_on();
         body(worker);
@@ -70,7 +78,7 @@ void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs,
     engine->buffers.products.resize(threads);
     for (ProductBuffers& each : engine->buffers.products) each.prepare(rows);
     Element<WIDE>* taken = (Element<WIDE>*)engine->rows.data();
-    on_pool(threads, [&](Worker& worker) {
+    on_pool<WIDE>(threads, [&](Worker& worker) {
         worker.share(rows, 1, [&](int64_t from, int64_t to) {
             for (int64_t r = from; r < to; ++r) take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
         });
@@ -86,7 +94,7 @@ void lone_attention(const Sequence& sequence, const Tree& tree, const Heads& hea
                     int threads) {
     engine->buffers.attention.resize(threads);
     const int64_t stride = int64_t(heads.heads) * heads.dim;
-    on_pool(threads, [&](Worker& worker) {
+    on_pool<std::is_same_v<Cache, float>>(threads, [&](Worker& worker) {
         attend<Cache>({sequence}, tree, heads, 0, query, stride, worker, engine->buffers.attention[worker.index],
                       [&](int64_t r, int head, const float* mixed) {
                           std::memcpy(out + r * stride + head * heads.dim, mixed, sizeof(float) * heads.dim);
@@ -135,10 +143,10 @@ void spectra_step(const Model* model, void* buffers, const Rows* rows, int threa
     std::lock_guard<std::mutex> lock(engine->busy);
     if (model->wide) {
         Step<true> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool(threads, [&](Worker& worker) { step.work(worker); });
+        on_pool<true>(threads, [&](Worker& worker) { step.work(worker); });
     } else {
         Step<false> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool(threads, [&](Worker& worker) { step.work(worker); });
+        on_pool<false>(threads, [&](Worker& worker) { step.work(worker); });
     }
 }
 
@@ -170,6 +178,7 @@ int64_t spectra_draw(const float* scores, int64_t count, uint32_t first, uint32_
 
 // Seconds in which the pool's threads read these bytes once.
 double spectra_read_seconds(const uint8_t* const* buffers, const int64_t* bytes, int64_t count, int threads) {
+    constexpr int64_t AHEAD = 2048;  // bytes
     std::lock_guard<std::mutex> lock(engine->busy);
     std::atomic<int64_t> kept{0};
     std::atomic<int> awake{0};
@@ -178,13 +187,16 @@ double spectra_read_seconds(const uint8_t* const* buffers, const int64_t* bytes,
         awake.fetch_add(1);
         while (worker.index == 0 && awake.load() < worker.count) std::this_thread::yield();
         if (worker.index == 0) start = std::chrono::steady_clock::now();
-        int64_t sum = 0;
-        for (int64_t b = 0; b < count; ++b) {
-            const int64_t* words = (const int64_t*)buffers[b];
+        I16 mixed = set1_int(0);
+        for (int64_t b = 0; b < count; ++b)
             worker.share(bytes[b] / 64, 1, [&](int64_t from, int64_t to) {
-                for (int64_t i = from * 8; i < to * 8; ++i) sum += words[i];
+                for (const uint8_t *p = buffers[b] + from * 64, *end = buffers[b] + to * 64; p < end; p += 64) {
+                    prefetch_far(p + AHEAD);
+                    mixed = mixed ^ load_int(p);
+                }
             });
-        }
+        int64_t sum = 0;
+        std::memcpy(&sum, &mixed, sizeof sum);
         kept += sum;
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -11,10 +11,10 @@
 
 namespace spectra {
 
-// What a row is made of: WIDE models keep floats; others round to bf16, kept as floats where the CPU has no bf16 sums.
+// What a row is made of: WIDE models keep floats; others round to bf16, kept as floats where products are of floats.
 template <bool WIDE>
 struct Row {
-#if SPECTRA_AVX512_BF16
+#if SPECTRA_BF16_PRODUCTS
     static constexpr bool NARROW = !WIDE;
 #else
     static constexpr bool NARROW = false;
@@ -28,19 +28,14 @@ template <bool WIDE>
 INLINE void store_row(Element<WIDE>* p, F16 a) {
     if constexpr (Row<WIDE>::NARROW)
         store_bf16(p, a);
-    else if constexpr (WIDE)
-        store(p, a);
-    else {
-#if !SPECTRA_AVX512_BF16
-        store(p, through_bf16(a));
-#endif
-    }
+    else
+        store(p, WIDE ? a : through_bf16(a));
 }
 
 constexpr int64_t DEEP = 2048;  // inputs a block
 constexpr int64_t DEEP_UNPACKED = 256;
 constexpr int WIDTH = 2;  // panels a block
-#if SPECTRA_AVX512_BF16 && !SPECTRA_AMX
+#if SPECTRA_AVX512 && !SPECTRA_AMX
 #define SPECTRA_FEW_ROWS 1
 constexpr int FEW = 12;  // so many rows take quantised weights as they are unpacked
 #else
@@ -72,6 +67,35 @@ struct ProductBuffers {
 #endif
 
 namespace spectra {
+
+// sum[r][p] += a pair of inputs of row r times pair[p], the weights of a panel for it.
+template <int R, int P>
+INLINE void add_pair(const Element<false>* x, int64_t stride, const I16 (&pair)[P], F16 (&sum)[R][P]) {
+#if SPECTRA_BF16_PRODUCTS
+    UNROLL
+    for (int r = 0; r < R; ++r) {
+        int32_t two;
+        std::memcpy(&two, x + r * stride, sizeof two);
+        const __m512i value = _mm512_set1_epi32(two);
+        UNROLL
+        for (int p = 0; p < P; ++p)
+            sum[r][p].v = _mm512_dpbf16_ps(sum[r][p].v, (__m512bh)value, (__m512bh)pair[p].v);
+    }
+#else
+    UNROLL
+    for (int odd = 0; odd < 2; ++odd) {
+        F16 column[P];
+        UNROLL
+        for (int p = 0; p < P; ++p) column[p] = odd ? bf16_pairs_odd(pair[p]) : bf16_pairs_even(pair[p]);
+        UNROLL
+        for (int r = 0; r < R; ++r) {
+            const F16 value = set1(x[r * stride + odd]);
+            UNROLL
+            for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
+        }
+    }
+#endif
+}
 
 // Rows R, panels P: sums[R][WIDTH * 16] (+)= over `count` inputs. weights: one pointer a panel.
 template <bool WIDE, int R, int P>
@@ -108,30 +132,7 @@ void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride
                 prefetch_far(w[p] + k * 32 + ahead);
                 pair[p] = load_int(w[p] + k * 32);
             }
-#if SPECTRA_AVX512_BF16
-            UNROLL
-            for (int r = 0; r < R; ++r) {
-                int32_t two;
-                std::memcpy(&two, x + r * stride + k, sizeof two);
-                __m512i value = _mm512_set1_epi32(two);
-                UNROLL
-                for (int p = 0; p < P; ++p)
-                    sum[r][p].v = _mm512_dpbf16_ps(sum[r][p].v, (__m512bh)value, (__m512bh)pair[p].v);
-            }
-#else
-            UNROLL
-            for (int odd = 0; odd < 2; ++odd) {
-                F16 column[P];
-                UNROLL
-                for (int p = 0; p < P; ++p) column[p] = odd ? bf16_pairs_odd(pair[p]) : bf16_pairs_even(pair[p]);
-                UNROLL
-                for (int r = 0; r < R; ++r) {
-                    F16 value = set1(x[r * stride + k + odd]);
-                    UNROLL
-                    for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
-                }
-            }
-#endif
+            add_pair<R, P>(x + k, stride, pair, sum);
         }
     }
     UNROLL
@@ -173,26 +174,21 @@ constexpr int64_t STREAM_AHEAD = 1024;  // bytes
 
 // Few rows, quantised weights: a panel goes from its codes into the sums without a detour through memory.
 template <int R>
-void few_rows(const Matrix& m, int64_t panel, const bf16* x, int64_t stride, float* sums, int64_t ahead) {
-    F16 sum[R];
+void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums, int64_t ahead) {
+    F16 sum[R][1];
     UNROLL
-    for (int r = 0; r < R; ++r) sum[r] = zero();
+    for (int r = 0; r < R; ++r) sum[r][0] = zero();
     each_pair<true>(m, panel, 0, m.inputs, ahead, [&](int64_t k, F16 low, F16 high) {
-        const __m512bh pair = _mm512_cvtne2ps_pbh(high.v, low.v);
-        UNROLL
-        for (int r = 0; r < R; ++r) {
-            int32_t two;
-            std::memcpy(&two, x + r * stride + k, sizeof two);
-            sum[r].v = _mm512_dpbf16_ps(sum[r].v, (__m512bh)_mm512_set1_epi32(two), pair);
-        }
+        const I16 pair[1] = {to_bf16(low, high)};
+        add_pair<R, 1>(x + k, stride, pair, sum);
     });
     UNROLL
-    for (int r = 0; r < R; ++r) store(sums + r * WIDTH * LANES, sum[r]);
+    for (int r = 0; r < R; ++r) store(sums + r * WIDTH * LANES, sum[r][0]);
 }
 
 template <int R = FEW>
-INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const bf16* x, int64_t stride, float* sums,
-                        int64_t ahead) {
+INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride,
+                        float* sums, int64_t ahead) {
     if constexpr (R > 1)
         if (rows != R) return few_rows_of<R - 1>(rows, m, panel, x, stride, sums, ahead);
     few_rows<R>(m, panel, x, stride, sums, ahead);

@@ -125,26 +125,28 @@ INLINE void load_columns(const T* first, int64_t stride, int64_t rows, F16 (&col
     }
 }
 
-#if SPECTRA_AVX512_BF16
-INLINE void store_bf16(bf16* p, F16 a) { _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh(a.v)); }
-INLINE void store_bf16(bf16* p, F16 a, F16 b) { _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(b.v, a.v)); }
-#else
 INLINE __m512i round_bf16(F16 a) {  // to nearest, ties to even, in the high half
     __m512i bits = _mm512_castps_si512(a.v);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     return _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
 }
-INLINE void store_bf16(bf16* p, F16 a) {
-    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(a), 16)));
-}
-INLINE void store_bf16(bf16* p, F16 a, F16 b) {
-    store_bf16(p, a);
-    store_bf16(p + LANES, b);
-}
 INLINE F16 through_bf16(F16 a) {
     return {_mm512_castsi512_ps(_mm512_and_si512(round_bf16(a), _mm512_set1_epi32(int(0xffff0000))))};
 }
+#if SPECTRA_AVX512_BF16
+INLINE void store_bf16(bf16* p, F16 a) { _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh(a.v)); }
+INLINE I16 to_bf16(F16 low, F16 high) { return {(__m512i)_mm512_cvtne2ps_pbh(high.v, low.v)}; }
+#else
+INLINE void store_bf16(bf16* p, F16 a) {
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(a), 16)));
+}
+INLINE I16 to_bf16(F16 low, F16 high) {
+    const __m512i odd_words = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33,  //
+                                               31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return {_mm512_permutex2var_epi16(round_bf16(low), odd_words, round_bf16(high))};
+}
 #endif
+INLINE void store_bf16(bf16* p, F16 a, F16 b) { _mm512_storeu_si512(p, to_bf16(a, b).v); }
 
 #else  // AVX2
 
