@@ -21,7 +21,7 @@ from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
-from spectra.target.choices import check_choices, check_device_name
+from spectra.target.choices import EMBEDDED, GGUF_MAGIC, check_choices, check_device_name
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
 
@@ -32,6 +32,8 @@ log = logging.getLogger("spectra")
 
 
 HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
+CONFIGS = ("config.json", "adapter_config.json")
+"""One of these is in a folder that transformers loads a model from."""
 
 
 def is_there(name: str) -> bool:
@@ -62,6 +64,22 @@ def check_model(model: str | None, placement: Placement | None = None) -> None:
         )
     if placement and may_be_a_model(model) and Path(model.strip()).is_file():
         raise SpectraError("device_map", f"{model} is a file, which goes to one device; leave the map out")
+    if model != EMBEDDED and is_there(model.strip()):
+        check_holds_model(Path(model.strip()))
+
+
+def check_holds_model(place: Path) -> None:
+    """Raise SpectraError for a folder without a config and for a file that does not begin as a GGUF file."""
+    if place.is_dir() and not any((place / name).is_file() for name in CONFIGS):
+        raise SpectraError("model", f"{place} holds no model: config.json is missing; give a model's folder")
+    if place.is_file():
+        try:
+            with place.open("rb") as file:
+                begin = file.read(len(GGUF_MAGIC))
+        except OSError as error:
+            raise SpectraError("model", f"{place} cannot be read ({error.strerror}); give another one") from error
+        if begin != GGUF_MAGIC:
+            raise SpectraError("model", f"{place} is no GGUF file; give one, a folder or a hub id")
 
 
 def check_draft(draft: Path) -> None:

@@ -7,6 +7,8 @@ from spectra.target.placement import DEVICES, Placement
 
 EMBEDDED = "embedded"
 """What stands for the model that comes along, as no model does."""
+GGUF_MAGIC = b"GGUF"
+"""How a GGUF file begins."""
 STOCK = "hf-generate"
 """What a model is compared with that runs as transformers runs it."""
 DTYPES = ("auto", "bf16", "fp16", "fp32")

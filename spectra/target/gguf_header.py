@@ -16,9 +16,9 @@ import gguf
 import torch
 
 from spectra.errors import SpectraError
+from spectra.target.choices import GGUF_MAGIC
 from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES
 
-MAGIC = b"GGUF"
 ALIGNMENT = 32
 LONGEST = 64  # letters of a tensor's name
 STRING, ARRAY = 8, 9
@@ -52,7 +52,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
         if path.suffix == ".gguf":
             return not path.is_dir()
         with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(GGUF_MAGIC)) == GGUF_MAGIC
     except (OSError, ValueError):
         return False
 
@@ -88,7 +88,7 @@ class _Reader:
     place: int = 0
 
     def header(self) -> Header:
-        if self.data[:4] != MAGIC:
+        if self.data[:4] != GGUF_MAGIC:
             raise SpectraError("model", f"{self.name} is no GGUF file; give one, a folder or a hub id")
         self.place = 4
         (version,) = self.numbers("I")

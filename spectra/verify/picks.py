@@ -68,13 +68,18 @@ def probabilities_of(
     before: the tokens that led to each row, equally many (empty ones will do for processors that are `BLIND`). Raises
     SpectraError for `field`, the model, where they are no numbers.
     """
-    scores = logits.float()
-    if processors:
-        scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
-    found = torch.softmax(scores.double(), -1).cpu().numpy()
+    found = torch.softmax(_processed(processors, logits, before).double(), -1).cpu().numpy()
     if np.isnan(found[:, 0]).any():  # one NaN makes a whole row of them
         raise SpectraError(field, NO_NUMBERS)
     return list(found)
+
+
+def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
+    """logits [rows, vocabulary] after the processors, fp32. Processors get a copy, into which they may write."""
+    scores = logits.to(torch.float32, copy=bool(processors))
+    if processors:
+        scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
+    return scores
 
 
 def _best(logits: torch.Tensor) -> list[int]:
@@ -160,10 +165,7 @@ class Chooser:
 
     def _scores(self, row: torch.Tensor, tokens: list[int]) -> torch.Tensor:
         """row [vocabulary] after the processors, fp32."""
-        scores = row.float()
-        if self.processors:
-            scores = self.processors(torch.tensor([tokens], dtype=torch.long, device=row.device), scores[None])[0]
-        return scores
+        return _processed(self.processors, row[None], [tokens])[0]
 
     def _noisy(self, scores: torch.Tensor, position: int) -> torch.Tensor:
         """Of which the largest is drawn: p / e in logs."""

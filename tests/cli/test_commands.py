@@ -77,6 +77,12 @@ def run(program, *arguments, fake=None):
         ("--model", "no.gguf", "model: 'no.gguf' is not there, and no hub id"),
         ("--model", "x" * 5000, f"model: '{'x' * 80}' is not there, and no hub id"),
         ("--model", "a\0b", "model: 'a\\x00b' is not there, and no hub id"),
+        ("--model", __file__, f"model: {__file__} is no GGUF file; give one, a folder or a hub id"),
+        (
+            "--model",
+            str(ROOT / "docs"),
+            f"model: {ROOT / 'docs'} holds no model: config.json is missing; give a model's",
+        ),
         ("--datastore", "/no/such/store", "datastore: /no/such/store is not there"),
         ("--datastore", __file__, f"datastore: {__file__}/card.json cannot be read (Not a directory); name the folder"),
     ],
@@ -92,7 +98,8 @@ def test_a_model_that_cannot_be_loaded_is_refused_at_once(monkeypatch, capsys, c
 
 def test_what_is_refused_at_once_does_not_load_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was loaded')")
-    for arguments in (("--dtype", "fp8"), ("--device", "toaster"), ("--datastore", "/no/such/store")):
+    wrong = ("--dtype", "fp8"), ("--device", "toaster"), ("--datastore", "/no/such/store"), ("--model", __file__)
+    for arguments in wrong:
         ended = run("spectra", "generate", "hello", *arguments, fake=tmp_path)
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"spectra: {arguments[0][2:]}: ")
     ended = run("spectra.bench", "paper", "--data", "hub", "--out", "new", "--model", "llama-9", fake=tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, ours, stock
+from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, WritesInPlace, ours, stock
 from tiny import FAMILIES, VOCABULARY, make, model_of
 from transformers import (
     DynamicCache,
@@ -222,6 +222,12 @@ def test_processors_and_criteria_of_ones_own(family):
         {"bad_words_ids": [[3], [5, 6]], "suppress_tokens": [9, 10]},
     ):
         assert torch.equal(ours(model, **options), stock(model, **options)), options
+
+
+def test_a_processor_that_writes_in_place():
+    model = model_of("llama", torch.float32)  # whose logits are the scores, as they are
+    options = {"logits_processor": [WritesInPlace()]}
+    assert torch.equal(ours(model, **options), stock(model, **options))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

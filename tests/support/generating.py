@@ -27,6 +27,14 @@ class OddOnly(LogitsProcessor):
         return scores
 
 
+class WritesInPlace(LogitsProcessor):
+    """Makes the last token less likely, in the scores that it is given."""
+
+    def __call__(self, input_ids, scores):
+        scores[:, int(input_ids[0, -1])] -= 2
+        return scores
+
+
 class EndsInFive(StoppingCriteria):
     def __call__(self, input_ids, scores, **_):
         return torch.tensor([input_ids.shape[1] > 9 and int(input_ids[0, -1]) % 5 == 0])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of, random_tree
+from generating import WritesInPlace
 from recording import record
 from scipy.stats import chi2_contingency
 from tiny import VOCABULARY, make, model_of, target_of
@@ -158,6 +159,16 @@ def test_a_processor_sees_exactly_what_plain_decoding_shows_it():
     assert outputs[0] == outputs[1]
     assert watching[0].seen == [prompt + outputs[0][:i] for i in range(20)]
     assert watching[1].seen[:20] == watching[0].seen
+
+
+def test_a_processor_that_writes_in_place_works_on_a_copy():
+    logits = torch.randn(1, 50)
+    before = logits.clone()
+    picks = Chooser(Sampling(1.0), [WritesInPlace()]).choose(logits, {0: 0}, TokenTree(1), [3])
+    first = picks.probabilities(0)
+    assert np.array_equal(picks.probabilities(0), first)
+    picks.pick(0)
+    assert torch.equal(logits, before)
 
 
 SETTINGS = {
