@@ -155,3 +155,13 @@ def test_every_source_is_underlined_in_its_own_way(
     assert len(set(lines)) == len(KNOWN_SOURCES)
     shown = page.locator("#stage-race .chip:visible").evaluate_all("(chips) => chips.map((c) => c.classList[1])")
     assert "ngram" not in shown and "backward" in shown
+
+
+def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    page.emulate_media(forced_colors="active")
+    bars = {"Race": ".bar i", "Learn": ".costs i", "Datastore": ".bins b"}
+    for name, bar in bars.items():
+        drawn = tab(page, name).locator(bar).first
+        behind = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert drawn.evaluate("(bar) => getComputedStyle(bar).backgroundColor") != behind, name
