@@ -34,6 +34,8 @@ WORK = ".build."
 """What folders of builds in progress are called, at first."""
 PATIENCE = 600.0
 """Seconds after which a compiler is given up."""
+OF_THE_MACHINE = ("fatal", "no space left on device", "disk quota exceeded", "cannot allocate memory")
+"""In an error that says nothing of the source or the flags: the next start tries again."""
 COMMON = ("-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-w")
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-DSPECTRA_AVX512=1")
@@ -69,7 +71,10 @@ class Cpu(NamedTuple):
 
 
 class LibraryError(Exception):
-    """Why there is no library, on one line."""
+    """Why there is no library, on one line, whatever the environment and a compiler put into it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 class CompilerError(LibraryError):
@@ -157,7 +162,7 @@ def paths_here(isa: str | None = None) -> list[str]:
     """The paths that this CPU has, best first, or only `isa`. Raises LibraryError."""
     features = set(_cpu().features)
     if isa is not None and isa not in FLAGS:
-        raise LibraryError(f"SPECTRA_NATIVE_ISA={isa} is none of {', '.join(FLAGS)}")
+        raise LibraryError(f"SPECTRA_NATIVE_ISA={isa!r} is none of {', '.join(FLAGS)}")
     order = _order()
     there = [path for path in order if all(NEEDS[below] <= features for below in order[order.index(path) :])]
     if isa is None and not there:
@@ -255,10 +260,12 @@ def _build(command: list[str], file: Path, note: Path) -> None:
             done = _run([*command, "-o", str(made)])
             if done.returncode or not made.is_file():
                 lines = done.stderr.splitlines()
-                error = next((line for line in lines if "error" in line), lines[0] if lines else "no output")
+                error = next(
+                    (one for one in lines if "error" in one or "failed" in one), lines[0] if lines else "no output"
+                )
                 failed = f"{Path(command[0]).name} failed: {error.strip()}"
-                # a fatal error is the machine's, no memory or no disk for example: the next start tries again
-                raise LibraryError(failed) if "fatal" in error.lower() else CompilerError(failed, note)
+                passing = any(words in error.lower() for words in OF_THE_MACHINE)
+                raise LibraryError(failed) if passing else CompilerError(failed, note)
             code = made.read_bytes()
             made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
             made.replace(file)

@@ -131,9 +131,19 @@ def test_a_compiler_too_old_for_the_best_instructions_is_not_asked_for_them_agai
         load(["avx512"], folder)
 
 
-def test_a_compiler_that_the_machine_stopped_is_asked_again(compiler, tmp_path):
-    killed = "c++: fatal error: Killed signal terminated program cc1plus"
-    compiler(OLD.replace("c++: error: unrecognized command line option '-mavx512f'", killed))
+@pytest.mark.parametrize(
+    "said",
+    [
+        "c++: fatal error: Killed signal terminated program cc1plus",
+        "/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status",
+    ],
+    ids=["no memory", "no disk"],
+)
+def test_a_compiler_that_the_machine_stopped_is_named_and_asked_again(compiler, tmp_path, said):
+    compiler(OLD.replace("c++: error: unrecognized command line option '-mavx512f'", said))
+    with pytest.raises(LibraryError, match=rf"^c\+\+ failed: {said.splitlines()[0].replace('+', '.')}$"):
+        load(["avx512"], tmp_path / "other")
+    (tmp_path / "log").unlink()
     for builds_so_far in (2, 3):
         assert load(["avx512", "avx2"], tmp_path / "cache").isa == "avx2"
         assert builds(tmp_path) == builds_so_far
@@ -234,6 +244,24 @@ def test_it_is_on_or_off_and_nothing_else(monkeypatch, said):
     monkeypatch.setenv("SPECTRA_NATIVE", said)
     with pytest.raises(SpectraError, match=r"^SPECTRA_NATIVE: '.*' is neither 0 nor 1; 0 turns"):
         native_library()
+
+
+@pytest.mark.parametrize("said", ["avx\n2", "avx2\r", "a\u2028b", "avx2 "])
+def test_a_path_with_other_signs_is_named_in_one_line(monkeypatch, tmp_path, capsys, said):
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPECTRA_NATIVE_ISA", said)
+    assert native_library() is None
+    assert repr(said) in str(native_reason())
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_folder_with_a_line_break_is_named_in_one_line(compiler, tmp_path):
+    compiler(WORKS)
+    (tmp_path / "a\nb").write_text("")
+    with pytest.raises(LibraryError, match=r"^cannot build in \S*a b/native: .*XDG_CACHE_HOME.*$") as error:
+        load(paths_here()[:1], tmp_path / "a\nb" / "native")
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_a_cpu_without_avx2_has_none(monkeypatch):
