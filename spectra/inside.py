@@ -34,7 +34,8 @@ class Hit:
     """A token that followed the same last `match` tokens in a datastore.
 
     times: how often, of the `seen` times those were seen. store: its name, "" where several answered together. texts:
-    how many kept texts have it, perplexity: the lowest one among them; None where the store does not tell.
+    how many kept texts have it, perplexity: the lowest one among them; None where the store does not tell, and where
+    the match begins in the opening of an answer, which is before every text.
     """
 
     token: int

@@ -139,7 +139,8 @@ def hits(stores: Sequence[NGramStore], context: Sequence[int]) -> list[Hit]:
     for store, answer in answers:
         for token, times in answer.pairs[:MAX_HITS] if match and answer.match == match else ():
             kept = store.texts_with([*context[-match:], token])
-            texts, perplexity = kept if kept is not None else (None, None)
+            # in no text: the run begins in what an index puts before each, the opening of an answer
+            texts, perplexity = kept if kept is not None and kept.texts else (None, None)
             found.append(Hit(token, match, times, answer.seen, store.name, texts, perplexity))
     return sorted(found, key=lambda hit: -hit.times)[:MAX_HITS]
 

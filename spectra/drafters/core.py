@@ -141,6 +141,7 @@ class SpectraCore:
     def look(self, tokens: Sequence[int]) -> Inside:
         """What the dictionaries hold for the end of the text."""
         self._log = []
+        self._draws = []  # the step may be one at which no drafter is asked
         forward = self.forward.get(tokens[-1]) if self.settings.forward else []
         backward = tuple((match, token) for token, match in self._backward(tokens)) if self.settings.backward else ()
         return Inside(forward=tuple(forward), backward=backward)

@@ -165,3 +165,21 @@ def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Ca
         drawn = tab(page, name).locator(bar).first
         behind = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert drawn.evaluate("(bar) => getComputedStyle(bar).backgroundColor") != behind, name
+
+
+def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    look = """(number) => { const {activeElement: stop, body} = document;
+      if (stop === body || stop.dataset.stop) return null;
+      stop.dataset.stop = number;
+      const {width, height} = stop.getBoundingClientRect();
+      const framed = getComputedStyle(stop).outlineStyle !== 'none' || stop.closest('.ask:has(textarea:focus)');
+      return [Boolean(framed) && width > 8 && height > 8, stop.outerHTML.slice(0, 99)]; }"""
+    stops = []
+    for number in range(99):
+        page.keyboard.press("Tab")
+        stop = page.evaluate(look, number)
+        if stop is None:
+            break
+        stops.append(stop)
+    assert len(stops) > 20 and [html for seen, html in stops if not seen] == []

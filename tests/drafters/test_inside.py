@@ -11,15 +11,19 @@ from words import save_model
 
 from spectra import Limits
 from spectra.datastore.store import Store
+from spectra.drafters.continuations import hits
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.guess import Source
 from spectra.inside import Hit, Inside, Learned
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources
 from spectra.trace import StepTrace
+from spectra.tree import TokenTree
 
 PROMPT = [*range(20), *range(20)]
 RESOURCES = Resources([TextStore(range(64))])
+MODEL = 1
+"""The word with which the template of `words.py` opens an answer."""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +81,18 @@ def test_pool_rows_name_their_place_and_draw(target):
     assert 0 < sum(sum(step.inside.refined) for step in steps) < 15 * len(steps)
 
 
+def test_a_step_at_which_no_drafter_is_asked_drew_nothing():
+    core = SpectraCore(CoreSettings())
+    core.begin(PROMPT)
+    drawn = []
+    for asks in (True, False):
+        core.look(PROMPT)
+        if asks:
+            core.grow(TokenTree(PROMPT[-1]), PROMPT)
+        drawn.append(len(core.taught().refined))
+    assert drawn == [15, 0]
+
+
 def test_hits_are_those_of_the_store(target):
     steps, _ = steps_of(target, "spectra-paper")
     tokens, store = list(PROMPT), RESOURCES.stores[0]
@@ -105,6 +121,9 @@ def test_a_store_tells_which_texts_hold_a_run_of_tokens(tmp_path):
         assert kept.texts == len(holders)
         lowest = min((float(places["perplexity"][i]) for i in holders), default=None)
         assert kept.perplexity == (None if lowest is None else round(lowest, 4))
+    begun = hits([store], [7, MODEL])
+    assert {hit.token for hit in begun} <= {text[0] for text in texts} and begun
+    assert all((hit.match, hit.texts, hit.perplexity) == (1, None, None) for hit in begun)
     (store.folder / "corpus.npy").unlink()
     assert store.texts_with([1, 2]) is None
 

@@ -67,7 +67,7 @@ function plain({ offered, finish }) {
     return "One token was left to write: no guess could help, so this was a plain step.";
   const why = known
     ? `None of ${plural(known, "known guess", "known guesses")} was worth its time`
-    : "Nothing was known that might follow";
+    : "No source offered a guess";
   return `${why} here, so this was a plain step.`;
 }
 
@@ -79,13 +79,13 @@ function plain({ offered, finish }) {
 function offered(step, { tree, guesses }, names) {
   const known = Math.max(step.offered ?? 0, guesses.length);
   const asked = new Set(guesses.flatMap((node) => sourcesOf(tree, node)));
-  const who = [...names].filter(([source]) => asked.has(source)).map(([, name]) => name.toLowerCase());
+  const who = list([...names].filter(([source]) => asked.has(source)).map(([, name]) => name.toLowerCase()));
+  if (known === guesses.length) return `${sentence(who)} offered ${plural(known, "token")}, merged into one tree.`;
   const one = guesses.length === 1;
   const size = count(guesses.length);
   const likeliest = one ? "likeliest to pay was" : `${size} likeliest to pay were`;
   const kept = tree.chances ? likeliest : `first ${one ? "was" : `${size} were`}`; // no chances: a fixed number
-  const left = known > guesses.length ? `; the ${kept} kept` : "";
-  return `${sentence(list(who))} offered ${plural(known, "token")}, merged into one tree${left}.`;
+  return `${count(known)} tokens were offered, merged into one tree; the ${kept} kept, from ${who}.`;
 }
 
 /**
