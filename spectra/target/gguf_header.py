@@ -170,6 +170,8 @@ class _Reader:
 
     def size(self, name: str, shape: tuple[int, ...], kind: str) -> int:
         """Bytes of a tensor's data."""
+        if not prod(shape):
+            raise SpectraError("model", f"{self.name}: {name} has the shape {shape}; fetch it again")
         if kind in PLAIN_TYPES:
             return prod(shape) * torch.finfo(PLAIN_TYPES[kind]).bits // 8
         if kind not in BLOCK_TYPES:

@@ -166,6 +166,15 @@ def test_data_that_lies_elsewhere_is_not_read_as_weights(tiny, move):
         open_gguf(tiny)
 
 
+@pytest.mark.parametrize("kind", [Kind.F32, Kind.Q8_0])
+def test_a_tensor_without_numbers_is_named(tmp_path, kind):
+    model = tiny_model(tied=True)
+    model.lm_head.weight = model.model.embed_tokens.weight = torch.nn.Parameter(torch.zeros(0, 64))
+    path = write_gguf(tmp_path / "tiny.gguf", model, {"token_embd": kind})
+    with pytest.raises(SpectraError, match=r"^model: tiny\.gguf: token_embd\.weight has the shape \(0, 64\); fetch"):
+        load_gguf_network(path)
+
+
 @pytest.mark.parametrize("factors", [np.ones(5), np.zeros(16), np.full(16, np.nan), -np.ones(16), np.ones((16, 1))])
 def test_frequency_factors_that_are_none_are_refused(tmp_path, factors):
     path = write_gguf(tmp_path / "tiny.gguf", tiny_model(), {}, extra={"rope_freqs.weight": factors})

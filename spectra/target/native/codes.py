@@ -12,6 +12,8 @@ GROUP = 32
 LARGEST = 2000.0
 """Of a weight's fifteenth, so that a group's minimum and scale fit in fp16."""
 TINY = torch.finfo(torch.float32).tiny
+EXACT = 2.0**-100, 2.0**100
+"""Sizes between which scales and minimums give numbers that no product takes for zero or infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,18 @@ class Codes:
             weight += self.minimums[..., None]
         return weight.view(outputs, inputs).bfloat16()
 
+    @property
+    def exact(self) -> bool:
+        """Whether the weights have the same bits however code, scale and minimum are put together."""
+        numbers = [self.scales] if self.minimums is None else [self.scales, self.minimums]
+        least, most = EXACT
+        if not all(bool((one.eq(0) | one.abs().ge(least) & one.abs().le(most)).all()) for one in numbers):
+            return False
+        # with minimums a code * scale that is rounded has one rounding more than a fused multiply-add
+        return self.minimums is None or not bool(
+            (self.scales.contiguous().view(torch.int32) & (1 << self.bits) - 1).any()
+        )
+
     def rows(self, order: torch.Tensor) -> "Codes":
         """The same matrix with its outputs in this order. order: int64 [outputs]."""
         minimums = None if self.minimums is None else self.minimums[order]
@@ -60,9 +74,12 @@ class Codes:
 
 
 def int8(weight: torch.Tensor) -> Codes:
-    """Round to nearest in 8 bits: one scale an output, codes from -127 to 127. weight: [outputs, inputs], any float."""
+    """Round to nearest in 8 bits: one scale an output, codes from -127 to 127. weight: [outputs, inputs], any float.
+
+    An output whose weights are all below 1e-28 becomes zeros.
+    """
     whole = weight.detach().float()
-    scales = whole.abs().amax(dim=1, keepdim=True) / 127
+    scales = torch.nn.functional.threshold(whole.abs().amax(dim=1, keepdim=True) / 127, EXACT[0], 0.0)
     codes = (whole / scales.clamp_min(TINY)).round_().clamp_(-127, 127)
     return Codes(codes.to(torch.int8), scales, None, 8)
 

@@ -129,8 +129,8 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
     group = codes.shape[1] // scales.shape[1]
     if group % 8 or (group % INPUTS and not whole_row and group != 16):
         return None
-    if minimums is not None and bool((scales.contiguous().view(torch.int32) & (1 << weight.bits) - 1).any()):
-        return None  # code * scale is not exact: one rounding more than a fused multiply-add has
+    if not weight.exact:
+        return None
     codes = fill(codes, OUTPUTS, INPUTS)
     group = codes.shape[1] if whole_row else group
     panels, groups = len(codes) // OUTPUTS, codes.shape[1] // group

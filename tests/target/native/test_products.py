@@ -4,7 +4,7 @@ import pytest
 import torch
 from native_paths import every_path, library, row_counts
 
-from spectra.target.native.codes import Codes
+from spectra.target.native.codes import Codes, int8
 from spectra.target.native.matrix import Matrix
 
 SHAPES = ((16, 32), (5, 7), (100, 72), (33, 600), (80, 2100))
@@ -121,12 +121,28 @@ def test_infinities_and_nan_come_out(path):
 
 
 @every_path
-def test_codes_of_denormal_weights_give_the_bits_of_their_dense_matrix(path):
-    codes = codes_of(32, 64, 4, 32, False)
-    codes = Codes(codes.codes, torch.full_like(codes.scales, 2.0**-131), None, 4)
+@pytest.mark.parametrize(
+    ("bits", "scale"), [(4, 2.0**-112), (4, 2.0**-131), (8, 2.0**-131), (8, 2.0**125), (8, float("nan"))]
+)
+@pytest.mark.parametrize("minimums", [True, False])
+def test_scales_of_any_size_give_the_bits_of_their_dense_matrix(path, bits, scale, minimums):
+    codes = codes_of(32, 64, bits, 32, minimums)
+    codes = Codes(codes.codes, torch.full_like(codes.scales, scale), codes.minimums, bits)
     rows = numbers(3, 64) * 1e30
     packed, dense = Matrix.of(library(path), codes), Matrix.of(library(path), codes.dense())
+    assert torch.equal(packed.rows(torch.arange(32)).nan_to_num(), codes.dense().float().nan_to_num())
+    assert torch.equal(packed.product(rows).nan_to_num(), dense.product(rows).nan_to_num())
+
+
+@every_path
+@pytest.mark.parametrize("size", [1e-20, 1e-32, 1e-37, 1e-39])
+def test_an_output_whose_weights_are_nearly_zero_keeps_the_others_quantised(path, size):
+    weight = numbers(32, 256)
+    weight[5] *= size
+    codes, rows = int8(weight), numbers(3, 256) * 1e20
+    packed, dense = Matrix.of(library(path), codes), Matrix.of(library(path), codes.dense())
     assert packed.nbytes < dense.nbytes
+    assert torch.equal(packed.rows(torch.arange(32)), codes.dense().float())
     assert torch.equal(packed.product(rows), dense.product(rows))
 
 

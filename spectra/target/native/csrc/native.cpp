@@ -29,7 +29,7 @@ Engine* engine = new Engine;
 // Rounding to nearest and denormal numbers as they are, whatever the program has told one of its threads.
 class Arithmetic {
   public:
-    explicit Arithmetic(unsigned more = 0) { _mm_setcsr(DEFAULT | more); }
+    Arithmetic() { _mm_setcsr(DEFAULT); }
     ~Arithmetic() { _mm_setcsr(before_); }
 
   private:
@@ -37,18 +37,10 @@ class Arithmetic {
     const unsigned before_ = _mm_getcsr();
 };
 
-// The instruction that rounds to bf16 takes denormal numbers for zeros, and so do bf16 products. Other products then too:
-// a weight is the same whether it was rounded on the way or long before.
-#if SPECTRA_AVX512_BF16 && !SPECTRA_BF16_PRODUCTS
-constexpr unsigned NARROW_ARITHMETIC = _MM_DENORMALS_ZERO_ON;
-#else
-constexpr unsigned NARROW_ARITHMETIC = 0;
-#endif
-
-template <bool WIDE, class Body>
+template <class Body>
 void on_pool(int threads, const Body& body) {
     engine->pool.run(threads, [&](Worker& worker) {
-        const Arithmetic arithmetic(WIDE ? 0 : NARROW_ARITHMETIC);
+        const Arithmetic arithmetic;
 #if SPECTRA_AMX
         tiles_on();
         body(worker);
@@ -78,7 +70,7 @@ void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs,
     engine->buffers.products.resize(threads);
     for (ProductBuffers& each : engine->buffers.products) each.prepare(rows);
     Element<WIDE>* taken = (Element<WIDE>*)engine->rows.data();
-    on_pool<WIDE>(threads, [&](Worker& worker) {
+    on_pool(threads, [&](Worker& worker) {
         worker.share(rows, 1, [&](int64_t from, int64_t to) {
             for (int64_t r = from; r < to; ++r) take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
         });
@@ -94,7 +86,7 @@ void lone_attention(const Sequence& sequence, const Tree& tree, const Heads& hea
                     int threads) {
     engine->buffers.attention.resize(threads);
     const int64_t stride = int64_t(heads.heads) * heads.dim;
-    on_pool<std::is_same_v<Cache, float>>(threads, [&](Worker& worker) {
+    on_pool(threads, [&](Worker& worker) {
         attend<Cache>({sequence}, tree, heads, 0, query, stride, worker, engine->buffers.attention[worker.index],
                       [&](int64_t r, int head, const float* mixed) {
                           std::memcpy(out + r * stride + head * heads.dim, mixed, sizeof(float) * heads.dim);
@@ -143,10 +135,10 @@ void spectra_step(const Model* model, void* buffers, const Rows* rows, int threa
     std::lock_guard<std::mutex> lock(engine->busy);
     if (model->wide) {
         Step<true> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool<true>(threads, [&](Worker& worker) { step.work(worker); });
+        on_pool(threads, [&](Worker& worker) { step.work(worker); });
     } else {
         Step<false> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool<false>(threads, [&](Worker& worker) { step.work(worker); });
+        on_pool(threads, [&](Worker& worker) { step.work(worker); });
     }
 }
 
