@@ -260,7 +260,9 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
 
 
-READ = ("attention_mask", *CACHES, "use_cache", "logits_to_keep", "cache_position")
+UNSEEN = ("output_attentions", "output_hidden_states")
+"""Nobody gets to see them without return_dict_in_generate, which is refused."""
+READ = ("attention_mask", *CACHES, "use_cache", "logits_to_keep", "cache_position", *UNSEEN)
 """Of what generate() prepares for the model; the rest has to say nothing."""
 
 
