@@ -151,6 +151,8 @@ def test_targets_of_one_model_decode_one_at_a_time():
         ("dola_layers", {"dola_layers": "low"}),
         ("force_words_ids", {"force_words_ids": [[9]]}),
         ("attention_mask", {"attention_mask": torch.tensor([[1, 1, 0, 1, 1, 1, 1]])}),
+        ("attention_mask", {"attention_mask": torch.ones(1, 4)}),
+        ("attention_mask", {"attention_mask": torch.ones(1, 9)}),
         ("attention_mask", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 7, 48, dtype=torch.float64)}),
         ("use_cache", {"use_cache": False}),
