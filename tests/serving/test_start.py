@@ -80,6 +80,7 @@ def test_other_methods_are_vllms_own(place, vllm, capsys, method, own):
         (["--model", "{place}/nothing"], "model:"),
         (["--model", "{model}", "--datastore", "{place}/nothing"], "datastore:"),
         (["--model", "{other}", "--datastore", "{place}/store"], "datastore: store was built for the tokenizer"),
+        (["--model", "{other}", "--datastore", "{place}/store"], "build one with the --model that is given here"),
         (["--model", "{model}", "--speculative-config", "{{}}"], "speculative-config:"),
         (["--model", "{model}", "--spectra-requests", "0"], "spectra_requests:"),
         (["--model", "{model}", "--method", "suffix"], "arctic_inference:"),
