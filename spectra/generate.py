@@ -260,7 +260,9 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
 
 
-READ = ("attention_mask", *CACHES, "use_cache", "logits_to_keep", "cache_position")
+UNSEEN = ("output_attentions", "output_hidden_states")
+"""Nobody gets to see them without return_dict_in_generate, which is refused."""
+READ = ("attention_mask", *CACHES, "use_cache", "logits_to_keep", "cache_position", *UNSEEN)
 """Of what generate() prepares for the model; the rest has to say nothing."""
 
 
@@ -273,7 +275,12 @@ def _refuse_inputs(model: Any, input_ids: torch.Tensor, model_kwargs: dict[str, 
     for name, value in model_kwargs.items():
         if name in READ or value is None or value is False or (isinstance(value, Mapping) and not value):
             continue
-        if name == "position_ids" and value.shape[-1] == places.shape[-1]:
+        if name == "position_ids":
+            numbers, ids = value.shape[-1], places.shape[-1]
+            if numbers != ids:  # made from a mask of ones, which generate() does not hand on
+                raise SpectraError(
+                    "attention_mask", f"it or position_ids has {numbers} numbers for {ids} ids; give one for each id"
+                )
             usual = bool(((value == places) | ~attended).all())
         else:  # of a model for images too, kind 0 is text
             usual = name.endswith("token_type_ids") and several and not value.any()

@@ -86,7 +86,7 @@ def check_tokenizer(card: Mapping[str, Any], sha256: str, model: str = "this mod
         raise SpectraError(
             "datastore",
             f"{card['name']} was built for the tokenizer of {card['model']}, which is not that of {model}; "
-            f"build a store with --model {model}",
+            "build one with the --model that is given here, or none for the embedded model",
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from spectra.datastore.shipped import stores_for
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
-from spectra.serving.settings import ServingSettings
+from spectra.serving.settings import MOST, ServingSettings
 from spectra.settings import check_number
 
 PROPOSER = "spectra.serving.vllm.Proposer"
@@ -23,7 +23,10 @@ METHODS = {
 }
 OURS = ("--speculative-config", "--additional-config", "-sc", "-ac")
 """Flags of vLLM that are ours to set."""
-NEEDED = ("vllm", "marisa_trie")
+SERVE = "'spectra-decoding[serve]', in a checkout run make serve"
+NEEDED = {"vllm": SERVE, "marisa_trie": SERVE}
+SUFFIX = {"arctic_inference": "arctic-inference"}
+"""The packages that have to be there, the last for vLLM's suffix decoding, and what brings them."""
 MAX_K = 64
 USUAL = ServingSettings()
 
@@ -78,7 +81,8 @@ class ServingOptions:
         if self.method not in METHODS:
             raise SpectraError("method", f"{self.method!r} is unknown; choose one of {', '.join(METHODS)}")
         check_number("k", self.k, 1, MAX_K, whole=True)
-        self.settings()
+        for name, high in MOST.items():
+            check_number(f"spectra_{name}", getattr(self, f"spectra_{name}"), 1, high, whole=True)
 
     def settings(self, stores: tuple[str, ...] = (), tokenizer: str = "") -> ServingSettings:
         """What the proposer is given."""
@@ -91,9 +95,9 @@ def plan_server(options: ServingOptions, foreign: Sequence[str]) -> ServerPlan:
     for flag in foreign:
         if flag.split("=")[0] in OURS and method != "plain":
             raise SpectraError(flag.split("=")[0].lstrip("-"), "it is set here; leave it out, or give --method plain")
-    for package in NEEDED if method != "suffix" else (*NEEDED, "arctic_inference"):
+    for package, source in (NEEDED | SUFFIX if method == "suffix" else NEEDED).items():
         if find_spec(package) is None:
-            raise SpectraError(package, "its package is missing here; pip install -r requirements-serve.txt")
+            raise SpectraError(package, f"its package is missing here; pip install {source}")
     folder, name, tokenizer = find_model(options.served.model, k)
     if method != "spectra":
         speculative = {"method": method, "num_speculative_tokens": k}

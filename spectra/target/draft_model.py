@@ -71,7 +71,7 @@ class DraftModelAnswer:
     def probabilities(self, tree: TokenTree, nodes: Sequence[int]) -> list[NDArray[np.float64]]:
         before = [[*self._tokens, *tree.path_tokens(node)] for node in nodes]
         with self._model.one_torch_thread():
-            return probabilities_of(self._processors, self._after(tree, nodes), before, "draft")
+            return probabilities_of(self._processors, self._after(tree, nodes), before, ("draft", "temperature"))
 
     def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> list[list[int]]:
         with self._model.one_torch_thread():

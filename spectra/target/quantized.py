@@ -27,9 +27,7 @@ def library() -> str:
     """The package that quantises. Raises SpectraError where there is none."""
     found = next((name for name in LIBRARIES if find_spec(name)), None)
     if found is None:
-        raise SpectraError(
-            "weights", "quantising takes torchao or bitsandbytes; pip install torchao, see requirements-gpu.txt"
-        )
+        raise SpectraError("weights", "quantising takes torchao or bitsandbytes; pip install torchao")
     return found
 
 

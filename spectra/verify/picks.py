@@ -29,17 +29,19 @@ BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogits
 """Processors that look at the logits only: no need to know the tokens before."""
 
 NO_NUMBER = -1
-"""Stands for the pick of a row that holds a NaN."""
+"""Stands for the pick of a row that holds a NaN, or of which nothing can be drawn."""
 NO_NUMBERS = "its logits are no numbers (NaN); load it in fp32, or check its weights"
+NOT_AFTER = "after it the scores are no numbers (NaN or infinite); mend it, or raise a tiny temperature or penalty"
 
 Draw = Callable[[torch.Tensor, int, int], int]
 """(scores [vocabulary] of one row, seed, position) -> the token that keyed noise draws, or NO_NUMBER."""
 
 
-def check_numbers(picks: Sequence[int]) -> None:
-    """Raise SpectraError where a model gave no numbers; the text would be nonsense from there on."""
-    if NO_NUMBER in picks:
-        raise SpectraError("model", NO_NUMBERS)
+def no_numbers(logits: torch.Tensor, model: str, processors: str) -> SpectraError:
+    """What to say of rows of logits [..., vocabulary] without a pick, where the text would be nonsense from there on:
+    it names the field `model` unless they are numbers, and processors made what they are now."""
+    good = bool(logits.amax(-1).isfinite().all())
+    return SpectraError(processors, NOT_AFTER) if good else SpectraError(model, NO_NUMBERS)
 
 
 def processors_of(sampling: Sampling) -> LogitsProcessorList:
@@ -61,16 +63,19 @@ def processors_of(sampling: Sampling) -> LogitsProcessorList:
 
 
 def probabilities_of(
-    processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]], field: str = "model"
+    processors: LogitsProcessorList,
+    logits: torch.Tensor,
+    before: Sequence[Sequence[int]],
+    fields: tuple[str, str],
 ) -> list[NDArray[np.float64]]:
     """The distribution [vocabulary] of each row of logits [rows, vocabulary] after the processors.
 
     before: the tokens that led to each row, equally many (empty ones will do for processors that are `BLIND`). Raises
-    SpectraError for `field`, the model, where they are no numbers.
+    SpectraError where they are no numbers, for one of `fields`: the model, or its processors.
     """
     found = torch.softmax(_processed(processors, logits, before).double(), -1).cpu().numpy()
     if np.isnan(found[:, 0]).any():  # one NaN makes a whole row of them
-        raise SpectraError(field, NO_NUMBERS)
+        raise no_numbers(logits, *fields)
     return list(found)
 
 
@@ -82,19 +87,23 @@ def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Se
     return scores
 
 
-def _best(logits: torch.Tensor) -> list[int]:
-    """The lowest id of the highest logit of each row, or NO_NUMBER; in numpy a tenth of the time of torch."""
+def _best(logits: torch.Tensor, *, drawn: bool = False) -> list[int]:
+    """The lowest id of the highest logit of each row, or NO_NUMBER; in numpy a tenth of the time of torch.
+
+    drawn: with noise on them, which follow no chance where the highest is infinite."""
     rows = logits.numpy()
     best = rows.argmax(-1)  # a NaN counts as the highest
-    wrong = np.isnan(rows[np.arange(len(rows)), best])
-    found: list[int] = np.where(wrong, NO_NUMBER, best).tolist()
+    highest = rows[np.arange(len(rows)), best]
+    good = np.isfinite(highest) if drawn else ~np.isnan(highest)
+    found: list[int] = np.where(good, best, NO_NUMBER).tolist()
     return found
 
 
-def _best_on_device(scores: torch.Tensor) -> torch.Tensor:
+def _best_on_device(scores: torch.Tensor, *, drawn: bool = False) -> torch.Tensor:
     """The same of one row, as a 0-d tensor where the row lies; nothing is waited for, as `scores[best]` would."""
     best = scores.argmax()
-    return torch.where(scores.take(best).isnan(), NO_NUMBER, best)
+    highest = scores.take(best)
+    return torch.where(highest.isfinite() if drawn else ~highest.isnan(), best, NO_NUMBER)
 
 
 class Chooser:
@@ -123,6 +132,7 @@ class Chooser:
         self.noise = noise or Noise(sampling.seed, 0, torch.device("cpu"))
         self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
         self.blind = all(isinstance(p, BLIND) for p in self.processors)
+        self._fields = "model", "temperature" if processors is None else "logits_processor"
 
     def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
         """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
@@ -133,6 +143,9 @@ class Chooser:
         def probabilities(node: int) -> NDArray[np.float64]:
             with self.around():
                 return self._probabilities(logits[row_of[node]], before(node))
+
+        def fault(node: int) -> SpectraError:
+            return no_numbers(logits[row_of[node]], *self._fields)
 
         self.noise.forget(len(tokens))
         reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
@@ -145,20 +158,20 @@ class Chooser:
                 best = torch.where(highest.values.isnan(), NO_NUMBER, highest.indices)
                 picked = torch.cat([best, extras]).tolist()  # the one copy to the host
             picks = {node: picked[row] for node, row in row_of.items()}
-            return _made(picks, probabilities, *self._unpack(picked[len(logits) :], row_of, tree))
+            return _made(picks, fault, probabilities, *self._unpack(picked[len(logits) :], row_of, tree))
         walked_by_picks = self.blind and not tree.draws
         if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
-            drawn = [self._noisy(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
-            both = torch.cat([torch.stack([_best_on_device(row) for row in drawn]), extras]).tolist()
+            ranked = [self._ranked(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
+            drawn = [_best_on_device(row, drawn=not self.sampling.greedy) for row in ranked]
+            both = torch.cat([torch.stack(drawn), extras]).tolist()
             picks = dict(zip(nodes, both, strict=False))
-            return _made(picks, probabilities, *self._unpack(both[len(nodes) :], row_of, tree))
+            return _made(picks, fault, probabilities, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
             with self.around():
                 walked[node] = self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node])
-            check_numbers([walked[node]])
             return walked[node]
 
         return Picks(lazily, probabilities, walked, *self._unpack(extras.tolist(), row_of, tree))
@@ -167,24 +180,30 @@ class Chooser:
         """row [vocabulary] after the processors, fp32."""
         return _processed(self.processors, row[None], [tokens])[0]
 
-    def _noisy(self, scores: torch.Tensor, position: int) -> torch.Tensor:
-        """Of which the largest is drawn: p / e in logs."""
-        return scores - self.noise.row(position, len(scores), scores.device).log()
+    def _ranked(self, scores: torch.Tensor, position: int) -> torch.Tensor:
+        """Of which the highest is picked: the scores, or p / e in logs."""
+        return scores if self.sampling.greedy else scores - self.noise.row(position, len(scores), scores.device).log()
 
     def _pick(self, row: torch.Tensor, tokens: list[int], position: int) -> int:
-        """row [vocabulary] -> the pick, or NO_NUMBER. position: absolute, of the token being picked."""
-        scores = self._scores(row, tokens)
-        if not self.sampling.greedy:
-            if self._draw is not None:
-                return self._draw(scores, self.noise.seed, position)
-            scores = self._noisy(scores, position)
-        return _best(scores[None])[0] if scores.device.type == "cpu" else int(_best_on_device(scores))
+        """row [vocabulary] -> the pick. position: absolute, of the token being picked. Raises SpectraError."""
+        scores, drawn = self._scores(row, tokens), not self.sampling.greedy
+        if drawn and self._draw is not None:
+            pick = self._draw(scores, self.noise.seed, position)
+            if pick != NO_NUMBER and not scores[pick].isfinite():
+                pick = NO_NUMBER
+        elif scores.device.type == "cpu":
+            pick = _best(self._ranked(scores, position)[None], drawn=drawn)[0]
+        else:
+            pick = int(_best_on_device(self._ranked(scores, position), drawn=drawn))
+        if pick == NO_NUMBER:
+            raise no_numbers(row, *self._fields)
+        return pick
 
     def _probabilities(self, row: torch.Tensor, tokens: list[int]) -> NDArray[np.float64]:
         """row [vocabulary] -> what `_pick` draws from; all of it on one token at temperature 0."""
         if self.sampling.greedy:
             return np.asarray(np.eye(1, len(row), self._pick(row, tokens, 0))[0])
-        return probabilities_of(self.processors, row[None], [tokens])[0]
+        return probabilities_of(self.processors, row[None], [tokens], self._fields)[0]
 
     def _reads(self, logits: torch.Tensor, asked: list[tuple[int, Collection[int]]]) -> torch.Tensor:
         """The most likely token of each asked row outside the set it must avoid, [len(asked)]."""
@@ -240,6 +259,7 @@ class Picks:
 
 def _made(
     picks: dict[int, int],
+    fault: Callable[[int], SpectraError],
     probabilities: Callable[[int], NDArray[np.float64]],
     reads: dict[int, int],
     top: Mapping[int, Sequence[int]],
@@ -249,7 +269,7 @@ def _made(
 
     def reached(node: int) -> int:
         if node not in known:
-            check_numbers([picks[node]])
+            raise fault(node)
         return known[node]
 
     known = picks if NO_NUMBER not in picks.values() else {n: pick for n, pick in picks.items() if pick != NO_NUMBER}

@@ -1,6 +1,7 @@
 """The drop-in for `generate`: the same tokens as stock, and what it cannot do is named."""
 
 import inspect
+import math
 import threading
 import warnings
 from functools import partial
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, WritesInPlace, ours, stock
+from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, Spoils, WritesInPlace, ours, stock
 from tiny import FAMILIES, VOCABULARY, make, model_of
 from transformers import (
     DynamicCache,
@@ -150,6 +151,8 @@ def test_targets_of_one_model_decode_one_at_a_time():
         ("dola_layers", {"dola_layers": "low"}),
         ("force_words_ids", {"force_words_ids": [[9]]}),
         ("attention_mask", {"attention_mask": torch.tensor([[1, 1, 0, 1, 1, 1, 1]])}),
+        ("attention_mask", {"attention_mask": torch.ones(1, 4)}),
+        ("attention_mask", {"attention_mask": torch.ones(1, 9)}),
         ("attention_mask", {"inputs": PROMPT.repeat(2, 1), "attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("inputs_embeds", {"inputs_embeds": torch.zeros(1, 7, 48, dtype=torch.float64)}),
         ("use_cache", {"use_cache": False}),
@@ -228,6 +231,43 @@ def test_a_processor_that_writes_in_place():
     model = model_of("llama", torch.float32)  # whose logits are the scores, as they are
     options = {"logits_processor": [WritesInPlace()]}
     assert torch.equal(ours(model, **options), stock(model, **options))
+
+
+SPOILED = {"nan": Spoils(math.nan), "none left": Spoils(-math.inf), "infinite": Spoils(math.inf)}
+
+
+@pytest.mark.parametrize("native", ["0", "1"])
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_processor_that_leaves_nothing_to_draw_is_named(name, native, monkeypatch):
+    """Stock refuses it too; what it writes greedily is its own."""
+    monkeypatch.setenv("SPECTRA_NATIVE", native)
+    model = make("llama")
+    for method in ("autoregressive", "spectra"):
+        for options in ({"logits_processor": [SPOILED[name]]}, {"temperature": 1e-40}):
+            with pytest.raises(SpectraError, match=r"^logits_processor: after it the scores are no numbers"):
+                ours(model, method=method, do_sample=True, seed=1, **options)
+    with pytest.raises(RuntimeError):
+        stock(model, do_sample=True, logits_processor=[SPOILED[name]])
+    options = {"logits_processor": [SPOILED[name]]}
+    if name == "nan":
+        with pytest.raises(SpectraError, match=r"^logits_processor: "):
+            ours(model, **options)
+    else:
+        assert torch.equal(ours(model, **options), stock(model, **options))
+
+
+@pytest.mark.parametrize("name", ["output_attentions", "output_hidden_states", "output_scores", "output_logits"])
+def test_what_only_a_dictionary_would_hold_changes_nothing(name):
+    model = model_of("llama")
+    seen = []
+
+    def looks(input_ids, scores, **_):
+        seen.append(scores)
+        return torch.zeros(1, dtype=torch.bool)
+
+    options = {name: True, "stopping_criteria": [looks]}
+    assert torch.equal(ours(model, **options), stock(model, **options))
+    assert {*seen} == {None}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

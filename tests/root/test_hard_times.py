@@ -40,6 +40,16 @@ def test_a_model_that_gives_no_numbers_is_named(sampling, method):
         pass  # the lock is free again
 
 
+@pytest.mark.parametrize("method", ["autoregressive", "spectra", "lookahead", "rrsw", "draft-model"])
+def test_a_temperature_that_takes_scores_beyond_all_numbers_is_named(method):
+    target = target_of(make("llama").double())
+    resources = Resources(drafts=[DraftModel(target_of(make("llama", 1).double()))])
+    sampling = Sampling(1e-40)
+    made = make_method(method, target, resources, sampling=sampling)
+    with pytest.raises(SpectraError, match=r"^temperature: after it the scores are no numbers"):
+        list(decode(target, [5, 6, 7], made, sampling=sampling, limits=Limits(8)))
+
+
 @pytest.mark.parametrize("field", ["model", "draft"])
 @pytest.mark.parametrize("method", [*DRAFT_MODELS, "spectra-draft"])
 def test_a_model_that_gives_no_numbers_is_named_where_draws_are_tested_too(method, field):

@@ -80,8 +80,9 @@ def test_other_methods_are_vllms_own(place, vllm, capsys, method, own):
         (["--model", "{place}/nothing"], "model:"),
         (["--model", "{model}", "--datastore", "{place}/nothing"], "datastore:"),
         (["--model", "{other}", "--datastore", "{place}/store"], "datastore: store was built for the tokenizer"),
+        (["--model", "{other}", "--datastore", "{place}/store"], "build one with the --model that is given here"),
         (["--model", "{model}", "--speculative-config", "{{}}"], "speculative-config:"),
-        (["--model", "{model}", "--spectra-requests", "0"], "requests:"),
+        (["--model", "{model}", "--spectra-requests", "0"], "spectra_requests:"),
         (["--model", "{model}", "--method", "suffix"], "arctic_inference:"),
         (["--k", "many"], "'many' is not a number"),
     ],
@@ -99,7 +100,7 @@ def test_what_is_wrong_is_one_line(place, vllm, capsys, flags, field):
 
 def test_without_vllm_the_package_is_named(place, capsys):
     assert start("--model", place / "model") == 2
-    assert "vllm: its package is missing" in capsys.readouterr().err
+    assert "vllm: its package is missing here; pip install 'spectra-decoding[serve]'" in capsys.readouterr().err
 
 
 def test_importing_the_proposer_loads_neither_vllm_nor_torch():

@@ -35,6 +35,16 @@ class WritesInPlace(LogitsProcessor):
         return scores
 
 
+class Spoils(LogitsProcessor):
+    """Gives every token the score `value`."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self, input_ids, scores):
+        return torch.full_like(scores, self.value)
+
+
 class EndsInFive(StoppingCriteria):
     def __call__(self, input_ids, scores, **_):
         return torch.tensor([input_ids.shape[1] > 9 and int(input_ids[0, -1]) % 5 == 0])

@@ -10,7 +10,7 @@ from generating import WritesInPlace
 from recording import record
 from scipy.stats import chi2_contingency
 from tiny import VOCABULARY, make, model_of, target_of
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList, TopKLogitsWarper
 
 from spectra import Limits, Sampling
 from spectra.tree import TokenTree
@@ -40,6 +40,14 @@ def test_the_draw_of_a_row_on_a_gpu_waits_for_nothing():
     assert draw() == 1
     scores[3] = float("nan")
     assert draw() == NO_NUMBER
+    infinite = record(lambda: torch.stack([_best_on_device(scores, drawn=True), _best_on_device(scores)]))
+    scores[3] = float("inf")
+    assert infinite().tolist() == [NO_NUMBER, 3]
+
+
+def test_greedy_picks_take_no_noise_whatever_the_processors():
+    scores = torch.randn(50)
+    assert Chooser(Sampling(), [TopKLogitsWarper(5)])._ranked(scores, 3) is scores
 
 
 @pytest.mark.parametrize("seed", range(4))

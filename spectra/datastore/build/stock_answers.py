@@ -1,6 +1,7 @@
 """Answers of stock `generate` of transformers, for text that a model writes itself."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from spectra.datastore.build.selftext import Answering, Question, Row
 from spectra.errors import SpectraError
 from spectra.target.chat_template import template_ids
+from spectra.verify.picks import NO_NUMBERS
 
 
 def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
@@ -22,7 +24,7 @@ def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
 
 @torch.inference_mode()
 def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
-    """One row a question, all of one temperature."""
+    """One row a question, all of one temperature. Raises SpectraError where no prompt fits, or nothing can be drawn."""
     prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
     limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
@@ -38,7 +40,13 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
     temperature = batch[0].temperature
     drawn: dict[str, Any] = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature else {}
     output = model.generate(
-        ids, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=temperature > 0, pad_token_id=pad, **drawn
+        ids,
+        attention_mask=mask,
+        max_new_tokens=max_new_tokens,
+        do_sample=temperature > 0,
+        pad_token_id=pad,
+        logits_processor=[partial(_checked, temperature)],
+        **drawn,
     )
     rows = []
     for one, new in zip(batch, output[:, width:].tolist(), strict=True):
@@ -51,6 +59,16 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
             "finished": length < len(new),
         })  # fmt: skip
     return rows
+
+
+def _checked(temperature: float, _: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """A logits processor that changes nothing: `generate` would write nonsense, or fail where torch draws."""
+    highest = scores.amax(-1)
+    if not highest.isfinite().all():
+        raise SpectraError("model", NO_NUMBERS)
+    if temperature and not (highest / temperature).isfinite().all():
+        raise SpectraError("temperatures", f"{temperature} takes the scores beyond all numbers; raise it, or give 0")
+    return scores
 
 
 def _ends(model: Any) -> frozenset[int]:

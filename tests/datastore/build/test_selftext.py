@@ -119,3 +119,18 @@ def test_prompts_that_are_none_are_named(model, tmp_path, capsys, text):
     (tmp_path / "bad.jsonl").write_text(text)
     assert write(model, tmp_path / "bad.jsonl", tmp_path / "out.jsonl") == 2
     assert "prompts: " in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_drawn_there_is_one_line_and_no_text(model, prompts, tmp_path, capsys):
+    """Stock generate fails in torch, or writes its first token over and over."""
+    out = tmp_path / "out.jsonl"
+    assert write(model, prompts, out, "--temperatures", "1e-40") == 2
+    assert "spectra.datastore: temperatures: 1e-40 takes the scores beyond all numbers" in capsys.readouterr().err
+    broken = save_model(tmp_path / "broken")
+    network, _, _ = load_network(broken, device="cpu", dtype="fp32")
+    network.lm_head.weight.data[7] = float("nan")
+    network.save_pretrained(broken)
+    for temperature in ("0", "0.7"):
+        assert write(broken, prompts, out, "--temperatures", temperature) == 2
+        assert "spectra.datastore: model: its logits are no numbers" in capsys.readouterr().err
+    assert not out.exists() or not out.read_bytes()
