@@ -129,10 +129,10 @@ def default_models(options: ModelOptions) -> tuple[str, ...]:
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     check_free(options.host, options.port)
+    endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     from visual.page import build_page  # with gradio, which takes seconds: a wrong option ends the program before
     from visual.serve import launch_options, queued
 
-    endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     lend = lender()
     models = options.models or (default_models(options.model) if lend is None else MODELS)
     if models is GPU_DEFAULTS:

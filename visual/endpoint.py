@@ -27,14 +27,24 @@ NOTE = "{model} answers from {url}. A server does not tell who guessed a token: 
 
 
 class Endpoint:
-    """A `Backend`. url: with or without /v1. key: sent as a bearer token. Raises SpectraError when no model answers."""
+    """A `Backend`. url: with or without /v1, with NAME:PASSWORD@ where the server asks for them; those are in no text.
+
+    key: sent as a bearer token. Raises SpectraError when no model answers, and for a key that no header can hold.
+    """
 
     def __init__(self, url: str, key: str = "", client: httpx.Client | None = None) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        key = key.strip()
+        if not (key.isascii() and key.isprintable()):
+            raise SpectraError("OPENAI_API_KEY", "it holds characters that no key has; copy it again")
         self._client = client or httpx.Client(timeout=TIMEOUT)
-        self._client.headers.update(headers)
+        if key:
+            self._client.headers["Authorization"] = f"Bearer {key}"
         try:
+            given = httpx.URL(url)
+            if given.userinfo:
+                self._client.auth = given.username, given.password
+            url = str(given.copy_with(userinfo=b""))
+            self.url = url.rstrip("/").removesuffix("/v1")
             listed = self._client.get(f"{self.url}/v1/models").raise_for_status().json()
             self.model = str(listed["data"][0]["id"])
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:

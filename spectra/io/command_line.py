@@ -1,7 +1,7 @@
 """A command as it can be typed again, for reports and cards that say how they were made."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -25,3 +25,15 @@ def options_of(given: Any) -> list[str]:
         elif value != default:
             words += [option, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
     return words
+
+
+def without_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """For a process that is given `options_of`: an option left out is at its default, whatever a variable says.
+
+    SPECTRA_NATIVE and SPECTRA_NATIVE_ISA are no options, and stay.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("SPECTRA_") or name.startswith("SPECTRA_NATIVE")
+    }

@@ -37,9 +37,9 @@ CONFIGS = ("config.json", "adapter_config.json")
 
 
 def is_there(name: str) -> bool:
-    """Whether a file or folder has this name."""
+    """Whether a file or folder has this name; a blank one would be the folder that this process is in."""
     try:
-        return Path(name).exists()
+        return bool(name.strip()) and Path(name).exists()
     except (OSError, ValueError):
         return False
 

@@ -25,7 +25,8 @@ def empty_model(config: PretrainedConfig) -> Any:
 
 
 def check_device_map(model: Any, device_map: Any) -> None:
-    """Raise SpectraError for a device that is not here, a module that the model lacks, or one that has no place.
+    """Raise SpectraError for a device that is not here, a module that the model lacks, one that has no place, or
+    numbers that two modules share of which only one is on disk.
 
     A map that is not given by modules is nothing to check.
     """
@@ -40,6 +41,11 @@ def check_device_map(model: Any, device_map: Any) -> None:
     left_out = [name for name in parameters if not any(is_in(name, module) for module in device_map)]
     if left_out:
         raise SpectraError("device_map", f"{left_out[0]} has no place in it; name all modules, or '' for the others")
+    first: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        other = first.setdefault(id(parameter), name)
+        if (place_of(name, device_map, other) == "disk") != (place_of(other, device_map) == "disk"):
+            raise SpectraError("device_map", f"{other} and {name} are the same numbers; put both on disk, or none")
 
 
 def check_here(field: str, places: Iterable[Any]) -> None:
@@ -49,6 +55,12 @@ def check_here(field: str, places: Iterable[Any]) -> None:
             try_device(place)
         except Exception as error:  # each kind of missing device fails in its own way
             raise SpectraError(field, f"device {place!r} is not available; name those that are here") from error
+
+
+def place_of(parameter: str, device_map: Mapping[str, Any], tied: str = "") -> Any:
+    """By the longest name in the map that it belongs to. tied: what it goes with where it belongs to none."""
+    modules = [module for module in device_map if is_in(parameter, module)]
+    return device_map[max(modules, key=len)] if modules else place_of(tied, device_map)
 
 
 def is_in(parameter: str, module: str) -> bool:

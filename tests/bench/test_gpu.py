@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import run as runner
+from spectra.bench.gpu.page import served
 from spectra.bench.gpu.parts import PROMPTS, Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.gpu.run import (
@@ -281,6 +282,24 @@ def test_a_page_ends_with_the_part_that_serves_it(tmp_path):
         time.sleep(0.05)
     end_group(part)
     assert ends(int((tmp_path / "pid").read_text())), "the page goes on alone"
+
+
+@pytest.mark.parametrize("starts", ["run_part", "served"])
+def test_what_a_part_is_given_goes_before_what_variables_say(tmp_path, monkeypatch, starts):
+    """Options at their defaults are not on its command line."""
+    (tmp_path / "said.py").write_text(
+        "import os, pathlib\n"
+        f"pathlib.Path({str(tmp_path / 'said')!r}).write_text(' '.join(n for n in os.environ if 'SPECTRA' in n))"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name in ("SPECTRA_DTYPE", "SPECTRA_DEVICE_MAP", "SPECTRA_ENDPOINT", "SPECTRA_NATIVE"):
+        monkeypatch.setenv(name, "1")
+    if starts == "run_part":
+        assert run_part(Part("said", "", 1.0, "said", (), ""), tmp_path, 60).state == "done"
+    else:
+        with pytest.raises(SpectraError, match=r"^model: the page ended"):
+            served([sys.executable, "-m", "said"], 1, None)
+    assert (tmp_path / "said").read_text() == "SPECTRA_NATIVE"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a process is tied to its parent by Linux's prctl")

@@ -73,6 +73,7 @@ def run(program, *arguments, fake=None):
         ("--device", "cuda:one", "device: 'cuda:one' is not available"),
         ("--model", " ", "model: it is blank"),
         ("--model", "/no/such/model", "model: '/no/such/model' is not there, and no hub id"),
+        ("--model", " , ", "model: ' , ' is not there, and no hub id"),
         ("--model", "a/../../b", "model: 'a/../../b' is not there, and no hub id"),
         ("--model", "no.gguf", "model: 'no.gguf' is not there, and no hub id"),
         ("--model", "x" * 5000, f"model: '{'x' * 80}' is not there, and no hub id"),
@@ -186,10 +187,12 @@ def test_the_page_refuses_before_gradio_is_loaded(tmp_path):
         ("DTYPE", "fp8", "dtype: "),
         ("MCP", "maybe", "argument --mcp: 'maybe' is neither"),
         ("MODEL", "/no", "model: "),
+        ("ENDPOINT", "http://127.0.0.1:9", "endpoint: "),
     )
     for name, value, said in cases:
         ended = subprocess.run(
-            [sys.executable, "app.py"], cwd=ROOT, env={**os.environ, "PYTHONPATH": path, f"SPECTRA_{name}": value},
+            [sys.executable, "app.py", "--port", "7999"], cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path, f"SPECTRA_{name}": value},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"app.py: {said}")

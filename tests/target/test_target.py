@@ -266,6 +266,29 @@ def test_a_device_map_that_does_not_fit_is_told_before_weights_are_read(folder, 
         load_target(folder, device_map="auto", max_memory={7: "1GiB", "cpu": "9GiB"})
 
 
+@pytest.mark.parametrize("shared", [{"lm_head": "disk"}, {"transformer.wte": "disk"}])
+def test_a_device_map_that_puts_one_of_two_tied_modules_on_disk_is_told(tmp_path, monkeypatch, shared):
+    """accelerate keeps their numbers once, and finds none for the other."""
+    make("gpt2").save_pretrained(tmp_path / "tied")
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
+    with pytest.raises(SpectraError, match=r"^device_map: transformer.wte.weight and lm_head.weight are the same"):
+        load_target(tmp_path / "tied", device_map={"": "cpu", **shared}, offload_folder=tmp_path / "offload")
+
+
+def test_tied_modules_on_disk_give_the_same_tokens(tmp_path):
+    from words import tokenizer
+
+    make("gpt2").save_pretrained(tmp_path / "tied")
+    tokenizer().save_pretrained(tmp_path / "tied")
+    device_map = dict.fromkeys(("transformer.wpe", "transformer.ln_f", "transformer.h.0", "transformer.h.1"), "cpu")
+    device_map |= {"transformer.wte": "disk", "lm_head": "disk"}
+    whole = load_target(tmp_path / "tied", dtype="fp32", device="cpu")
+    spread = load_target(tmp_path / "tied", dtype="fp32", device_map=device_map, offload_folder=tmp_path / "offload")
+    assert answer(spread, [5, 6, 7, 5, 6], "spectra-paper-core", 24) == answer(
+        whole, [5, 6, 7, 5, 6], "autoregressive", 24
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "options"),
     [

@@ -13,7 +13,7 @@ from typing import Any
 from spectra.bench.gpu.run import end_group, ended_by_signal, ending_with_this
 from spectra.bench.steps import PROMPT
 from spectra.errors import SpectraError
-from spectra.io.command_line import options_of
+from spectra.io.command_line import options_of, without_options
 from spectra.io.files import check_writable, write_text
 from spectra.io.resources import package_root, python_path
 from spectra.methods.presets import check_method
@@ -48,9 +48,10 @@ def run_page(options: PageOptions) -> int:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio's client would tell the Hub that it runs
     port = free_port()
     model = replace(options.model, model=options.model.model or EMBEDDED)  # the page's own default is another on a GPU
-    arguments = options_of(model)
+    place = ("--host", "127.0.0.1", "--port", str(port))
+    command = [sys.executable, str(package_root() / "app.py"), *options_of(model), *place]
     with ended_by_signal():  # the page is a group of its own: whoever ends this process does not reach it
-        text = served([sys.executable, str(package_root() / "app.py"), *arguments, "--port", str(port)], port, options)
+        text = served(command, port, options)
     print(text)
     if options.out is not None:
         write_text(options.out, text + "\n", "out")
@@ -63,7 +64,7 @@ def served(command: list[str], port: int, options: PageOptions) -> str:
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": python_path()},
+        env={**without_options(os.environ), "PYTHONPATH": python_path()},
         start_new_session=True,
         preexec_fn=ending_with_this(),
     )

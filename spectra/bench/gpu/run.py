@@ -24,7 +24,7 @@ from spectra.bench.gpu.parts import Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.run.rows import make_folder
 from spectra.errors import SpectraError
-from spectra.io.command_line import options_of
+from spectra.io.command_line import options_of, without_options
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 from spectra.io.resources import python_path
@@ -197,7 +197,7 @@ def obstacle(part: Part, *, gpu: bool) -> str:
 
 def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> Outcome:
     """Run it to its end or its limit, alone; what it printed is kept in NAME.log. lock: an open file it inherits."""
-    environment = {**os.environ, "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"}
+    environment = {**without_options(os.environ), "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"}
     log = out / f"{part.name}.log"
     began = time.monotonic()
     with log.open("wb") as file:
