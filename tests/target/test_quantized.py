@@ -42,7 +42,7 @@ def test_torchao_goes_first_and_without_either_the_fix_is_named(monkeypatch):
         installed(monkeypatch, *there)
         assert library() == expected
     installed(monkeypatch)
-    with pytest.raises(SpectraError, match=r"^weights: .* requirements-gpu.txt"):
+    with pytest.raises(SpectraError, match=r"^weights: .* pip install torchao$"):
         loading_arguments("int8", make("llama"))
 
 

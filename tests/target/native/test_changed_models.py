@@ -36,6 +36,19 @@ def logits(target):
         return target.forward(session.cache, [PROMPT[-1]], [[0]], [0])
 
 
+def test_a_model_that_was_asked_for_hidden_states_is_not_hooked():
+    """transformers leaves its hooks on it, which do nothing in other passes."""
+    model = make("llama")
+    target = wrapped(model)
+    before = logits(target)
+    assert model(torch.tensor([PROMPT]), output_hidden_states=True).hidden_states
+    assert any(module._forward_hooks for module in model.modules())
+    assert torch.equal(logits(target), before) and wrapped(model).native is not None
+    model.lm_head.register_forward_hook(lambda *_: None)
+    with pytest.raises(SpectraError, match="hooks"):
+        logits(target)
+
+
 def in_place(weight):
     with torch.no_grad():
         weight.add_(1.0)
