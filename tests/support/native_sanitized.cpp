@@ -38,6 +38,20 @@ static Matrix matrix(int outputs, int inputs, int format, int group = 32) {
     m.data = *bytes_kept.back();
     floats_kept.push_back(std::make_unique<Buffer<float>>(16 * m.panels));
     m.bias = pick(0, 1) ? (float*)*floats_kept.back() : nullptr;
+    m.lifted = pick(0, 1);
+    return m;
+}
+static std::vector<std::unique_ptr<Matrix>> unpacked_kept;
+
+// Some blocks of a quantised matrix in bf16.
+static Matrix mixed(int outputs, int inputs, int format) {
+    const int period = std::vector<int>{2, 3, 5}[pick(0, 2)], blocks = (outputs + 31) / 32, apart = blocks / period;
+    if (!apart) return matrix(outputs, inputs, format);
+    const int last = blocks % period ? 0 : 32 * blocks - outputs;  // what the last block, if it is one of them, lacks
+    unpacked_kept.push_back(std::make_unique<Matrix>(matrix(32 * apart - last, inputs, BF16)));
+    Matrix m = matrix(outputs - 32 * apart + last, inputs, format);
+    m.outputs = outputs, m.panels = (outputs + 15) / 16, m.bias = nullptr;
+    m.period = period, m.unpacked = unpacked_kept.back().get();
     return m;
 }
 static const float* norm_weight(int n) {
@@ -68,6 +82,13 @@ static void products() {
         spectra_product(&m, x, rows, inputs, y, pick(1, 3));
         const int64_t last = outputs - 1;
         spectra_rows(&m, &last, 1, weight);
+    }
+    for (int i = 0; i < 40; ++i) {
+        const int outputs = pick(1, 400), inputs = pick(1, 300), rows = pick(1, 40);
+        const Matrix m = mixed(outputs, inputs, i % 2 ? BITS4 : BITS8);
+        Buffer<float> x(int64_t(rows) * inputs), y(int64_t(rows) * outputs), weight(m.inputs);
+        spectra_product(&m, x, rows, inputs, y, pick(1, 3));
+        for (int64_t n = 0; n < outputs; n += 16) spectra_rows(&m, &n, 1, weight);
     }
 }
 

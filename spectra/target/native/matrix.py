@@ -1,6 +1,7 @@
 """A matrix packed for the CPU library, and its product with rows. The layout is described in csrc/formats.h."""
 
 import ctypes
+from collections.abc import Mapping
 
 import torch
 
@@ -8,6 +9,8 @@ from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
 
 OUTPUTS, INPUTS = 16, 32  # what outputs and inputs are filled up to a multiple of
+BLOCK = 2 * OUTPUTS
+"""Outputs that are held in the same form."""
 FLOAT, BF16, BITS4, BITS8 = range(4)
 
 
@@ -25,39 +28,60 @@ class MatrixView(ctypes.Structure):
         ("group", ctypes.c_int32),
         ("scale_bytes", ctypes.c_int32),
         ("has_minimum", ctypes.c_int32),
+        ("lifted", ctypes.c_int32),
+        ("period", ctypes.c_int32),
+        ("unpacked", ctypes.c_void_p),
     )
 
 
 class Matrix:
-    """weight [outputs, inputs] and bias [outputs]. data: the packed bytes. view: what the library reads."""
+    """weight [outputs, inputs] and bias [outputs]. data: the packed bytes. view: what the library reads.
+
+    unpacked: the outputs of every `period`-th block of a quantised matrix, held in bf16.
+    """
 
     def __init__(
-        self, library: Library, shape: torch.Size, data: torch.Tensor, bias: torch.Tensor | None, **about: int
+        self,
+        library: Library,
+        shape: torch.Size,
+        data: torch.Tensor,
+        bias: torch.Tensor | None,
+        about: Mapping[str, int],
+        unpacked: "Matrix | None" = None,
     ) -> None:
-        self.library, self.data = library, library.pages.take(data)
+        self.library, self.data, self.unpacked = library, library.pages.take(data), unpacked
         self.outputs, self.inputs = shape
         self.bias = None if bias is None else fill(bias.detach().float(), OUTPUTS)
-        panels = data.shape[0]
-        self.view = MatrixView(
+        self.view: MatrixView = MatrixView(
             data=self.data.data_ptr(),
             bias=None if self.bias is None else self.bias.data_ptr(),
-            panel_bytes=data.nbytes // panels,
+            panel_bytes=data.nbytes // data.shape[0],
             outputs=self.outputs,
             inputs=-(-self.inputs // INPUTS) * INPUTS,
-            panels=panels,
+            panels=-(-self.outputs // OUTPUTS),
+            unpacked=None if unpacked is None else ctypes.addressof(unpacked.view),
             **about,
         )
 
     @classmethod
-    def of(cls, library: Library, weight: torch.Tensor | Codes, bias: torch.Tensor | None = None) -> "Matrix":
+    def of(
+        cls, library: Library, weight: torch.Tensor | Codes, bias: torch.Tensor | None = None, *, period: int = 0
+    ) -> "Matrix":
         """Pack once. weight: [outputs, inputs] bf16 or fp32, or codes; bias: [outputs].
 
-        A product with codes has the bits of the product with `codes.dense()`.
+        A product with codes has the bits of the product with `codes.dense()`. period: 2, 3, 5, 9 or 17 holds the last
+        of so many blocks of outputs in bf16 where the matrix has groups of 32 inputs; 0: none.
         """
         if isinstance(weight, Codes):
-            packed = pack_codes(weight)
+            period = period if weight.group == INPUTS else 0
+            mixed = torch.arange(weight.shape[0]) // BLOCK % period == period - 1 if period else None
+            coded = weight if mixed is None else weight.rows((~mixed).nonzero()[:, 0])
+            packed = pack_codes(coded)
             if packed is not None:
-                return cls(library, weight.codes.shape, packed[0], bias, **packed[1])
+                if mixed is None or not mixed.any():
+                    return cls(library, weight.shape, packed[0], bias, packed[1])
+                unpacked = cls.of(library, weight.rows(mixed.nonzero()[:, 0]).dense())
+                return cls(library, weight.shape, packed[0], bias, packed[1] | {"period": period}, unpacked)
             weight = weight.dense()
         weight = weight.detach()
         if weight.dtype not in (torch.bfloat16, torch.float32):
@@ -67,13 +91,18 @@ class Matrix:
             weight.shape,
             pack(weight),
             bias,
-            format=BF16 if weight.dtype == torch.bfloat16 else FLOAT,
+            {"format": BF16 if weight.dtype == torch.bfloat16 else FLOAT},
         )
 
     @property
     def nbytes(self) -> int:
         """Bytes that a product reads once."""
-        return self.data.nbytes
+        return sum(part.nbytes for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[torch.Tensor, ...]:
+        """What a product reads."""
+        return (self.data,) if self.unpacked is None else (self.data, self.unpacked.data)
 
     def product(self, rows: torch.Tensor) -> torch.Tensor:
         """rows [q, inputs] bf16 or fp32 -> fp32 [q, outputs]. Each output is one sum over the inputs in one order."""
@@ -137,7 +166,8 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
     if weight.bits == 4:
         # [panel, half, output, eight inputs, pair, of pair] -> a word for (output, of pair), its codes by (pair, half)
         split = codes.view(panels, 2, 8, -1, 4, 2).permute(0, 3, 2, 5, 4, 1).reshape(-1, 2)
-        body = split[:, 0] | split[:, 1] << 4
+        words = (split[:, 1] | split[:, 0] << 4).view(torch.int32)
+        body = (words << 15 | words >> 17 & 0x7FFF).view(torch.uint8)
     else:
         body = codes.view(torch.uint8).view(panels, 2, 8, -1, 2).permute(0, 3, 1, 2, 4)
     numbers = [scales] if minimums is None else [scales, minimums]
@@ -153,4 +183,11 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
         "group": group,
         "scale_bytes": 2 if half else 4,
         "has_minimum": int(minimums is not None),
+        "lifted": int(minimums is not None and lifts(scales, minimums)),
     }
+
+
+def lifts(scales: torch.Tensor, minimums: torch.Tensor) -> bool:
+    """Whether minimum - n * scale is a float, n 16 and 256: with it (1 + code / n) * (n * scale) gives the weight."""
+    lifted = [minimums.double() - scales.double() * n for n in (16, 256)]
+    return all(torch.equal(one.float().double(), one) for one in lifted)

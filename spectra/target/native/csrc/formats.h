@@ -5,14 +5,20 @@
 // BITS4 [panel][group] of {16 scales, 16 minimums, codes [input / 8][16 words of 8 codes]}
 // BITS8 [panel][group] of {16 scales, 16 minimums, codes [input / 2][32] int8}
 //
-// Word i of BITS4 holds in its bits 4 (2t + h) the code of output 8h + i / 2 and input 8b + 2t + i % 2: codes come out
-// as two registers (h) in the order of a BF16 pair. Inputs are filled up to a multiple of 32 with zeros, outputs to 16.
+// Of a quantised matrix some panels may be held in BF16. Unpacking takes arithmetic and reading takes the memory's time:
+// where one row waits for the first, panels that only have to be read make it shorter.
+//
+// Word i of BITS4 holds the codes of outputs i / 2 and 8 + i / 2 for inputs 8b + 2t + i % 2: turned right by 8t bits
+// it has them at bits 19 and 15. So they come out as two registers in the order of a BF16 pair. Inputs are filled up to
+// a multiple of 32 with zeros, outputs to 16.
 #pragma once
 #include "simd.h"
 
 namespace spectra {
 
 enum Format : int32_t { F32 = 0, BF16 = 1, BITS4 = 2, BITS8 = 3 };
+
+constexpr int WIDTH = 2;  // panels a block
 
 struct Matrix {
     const uint8_t* data;
@@ -23,79 +29,128 @@ struct Matrix {
     int32_t group;        // inputs that share a scale
     int32_t scale_bytes;  // 2: IEEE half, 4: float
     int32_t has_minimum;
+    int32_t lifted;       // 4 bits: minimums less 16 and 256 times their scale are floats
+    int32_t period;       // 0, or: every so many blocks the last one is held in `unpacked`
+    const Matrix* unpacked;  // BF16, those blocks alone
 
     const uint8_t* panel(int64_t n) const { return data + n * panel_bytes; }
     bool quantised() const { return format >= BITS4; }
 };
 
+// What is fetched from elsewhere while a panel is unpacked: so many lines a group.
+struct Meanwhile {
+    const uint8_t* from;
+    int64_t lines;
+};
+
+// Where panel n of a matrix is held. meanwhile: its share of the unpacked block that follows.
+struct Place {
+    const Matrix& matrix;
+    int64_t panel;
+    Meanwhile meanwhile;
+};
+INLINE Place place_of(const Matrix& m, int64_t n) {
+    if (!m.period) return {m, n, {m.data, 0}};
+    const int64_t block = n / WIDTH, periods = block / m.period, turn = block % m.period;
+    const int64_t first = periods * WIDTH, others = m.period - 1;
+    if (turn == others) return {*m.unpacked, first + n % WIDTH, {m.data, 0}};
+    const int64_t share = m.unpacked->panel_bytes / others, groups = m.inputs / m.group;
+    const bool follows = first < m.unpacked->panels;
+    return {m, n - first, {m.unpacked->panel(first) + (n % (m.period * WIDTH)) * share, follows ? share / 64 / groups : 0}};
+}
+
 INLINE F16 load_scale(const uint8_t* p, int bytes) {
     return bytes == 2 ? load_half((const uint16_t*)p) : load((const float*)p);
 }
 
-struct Spread {  // a group's 16 numbers in the order of codes
-    F16 low, high;
-};
-INLINE Spread spread(F16 x) { return {twice_low(x), twice_high(x)}; }
+// Weights of a group from their codes, outputs in the order of codes.
+struct Line {
+    F16 scale, minimum;
 
-// A code is taken where it stands in its word: at bit 4 * PLACE it counts 16^PLACE times, and its scale so much less.
-template <int PLACE>
-INLINE F16 code(I16 word) {
-    return masked(word, 15 << (4 * PLACE));
+    F16 at(F16 codes) const { return fma(codes, scale, minimum); }
+};
+struct Group {
+    Line low, high;  // outputs 0..7 and 8..15, each twice
+};
+INLINE Group load_group(const Matrix& m, const uint8_t* p) {
+    const F16 scale = load_scale(p, m.scale_bytes);
+    // without minimums -0.0 is added: it changes no number
+    const F16 minimum = m.has_minimum ? load_scale(p + LANES * m.scale_bytes, m.scale_bytes) : set1(-0.0f);
+    return {{twice_low(scale), twice_low(minimum)}, {twice_high(scale), twice_high(minimum)}};
 }
 
-struct Scales4 {
-    F16 low0, high1, low2, high3, low4, high2, low3, high4;  // by half and place
+// Codes of 4 bits are taken where they stand in a word, from bit AT on: as code * 2^AT or, LIFTED, as 1 + code / 2^(23 - AT),
+// the float with these bits behind the exponent of 1. The line is changed for that.
+template <bool LIFTED, int AT>
+INLINE F16 four_bits(I16 word) {
+    return LIFTED ? number(insert(word, 15 << AT, 0x3f800000)) : masked(word, 15 << AT);
+}
+template <bool LIFTED, int AT>
+INLINE Line for_four_bits(Line line) {
+    const F16 scale = line.scale * set1(LIFTED ? float(1 << (23 - AT)) : 1.0f / float(1 << AT));
+    return {scale, LIFTED ? line.minimum - scale : line.minimum};
+}
 
-    explicit Scales4(const Spread& s)
-        : low0(s.low), high1(s.high * set1(0x1p-4f)), low2(s.low * set1(0x1p-8f)), high3(s.high * set1(0x1p-12f)),
-          low4(s.low * set1(0x1p-16f)), high2(s.high * set1(0x1p-8f)), low3(s.low * set1(0x1p-12f)),
-          high4(s.high * set1(0x1p-16f)) {}
-};
+template <bool NEAR>
+INLINE void fetch(const void* p) {
+    NEAR ? prefetch(p) : prefetch_far(p);
+}
 
-// take(input, low, high) for the pairs of inputs in [from, to) of a panel: two registers that rounded to bf16 are a BF16
-// pair. from and to: multiples of 16, of 32 for 4 bits. ahead: how many bytes further on memory is fetched,
-// NEAR: into the nearest cache.
+// take(input, low, high) for the pairs of inputs [k, end) of a group: two registers that rounded to bf16 are a BF16 pair.
+// ahead: how many bytes further on memory is fetched, NEAR: into the nearest cache.
+template <bool NEAR, bool LIFTED, class Take>
+INLINE void pairs_of_four_bits(const Group& group, const uint8_t* codes, int64_t k, int64_t end, int64_t ahead,
+                               Take take) {
+    const Line low = for_four_bits<LIFTED, 19>(group.low), high = for_four_bits<LIFTED, 15>(group.high);
+    for (; k < end; k += 8, codes += 64) {
+        fetch<NEAR>(codes + ahead);
+        I16 word = load_int(codes);
+        UNROLL
+        for (int t = 0; t < 8; t += 2) {
+            take(k + t, low.at(four_bits<LIFTED, 19>(word)), high.at(four_bits<LIFTED, 15>(word)));
+            word = turned_by_a_byte(word);
+        }
+    }
+}
 template <bool NEAR, class Take>
-INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, Take take) {
+INLINE void pairs_of_eight_bits(const Group& group, const uint8_t* codes, int64_t k, int64_t end, int64_t ahead,
+                                Take take) {
+    for (; k < end; k += 2, codes += 32) {
+        fetch<NEAR>(codes + ahead);
+        take(k, group.low.at(load_int8((const int8_t*)codes)), group.high.at(load_int8((const int8_t*)codes + LANES)));
+    }
+}
+
+// The pairs of inputs in [from, to) of a panel. from and to: multiples of 16, of 32 for 4 bits.
+template <bool NEAR, class Take>
+INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, Meanwhile meanwhile,
+                      Take take) {
     const int64_t header = LANES * m.scale_bytes * (1 + m.has_minimum);
     const int64_t step = m.format == BITS4 ? LANES / 2 : LANES;  // bytes of codes an input
     const int64_t block = header + m.group * step;
-    const uint8_t* base = m.panel(panel);
     const int64_t first = from / m.group;
-    const uint8_t* p = base + first * block;
-    for (int64_t k = from, start = first * m.group; k < to; p += block, start += m.group) {
-        const int64_t end = start + m.group < to ? start + m.group : to;
-        NEAR ? prefetch(p + ahead) : prefetch_far(p + ahead);
-        // without minimums -0.0 is added: it changes no number
-        const Spread scale = spread(load_scale(p, m.scale_bytes));
-        const Spread minimum =
-            m.has_minimum ? spread(load_scale(p + LANES * m.scale_bytes, m.scale_bytes)) : spread(set1(-0.0f));
-        const F16 low = minimum.low, high = minimum.high;
-        const uint8_t* codes = p + header + (k - start) * step;
-        if (m.format == BITS4) {
-            const Scales4 s(scale);
-            for (; k < end; k += 8, codes += 64) {
-                NEAR ? prefetch(codes + ahead) : prefetch_far(codes + ahead);
-                const I16 word = load_int(codes), rest = word >> 12;  // codes 5 to 7 at places 2 to 4
-                take(k, fma(code<0>(word), s.low0, low), fma(code<1>(word), s.high1, high));
-                take(k + 2, fma(code<2>(word), s.low2, low), fma(code<3>(word), s.high3, high));
-                take(k + 4, fma(code<4>(word), s.low4, low), fma(code<2>(rest), s.high2, high));
-                take(k + 6, fma(code<3>(rest), s.low3, low), fma(code<4>(rest), s.high4, high));
-            }
-        } else {
-            for (; k < end; k += 2, codes += 32) {
-                NEAR ? prefetch(codes + ahead) : prefetch_far(codes + ahead);
-                const int8_t* eight = (const int8_t*)codes;
-                take(k, fma(load_int8(eight), scale.low, low), fma(load_int8(eight + LANES), scale.high, high));
-            }
-        }
+    const uint8_t* place = m.panel(panel) + first * block;
+    for (int64_t k = from, start = first * m.group; k < to; place += block) {
+        fetch<NEAR>(place + ahead);
+        for (int64_t i = 0; i < meanwhile.lines; ++i, meanwhile.from += 64) prefetch_far(meanwhile.from);
+        const Group group = load_group(m, place);
+        const uint8_t* codes = place + header + (k - start) * step;
+        start += m.group;
+        const int64_t end = start < to ? start : to;
+        if (m.format == BITS8)
+            pairs_of_eight_bits<NEAR>(group, codes, k, end, ahead, take);
+        else if (m.lifted)
+            pairs_of_four_bits<NEAR, true>(group, codes, k, end, ahead, take);
+        else
+            pairs_of_four_bits<NEAR, false>(group, codes, k, end, ahead, take);
+        k = end;
     }
 }
 
 // The same as bf16 pairs [(to - from) / 2][16][2].
 inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out) {
-    each_pair<false>(m, panel, from, to, ahead,
-              [=](int64_t k, F16 low, F16 high) { store_bf16(out + (k - from) * LANES, low, high); });
+    each_pair<false>(m, panel, from, to, ahead, {m.data, 0},
+                     [=](int64_t k, F16 low, F16 high) { store_bf16(out + (k - from) * LANES, low, high); });
 }
 
 }  // namespace spectra

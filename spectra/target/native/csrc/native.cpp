@@ -144,19 +144,20 @@ void spectra_step(const Model* model, void* buffers, const Rows* rows, int threa
 
 // Rows of a packed matrix as numbers: out [rows][inputs of the matrix, filled up].
 void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* out) {
-    std::vector<bf16> panel;
+    std::vector<bf16> unpacked;
     for (int64_t r = 0; r < rows; ++r, out += m->inputs) {
         const int64_t lane = which[r] % LANES;
-        const uint8_t* data = m->panel(which[r] / LANES);
+        const Place place = place_of(*m, which[r] / LANES);
+        const uint8_t* data = place.matrix.panel(place.panel);
         if (m->format == F32) {
             for (int64_t k = 0; k < m->inputs; ++k) out[k] = ((const float*)data)[k * LANES + lane];
             continue;
         }
         const bf16* pairs = (const bf16*)data;
-        if (m->quantised()) {
-            panel.resize(m->inputs * LANES);
-            unpack(*m, which[r] / LANES, 0, m->inputs, 0, panel.data());
-            pairs = panel.data();
+        if (place.matrix.quantised()) {
+            unpacked.resize(m->inputs * LANES);
+            unpack(place.matrix, place.panel, 0, m->inputs, 0, unpacked.data());
+            pairs = unpacked.data();
         }
         for (int64_t k = 0; k < m->inputs; ++k) out[k] = to_float(pairs[(k / 2 * LANES + lane) * 2 + k % 2]);
     }

@@ -34,7 +34,6 @@ INLINE void store_row(Element<WIDE>* p, F16 a) {
 
 constexpr int64_t DEEP = 2048;  // inputs a block
 constexpr int64_t DEEP_UNPACKED = 256;
-constexpr int WIDTH = 2;  // panels a block
 #if SPECTRA_AVX512 && !SPECTRA_AMX
 #define SPECTRA_FEW_ROWS 1
 constexpr int FEW = 12;  // so many rows take quantised weights as they are unpacked
@@ -170,15 +169,16 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
 }
 
 #if SPECTRA_FEW_ROWS
-constexpr int64_t STREAM_AHEAD = 1024;  // bytes
+constexpr int64_t STREAM_AHEAD = 4096;  // bytes
 
 // Few rows, quantised weights: a panel goes from its codes into the sums without a detour through memory.
 template <int R>
-void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums, int64_t ahead) {
+void few_rows(const Place& place, const Element<false>* x, int64_t stride, float* sums) {
+    const Matrix& m = place.matrix;
     F16 sum[R][1];
     UNROLL
     for (int r = 0; r < R; ++r) sum[r][0] = zero();
-    each_pair<true>(m, panel, 0, m.inputs, ahead, [&](int64_t k, F16 low, F16 high) {
+    each_pair<true>(m, place.panel, 0, m.inputs, STREAM_AHEAD, place.meanwhile, [&](int64_t k, F16 low, F16 high) {
         const I16 pair[1] = {to_bf16(low, high)};
         add_pair<R, 1>(x + k, stride, pair, sum);
     });
@@ -187,11 +187,10 @@ void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t s
 }
 
 template <int R = FEW>
-INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride,
-                        float* sums, int64_t ahead) {
+INLINE void few_rows_of(int64_t rows, const Place& place, const Element<false>* x, int64_t stride, float* sums) {
     if constexpr (R > 1)
-        if (rows != R) return few_rows_of<R - 1>(rows, m, panel, x, stride, sums, ahead);
-    few_rows<R>(m, panel, x, stride, sums, ahead);
+        if (rows != R) return few_rows_of<R - 1>(rows, place, x, stride, sums);
+    few_rows<R>(place, x, stride, sums);
 }
 #endif
 
@@ -200,32 +199,36 @@ INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Elem
 template <bool WIDE, class Out>
 void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
              ProductBuffers& buffers, Out out) {
-    const int64_t deep = m.quantised() ? DEEP_UNPACKED : DEEP;
-    const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
     const bool few = !WIDE && m.quantised() && rows <= FEW;
-    for (int64_t n = from; n < to; n += WIDTH) {
-        const int panels = int(to - n < WIDTH ? to - n : WIDTH);
+    for (int64_t n = from, next; n < to; n = next) {
+        next = std::min(to, n / WIDTH * WIDTH + WIDTH);
+        const int panels = int(next - n);
+        const Place place = place_of(m, n);
+        const Matrix& part = place.matrix;
+        const bool coded = !WIDE && part.quantised();
 #if SPECTRA_FEW_ROWS
         if constexpr (!WIDE)
-            if (few)
+            if (few && coded)
                 for (int p = 0; p < panels; ++p)
-                    few_rows_of(rows, m, n + p, x, stride, buffers.sums.data() + p * LANES, STREAM_AHEAD);
+                    few_rows_of(rows, place_of(m, n + p), x, stride, buffers.sums.data() + p * LANES);
 #endif
-        for (int64_t k = 0; k < m.inputs && !few; k += deep) {
+        const int64_t deep = coded ? DEEP_UNPACKED : DEEP;
+        const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
+        // what few rows read was fetched while they unpacked
+        const int64_t ahead = few ? 0 : std::min<int64_t>(panels * part.panel_bytes, 65536);
+        for (int64_t k = 0; k < m.inputs && !(few && coded); k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
-            const int64_t ahead = std::min<int64_t>(panels * m.panel_bytes, 65536);
             const uint8_t* weights[WIDTH];
             for (int p = 0; p < panels; ++p) {
-                if (!WIDE && m.quantised()) {
-                    bf16* place = buffers.unpacked.data() + p * DEEP_UNPACKED * LANES;
-                    unpack(m, n + p, k, k + count, ahead, place);
-                    weights[p] = (const uint8_t*)place;
+                if (coded) {
+                    bf16* unpacked = buffers.unpacked.data() + p * DEEP_UNPACKED * LANES;
+                    unpack(part, place.panel + p, k, k + count, ahead, unpacked);
+                    weights[p] = (const uint8_t*)unpacked;
                 } else {
-                    weights[p] = m.panel(n + p) + k * input_bytes;
+                    weights[p] = part.panel(place.panel + p) + k * input_bytes;
                 }
             }
-            rows_over<WIDE>(panels, weights, x + k, stride, rows, buffers.sums.data(), count, k == 0,
-                            m.quantised() ? 0 : ahead);
+            rows_over<WIDE>(panels, weights, x + k, stride, rows, buffers.sums.data(), count, k == 0, coded ? 0 : ahead);
         }
         for (int p = 0; p < panels; ++p) {
             const int64_t output = (n + p) * LANES;

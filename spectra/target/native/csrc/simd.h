@@ -89,6 +89,11 @@ INLINE bool any_nan(F16 a) { return _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q) !
 INLINE F16 masked(I16 a, int32_t mask) {
     return {_mm512_cvtepi32_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(mask)))};
 }
+// The bits of each lane that the mask has, together with these.
+INLINE I16 insert(I16 a, int32_t mask, int32_t bits) {
+    return {_mm512_ternarylogic_epi32(a.v, _mm512_set1_epi32(mask), _mm512_set1_epi32(bits), 0xea)};
+}
+INLINE I16 turned_by_a_byte(I16 a) { return {_mm512_ror_epi32(a.v, 8)}; }
 // Lanes 0..7, or 8..15, each twice.
 INLINE F16 twice_low(F16 a) {
     return {_mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), a.v)};
@@ -235,6 +240,15 @@ INLINE F16 masked(I16 x, int32_t mask) {
     __m256i all = _mm256_set1_epi32(mask);
     return {_mm256_cvtepi32_ps(_mm256_and_si256(x.a, all)), _mm256_cvtepi32_ps(_mm256_and_si256(x.b, all))};
 }
+INLINE __m256i insert(__m256i x, int32_t mask, int32_t bits) {
+    return _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(mask)), _mm256_set1_epi32(bits));
+}
+INLINE I16 insert(I16 x, int32_t mask, int32_t bits) { return {insert(x.a, mask, bits), insert(x.b, mask, bits)}; }
+INLINE __m256i turned_by_a_byte(__m256i x) {
+    return _mm256_shuffle_epi8(x, _mm256_set_epi8(12, 15, 14, 13, 8, 11, 10, 9, 4, 7, 6, 5, 0, 3, 2, 1,  //
+                                                  12, 15, 14, 13, 8, 11, 10, 9, 4, 7, 6, 5, 0, 3, 2, 1));
+}
+INLINE I16 turned_by_a_byte(I16 x) { return {turned_by_a_byte(x.a), turned_by_a_byte(x.b)}; }
 INLINE F16 twice(__m256 x) {
     return {_mm256_permutevar8x32_ps(x, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)),
             _mm256_permutevar8x32_ps(x, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4))};
