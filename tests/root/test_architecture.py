@@ -41,8 +41,13 @@ TORCH = ("target", "train", "datastore.build", "bench", "cli")
 TORCH_FILES = ("spectra/verify/noise.py", "spectra/verify/picks.py", "spectra/generate.py")
 """And these files."""
 
-COMPUTED = ("spectra/bench/weights.py", "spectra/bench/run/llama_cpp.py")
-"""Files that import what a constant names: modules of the standard library, and llama.cpp."""
+BY_NAME = {"spectra/bench/weights.py", "spectra/bench/run/llama_cpp.py", "spectra/cli/entry.py"}
+"""Files that import what a text names: modules of the standard library, llama.cpp, command lines."""
+IMPORTERS = {
+    "import_module", "__import__", "reload", "resolve_name", "runpy", "imp", "module_from_spec", "exec_module",
+    "load_module", "SourceFileLoader",
+}  # fmt: skip
+"""Names of what imports the module that a text names, which cannot be seen here. No other file mentions one."""
 
 VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent", "io.file_kinds"}
 VISUAL_MAY |= {"io.json_text"}
@@ -68,23 +73,15 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
-            names.add(named(path, node.args[0]))
     return names
 
 
-def called(call):
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))
-
-
-def named(path, name):
-    """The module that `import_module` is given, or the package of those that its f-string names."""
-    if isinstance(name, ast.JoinedStr) and isinstance(name.values[0], ast.Constant):
-        name = name.values[0]
-    if isinstance(name, ast.Constant):
-        return name.value.rstrip(".")
-    assert str(path.relative_to(ROOT)) in COMPUTED, f"{path}: what is imported here cannot be seen"
-    return ""
+def importers(tree):
+    """Those of IMPORTERS that a file mentions: called, handed on, or imported under another name."""
+    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    mentioned |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    mentioned |= {word for node in ast.walk(tree) for alias in taken_by(node) for word in alias.name.split(".")}
+    return mentioned & IMPORTERS
 
 
 def exports_of(path):
@@ -229,6 +226,29 @@ CHANGES = {"append", "add", "update", "setdefault", "pop", "popitem", "clear", "
 KEPT = {"spectra/target/load.py: _learned", "spectra/bench/gpu/page.py: os"}
 """What functions change outside of themselves after all: what was measured of a model object, for as long as there is
 one, and the environment of a process that ends with its measurement."""
+
+
+def test_what_is_imported_can_be_seen():
+    named = {name for name in ("app.py", *files("spectra", "visual")) if importers(tree_of(ROOT / name))}
+    assert named == BY_NAME
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import importlib\nimportlib.import_module(f'spectra.{room}')",
+        "import importlib\nimportlib.import_module('.service', 'spectra')",
+        "from importlib import import_module as load\nload('spectra.service')",
+        "import importlib\nlist(map(importlib.import_module, rooms))",
+        "__import__('spectra.service')",
+        "from pkgutil import resolve_name\nresolve_name('spectra.service.engine:Engine')",
+        "import runpy\nrunpy.run_module('spectra.service')",
+        "from importlib import util\nutil.module_from_spec(spec)",
+    ],
+)
+def test_an_import_by_name_is_found(code):
+    assert importers(ast.parse(code))
+    assert not importers(ast.parse("from importlib.util import find_spec\nfrom importlib import metadata, resources"))
 
 
 @pytest.mark.parametrize("name", sorted(["app.py", *files("spectra", "visual")]))
