@@ -5,10 +5,11 @@ import re
 import subprocess
 import sys
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from figures import cycles, figures, imports_of
+from figures import cycles, figures, imports_of, reachable
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 400  # lines
@@ -138,6 +139,38 @@ def test_the_document_has_the_same_rooms_in_the_same_order():
     rooms = [tuple(re.findall(r"`([\w.]+)`", line.split("|")[1])) for line in table]
     assert rooms == list(ROOMS)
     assert all(is_module(f"spectra.{room}") for level in ROOMS for room in level)
+
+
+def test_the_picture_has_the_arrows_of_the_code():
+    """Each arrow is an import, and each import is an arrow or a way over several."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = re.sub(r"\[.*?\]", "", re.findall(r"```mermaid\nflowchart TB\n(.*?)```", text, re.DOTALL)[0])
+    drawn = {}
+    for line in picture.splitlines():
+        row = [re.findall(r"\w+", part) for part in line.split("-->")]
+        for above, below in pairwise(row):
+            for one in above:
+                drawn.setdefault(one, set()).update(below)
+    rooms = {node for below in drawn.values() for node in below}
+    graph = {node: drawn.get(node, set()) for node in rooms | set(drawn)}
+    used = {}
+    for name, path in {**files("spectra", "visual"), "app.py": ROOT / "app.py"}.items():
+        if not name.endswith("__main__.py") and (own := node_of(name)):
+            below = {node_of(other.replace(".", "/")) for other in imports(path) if is_module(other)}
+            used.setdefault(own, set()).update(below - {own, ""})
+    assert set(graph) == set(used)
+    assert not {(one, other) for one in drawn for other in drawn[one] - used[one]}, "no import"
+    assert not {(one, other) for one in used for other in used[one] - reachable(graph, one)}, "not drawn"
+
+
+def node_of(name):
+    """The node of the picture that a file is in, "" for what is left out."""
+    top, _, module = name.removesuffix(".py").partition("/")
+    if top != "spectra":
+        return top
+    level = level_of(module_of(f"spectra/{module}")) if module else len(ROOMS) - 1
+    left_out = {0: "words", 1: "", 3: "loop", len(ROOMS) - 1: ""}
+    return left_out.get(level, ROOMS[level][0].rpartition(".")[2])
 
 
 @pytest.mark.parametrize("package", ["spectra", "visual"])
