@@ -224,13 +224,13 @@ class LentEngine(Engine):
             yield Failed("", f"the run ended early ({type(error).__name__}); the server's log has the details")
 
     def _engine(self, model: str, tokens: int) -> Engine:
-        """The ordinary engine of this fork: by CUDA graphs where recording them pays for so many tokens."""
+        """The ordinary engine of this fork: by CUDA graphs where capturing them pays for so many tokens."""
         eager = self._inside_engine(model, "eager")
         if self._options.step == "eager" or eager.target.device.type != "cuda":
             return eager
-        recorded = self._inside_engine(model, self._options.step)
-        if recorded.target.plan.step == "eager" or pays(eager.cost, recorded.cost, tokens):
-            return recorded
+        graphs = self._inside_engine(model, self._options.step)
+        if graphs.target.plan.step == "eager" or pays(eager.cost, graphs.cost, tokens):
+            return graphs
         return eager
 
     def _inside_engine(self, model: str, step: str) -> Engine:
@@ -315,12 +315,12 @@ def answered(engine: Engine, request: AnswerRequest) -> Iterator[Message]:
         answer.close()
 
 
-def pays(eager: Sequence[tuple[int, float]], recorded: Sequence[tuple[int, float]], tokens: int) -> bool:
-    """Whether recorded steps save more over an answer of so many tokens than recording them takes.
+def pays(eager: Sequence[tuple[int, float]], graphs: Sequence[tuple[int, float]], tokens: int) -> bool:
+    """Whether CUDA graphs save more over an answer of so many tokens than capturing them takes.
 
-    eager, recorded: T(q), see `Engine.cost`. A step of each row count in the table is recorded.
+    eager, graphs: T(q), see `Engine.cost`. A step of each row count in the table is captured.
     """
-    saved = (eager[0][1] - recorded[0][1]) * tokens
+    saved = (eager[0][1] - graphs[0][1]) * tokens
     return saved > CAPTURED_PASSES * sum(seconds for _, seconds in eager)
 
 

@@ -5,10 +5,11 @@ import re
 import subprocess
 import sys
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from figures import cycles, figures, imports_of
+from figures import cycles, figures, imports_of, reachable
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 400  # lines
@@ -41,8 +42,13 @@ TORCH = ("target", "train", "datastore.build", "bench", "cli")
 TORCH_FILES = ("spectra/verify/noise.py", "spectra/verify/picks.py", "spectra/generate.py")
 """And these files."""
 
-COMPUTED = ("spectra/bench/weights.py", "spectra/bench/run/llama_cpp.py")
-"""Files that import what a constant names: modules of the standard library, and llama.cpp."""
+BY_NAME = {"spectra/bench/weights.py", "spectra/bench/run/llama_cpp.py", "spectra/cli/entry.py"}
+"""Files that import what a text names: modules of the standard library, llama.cpp, command lines."""
+IMPORTERS = {
+    "import_module", "__import__", "reload", "resolve_name", "runpy", "imp", "module_from_spec", "exec_module",
+    "load_module", "SourceFileLoader",
+}  # fmt: skip
+"""Names of what imports the module that a text names, which cannot be seen here. No other file mentions one."""
 
 VISUAL_MAY = {"guess", "tree", "trace", "metrics", "errors", "settings", "io.resources", "io.recent", "io.file_kinds"}
 VISUAL_MAY |= {"io.json_text"}
@@ -68,23 +74,15 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
-            names.add(named(path, node.args[0]))
     return names
 
 
-def called(call):
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))
-
-
-def named(path, name):
-    """The module that `import_module` is given, or the package of those that its f-string names."""
-    if isinstance(name, ast.JoinedStr) and isinstance(name.values[0], ast.Constant):
-        name = name.values[0]
-    if isinstance(name, ast.Constant):
-        return name.value.rstrip(".")
-    assert str(path.relative_to(ROOT)) in COMPUTED, f"{path}: what is imported here cannot be seen"
-    return ""
+def importers(tree):
+    """Those of IMPORTERS that a file mentions: called, handed on, or imported under another name."""
+    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    mentioned |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    mentioned |= {word for node in ast.walk(tree) for alias in taken_by(node) for word in alias.name.split(".")}
+    return mentioned & IMPORTERS
 
 
 def exports_of(path):
@@ -141,6 +139,38 @@ def test_the_document_has_the_same_rooms_in_the_same_order():
     rooms = [tuple(re.findall(r"`([\w.]+)`", line.split("|")[1])) for line in table]
     assert rooms == list(ROOMS)
     assert all(is_module(f"spectra.{room}") for level in ROOMS for room in level)
+
+
+def test_the_picture_has_the_arrows_of_the_code():
+    """Each arrow is an import, and each import is an arrow or a way over several."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = re.sub(r"\[.*?\]", "", re.findall(r"```mermaid\nflowchart TB\n(.*?)```", text, re.DOTALL)[0])
+    drawn = {}
+    for line in picture.splitlines():
+        row = [re.findall(r"\w+", part) for part in line.split("-->")]
+        for above, below in pairwise(row):
+            for one in above:
+                drawn.setdefault(one, set()).update(below)
+    rooms = {node for below in drawn.values() for node in below}
+    graph = {node: drawn.get(node, set()) for node in rooms | set(drawn)}
+    used = {}
+    for name, path in {**files("spectra", "visual"), "app.py": ROOT / "app.py"}.items():
+        if not name.endswith("__main__.py") and (own := node_of(name)):
+            below = {node_of(other.replace(".", "/")) for other in imports(path) if is_module(other)}
+            used.setdefault(own, set()).update(below - {own, ""})
+    assert set(graph) == set(used)
+    assert not {(one, other) for one in drawn for other in drawn[one] - used[one]}, "no import"
+    assert not {(one, other) for one in used for other in used[one] - reachable(graph, one)}, "not drawn"
+
+
+def node_of(name):
+    """The node of the picture that a file is in, "" for what is left out."""
+    top, _, module = name.removesuffix(".py").partition("/")
+    if top != "spectra":
+        return top
+    level = level_of(module_of(f"spectra/{module}")) if module else len(ROOMS) - 1
+    left_out = {0: "words", 1: "", 3: "loop", len(ROOMS) - 1: ""}
+    return left_out.get(level, ROOMS[level][0].rpartition(".")[2])
 
 
 @pytest.mark.parametrize("package", ["spectra", "visual"])
@@ -229,6 +259,29 @@ CHANGES = {"append", "add", "update", "setdefault", "pop", "popitem", "clear", "
 KEPT = {"spectra/target/load.py: _learned", "spectra/bench/gpu/page.py: os"}
 """What functions change outside of themselves after all: what was measured of a model object, for as long as there is
 one, and the environment of a process that ends with its measurement."""
+
+
+def test_what_is_imported_can_be_seen():
+    named = {name for name in ("app.py", *files("spectra", "visual")) if importers(tree_of(ROOT / name))}
+    assert named == BY_NAME
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import importlib\nimportlib.import_module(f'spectra.{room}')",
+        "import importlib\nimportlib.import_module('.service', 'spectra')",
+        "from importlib import import_module as load\nload('spectra.service')",
+        "import importlib\nlist(map(importlib.import_module, rooms))",
+        "__import__('spectra.service')",
+        "from pkgutil import resolve_name\nresolve_name('spectra.service.engine:Engine')",
+        "import runpy\nrunpy.run_module('spectra.service')",
+        "from importlib import util\nutil.module_from_spec(spec)",
+    ],
+)
+def test_an_import_by_name_is_found(code):
+    assert importers(ast.parse(code))
+    assert not importers(ast.parse("from importlib.util import find_spec\nfrom importlib import metadata, resources"))
 
 
 @pytest.mark.parametrize("name", sorted(["app.py", *files("spectra", "visual")]))

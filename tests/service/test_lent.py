@@ -245,7 +245,7 @@ def test_models_that_cannot_be_reached_are_named(spaces):
 
 
 def test_graphs_pay_only_where_an_answer_is_long():
-    eager, recorded = (((1, t), (8, 1.2 * t), (32, 2 * t)) for t in (0.025, 0.010))
-    assert not pays(eager, recorded, 32)
-    assert pays(eager, recorded, 512)
-    assert not pays(recorded, eager, 10_000)
+    eager, graphs = (((1, t), (8, 1.2 * t), (32, 2 * t)) for t in (0.025, 0.010))
+    assert not pays(eager, graphs, 32)
+    assert pays(eager, graphs, 512)
+    assert not pays(graphs, eager, 10_000)
