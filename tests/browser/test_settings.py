@@ -229,5 +229,6 @@ def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fa
         assert [height * scale for height in heights] == pytest.approx(counts, abs=scale)
     cut = "(bin) => [bin.className, bin.style.getPropertyValue('--at')]"
     assert [bins.nth(i).evaluate(cut) for i in (1, 2, 3)] == [["", ""], ["cut", "50%"], ["", ""]]
-    assert "60 of 120 kept" in card.inner_text() and "up to a perplexity of 5.00" in card.inner_text()
+    assert card.locator("dd").all_inner_texts()[:2] == ["60 of 120 kept", "1 duplicate, 2 near duplicates"]
+    assert "up to a perplexity of 5.00" in card.inner_text()
     assert page.problems == []

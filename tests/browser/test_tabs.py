@@ -159,6 +159,8 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     page.click("#compare-stop")
     ended(stage, "stopped")
     assert "Stopped." in stage.locator("[data-id=note]").inner_text()
+    assert "…" not in stage.locator("table").inner_text() and stage.locator("tr.now").count() == 0
+    assert stage.locator("tbody tr").filter(has_text="stopped").locator("td").last.inner_text() == "stopped"
     for box in page.locator("#field-compare-methods input").all():
         box.uncheck()
     appear(page, "#compare-go:enabled")

@@ -82,6 +82,13 @@ def test_the_sentence_names_what_the_traces_hold(method: Trace, said: str) -> No
     assert shown["why"].count(". ") == 0 and shown["why"].endswith(".")
 
 
+def test_a_single_guess_is_one() -> None:
+    method = guessed(NEW, offered=0)
+    method.steps[3] = guessed(NEW, offered=1).steps[3]
+    said = slow_reason(plain_of(NEW), method, 1.0)
+    assert said.endswith("so there was little to guess from: 0 % of 1 guess was accepted.")
+
+
 def test_a_budget_that_left_guesses_out_is_named() -> None:
     method = guessed(NEW, offered=0)
     method.steps = [replace(step, offered=3) for step in method.steps]

@@ -50,7 +50,8 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
         off = _switched_off(method)
         why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
         return f"No source had a guess: {why}."
-    right = f"{_percent(_accepted(method) / guessed)} of {guessed} guesses were accepted"
+    made = "1 guess was" if guessed == 1 else f"{guessed} guesses were"
+    right = f"{_percent(_accepted(method) / guessed)} of {made} accepted"
     temperature = method.settings.get("temperature")
     if isinstance(temperature, int | float) and temperature >= WARM:
         return f"At temperature {temperature:g} a draw is hard to foresee: {right}."
