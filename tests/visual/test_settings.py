@@ -85,6 +85,9 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
         "'max_tokens': there is no such setting",
     ]
     assert read_link({"rows": " "}, FakeEngine(), "spectra").left == ["rows: it is blank"]
+    blank = read_link({"prompt": "\n", "method": ""}, FakeEngine(), "spectra")
+    assert all(isinstance(field, dict) for field in blank.form)
+    assert blank.left == ["prompt: it is blank", "method: '' is not offered here"]
 
 
 def test_a_sweep_has_a_lane_for_every_value() -> None:
