@@ -64,7 +64,7 @@ function rowsOf({ kept, seen, dropped, index, bytes, corpus, licence }) {
     ["Left out", left.join(", ")],
     ["Tokens", count(kept.tokens)],
     ["Index", `${count(index.contexts)} contexts of up to ${plural(index.order, "token")}`],
-    ["Size", bytes < 1e5 ? `${Math.ceil(bytes / 1000)} KB` : `${(bytes / 1e6).toFixed(1)} MB`],
+    ["Size", bytes < 1e5 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`],
     ["From", (corpus ?? []).map(({ name }) => name).join(", ")],
     ["Licence", licence],
   ];
