@@ -79,7 +79,7 @@ def summarize(steps: Sequence[StepTrace]) -> Summary:
 
 
 class Judged(NamedTuple):
-    """A source's guesses: those that were accepted, those whose parent was, all of them."""
+    """Guesses, of one source or of all: those that were accepted, those whose parent was, all of them."""
 
     accepted: int
     offered: int
@@ -101,6 +101,19 @@ def judge(step: StepTrace) -> dict[Source, Judged]:
                 row[1] += parent in on_path
                 row[2] += 1
     return {source: Judged(*row) for source, row in counts.items()}
+
+
+def overall(steps: Sequence[StepTrace]) -> Judged:
+    """What came of all guesses, each counted once however many sources had it; a pool row is none."""
+    total = [0, 0, 0]
+    for step in steps:
+        on_path = {ROOT, *step.path}
+        for node, parent in enumerate(step.tree.parents):
+            if node != ROOT and step.tree.eligible[node]:
+                total[0] += node in on_path
+                total[1] += parent in on_path
+                total[2] += 1
+    return Judged(*total)
 
 
 def speedup(plain: Summary, other: Summary, *, macro: bool = False) -> float:

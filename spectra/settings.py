@@ -57,6 +57,8 @@ class Sampling:
         check_number("min_p", self.min_p, 0, 1)
         check_number("repetition_penalty", self.repetition_penalty, 0, 100, open_low=True)
         check_number("seed", self.seed, 0, 2**63 - 1, whole=True)
+        for name in ("temperature", "top_p", "min_p", "repetition_penalty"):  # transformers refuses some that are int
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def greedy(self) -> bool:

@@ -49,6 +49,7 @@ NUMBERS = tuple(name for name, field in FIELDS.items() if not field.switch)
 def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> MethodSettings:
     """What a form changes about a preset. What the form or the preset has not and what is equal is not changed.
 
+    A number of rows alone would bring a pool, so a pool that the form leaves off beside one is switched off.
     Raises `SpectraError` naming the field that is no number, out of range, or empty where the preset has a number.
     """
     changed: dict[str, object] = {}
@@ -60,7 +61,17 @@ def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> Meth
         value = bool(value) if field.switch else number(name, value)
         if value != preset[name]:
             changed[name] = value
+    if changed.get("rows") and not form.get("pool", True):
+        changed["pool"] = False
     return MethodSettings(**changed)  # type: ignore[arg-type]
+
+
+def form_of(preset: Mapping[str, Value], changed: Mapping[str, Value]) -> dict[str, Value]:
+    """What a form shows of a preset with these changes: there is a pool where there are rows and it is not left off."""
+    form = {**preset, **changed}
+    if "pool" in preset and "rows" in changed and "pool" not in changed:
+        form["pool"] = bool(changed["rows"])
+    return form
 
 
 def link_of(request: AnswerRequest) -> dict[str, Any]:

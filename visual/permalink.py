@@ -37,9 +37,11 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     prompt = whole[:MAX_CHARACTERS].encode(errors="replace").decode()
     if len(whole) > MAX_CHARACTERS:
         left.append(f"prompt: what follows its first {MAX_CHARACTERS} characters")
+    if "prompt" in query and not prompt.strip():
+        left.append("prompt: it is blank")
     method = query.get("method", "")
     known = method in engine.methods and method != PLAIN
-    if method and not known:
+    if "method" in query and not known:
         left.append(f"method: {method[:40]!r} is not offered here")
     numbers = {field: _number(query, field, left) for field in NUMBERS}
     changed: dict[str, Value] = {}

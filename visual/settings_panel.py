@@ -8,13 +8,15 @@ import gradio as gr
 
 from spectra.settings import MethodSettings, Value
 from visual.engine import Engine
-from visual.method_settings import FIELDS, settings_of
+from visual.method_settings import FIELDS, form_of, settings_of
 from visual.widgets import PRIVATE
 
 PAPER = ("spectra-paper", "spectra-paper-core")
 FAST = ("spectra", "spectra-core")
 FOLD = ["more-settings", "method-settings"]
 """Classes of the fold that a panel is in."""
+ROWS_MAKE_A_POOL = "(rows) => rows > 0"
+"""What the box of the pool shows once a number of rows was written: it can be switched off after that."""
 ELSE = (
     "The paper scores every guess, up to G of them, whatever a wide pass costs; on this device a budget keeps those "
     "worth their time, the dictionaries also learn from the text, and repeats of the text are copied."
@@ -44,6 +46,8 @@ class SettingsPanel:
         for button, presets in ((paper, PAPER), (fast, FAST)):
             button.click(self._starter(presets), None, [method, *self.fields], queue=False, **PRIVATE)
         method.input(self.updates, method, self.fields, queue=False, **PRIVATE)
+        named = dict(zip(FIELDS, self.fields, strict=True))
+        named["rows"].input(None, named["rows"], named["pool"], js=ROWS_MAKE_A_POOL, **PRIVATE)
 
     def read(self, method: object, values: Sequence[object]) -> MethodSettings:
         """What the fields change about a preset. Raises `SpectraError` naming the field."""
@@ -52,7 +56,7 @@ class SettingsPanel:
     def updates(self, method: str, changed: Mapping[str, Value] | None = None) -> list[Any]:
         """For every field: the preset's values, some of them changed; what the preset has not is not to be seen."""
         values = self.values(method)
-        now = {**values, **(changed or {})}
+        now = form_of(values, changed or {})
         return [
             gr.update(value=now.get(name), visible=name in values, **({} if field.switch else _empty(values, name)))
             for name, field in FIELDS.items()

@@ -84,10 +84,11 @@ class Store:
             places = places[corpus[places + offset] == token]
         holders = np.searchsorted(texts["start"], places, side="right") - 1
         inside = places + len(tokens) <= texts["start"][holders] + texts["length"][holders]
+        times = int(np.count_nonzero(inside))
         holders = np.unique(holders[inside])
         known = texts["perplexity"][holders]
         known = known[np.isfinite(known)]
-        return Kept(len(holders), round(float(known.min()), 4) if len(known) else None)
+        return Kept(times, len(holders), round(float(known.min()), 4) if len(known) else None)
 
     def continuations(self, context: Sequence[int], max_nodes: int) -> list[Node]:
         """This store's tree of likely continuations, see `continuations`."""

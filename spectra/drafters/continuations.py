@@ -34,8 +34,11 @@ class Lookup(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Texts of a store that hold a run of tokens: how many, and the lowest perplexity among them (None: not known)."""
+    """How often the texts of a store hold a run of tokens, how many do, and the lowest perplexity among them (None: not
+    known).
+    """
 
+    times: int
     texts: int
     perplexity: float | None
 
@@ -139,8 +142,9 @@ def hits(stores: Sequence[NGramStore], context: Sequence[int]) -> list[Hit]:
     for store, answer in answers:
         for token, times in answer.pairs[:MAX_HITS] if match and answer.match == match else ():
             kept = store.texts_with([*context[-match:], token])
-            # in no text: the run begins in what an index puts before each, the opening of an answer
-            texts, perplexity = kept if kept is not None and kept.texts else (None, None)
+            # held less often than counted: a run began in what an index puts before each text, the opening of an answer
+            whole = kept is not None and kept.times >= times
+            texts, perplexity = (kept.texts, kept.perplexity) if kept is not None and whole else (None, None)
             found.append(Hit(token, match, times, answer.seen, store.name, texts, perplexity))
     return sorted(found, key=lambda hit: -hit.times)[:MAX_HITS]
 

@@ -70,6 +70,41 @@ def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     finish(page)
 
 
+def test_what_a_visitor_asks_of_a_chart_is_drawn_while_the_race_runs(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The charts follow a measured lane every 1.5 seconds at most; a click does not wait for that."""
+    engine, url = fake
+    monkeypatch.setattr(engine, "step_seconds", 0.03)
+    page = visit(url)
+    start(page, max_new_tokens=200)
+    page.wait_for_function(f"{STAGE}.phase === 'plain'")
+    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane
+    page.locator("[data-id=plot-acceptance]").evaluate("(box) => box.scrollIntoView()")
+    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 2")
+    waits = []
+    for selector in (
+        "[data-id=accepted-of] [data-choice=reached]",
+        "[data-id=axis-passes]",
+        "[data-id=accepted-of] [data-choice=guessed]",
+    ):
+        page.evaluate(f"window.before = {drawn}")
+        page.wait_for_function(f"window.before !== {drawn}")  # a pause begins
+        waits.append(
+            page.evaluate(
+                f"""async (selector) => {{ const before = {drawn}, begun = performance.now();
+                document.querySelector(selector).click();
+                while (before === {drawn}) await new Promise(requestAnimationFrame);
+                return performance.now() - begun; }}""",
+                selector,
+            )
+        )
+    page.click("#stop")
+    finish(page)
+    assert min(waits) < 1000, waits
+
+
 def test_credit_is_shared_where_several_offered_a_token(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any]
 ) -> None:

@@ -55,6 +55,30 @@ def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake,
     assert page.problems == [] and other.problems == []
 
 
+def test_a_pool_is_what_its_box_says(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, url = fake
+    monkeypatch.setitem(engine.settings, "spectra", {**SETTINGS, "rows": 0, "pool": False})
+    page = visit(url)
+    unfold(page)
+    page.get_by_role("button", name="As fast as this device allows").first.click()
+    page.wait_for_function("document.querySelector('#field-rows input').value === '0'")
+    box = page.locator("#field-pool input")
+    assert not box.is_checked()
+    fill(page, rows=3, max_new_tokens=10)
+    page.wait_for_function("document.querySelector('#field-pool input').checked")
+    race(page)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 3, "pool": True}
+    box.uncheck()
+    race(page)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 3, "pool": False}
+    assert page.locator("#stage-race [data-id=title]").inner_text() == "SPECTRA (W 3, no pool)"
+    box.check()
+    fill(page, rows=0)
+    page.wait_for_function("!document.querySelector('#field-pool input').checked")
+    race(page)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {} and page.problems == []
+
+
 def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -153,7 +177,7 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         given = {source for sources in step.tree.sources for source in sources}
         for source in ("forward", "backward", "retrieval"):
             said = page.locator(f"[data-id=held] .{source} p").inner_text()
-            assert said.endswith("None of it is in this step's tree.") == (source not in given)
+            assert said.endswith("No guess of this step came from here.") == (source not in given)
     asked = len(engine.answers)
     page.click("[data-id=again]")
     while len(engine.answers) < asked + 2:
@@ -229,5 +253,6 @@ def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fa
         assert [height * scale for height in heights] == pytest.approx(counts, abs=scale)
     cut = "(bin) => [bin.className, bin.style.getPropertyValue('--at')]"
     assert [bins.nth(i).evaluate(cut) for i in (1, 2, 3)] == [["", ""], ["cut", "50%"], ["", ""]]
-    assert "60 of 120 kept" in card.inner_text() and "up to a perplexity of 5.00" in card.inner_text()
+    assert card.locator("dd").all_inner_texts()[:2] == ["60 of 120 kept", "1 duplicate, 2 near duplicates"]
+    assert "up to a perplexity of 5.00" in card.inner_text()
     assert page.problems == []

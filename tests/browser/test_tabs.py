@@ -11,7 +11,7 @@ import pytest
 from browsing import appear, ended, tab
 from fakes_engine import FakeEngine, recorded_race
 
-from spectra.metrics import summarize
+from spectra.metrics import overall, summarize
 from spectra.target.choices import STOCK
 from spectra.trace import Trace
 from visual.examples import CHAT_PROMPTS
@@ -90,6 +90,8 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
         cells = stage.locator(f"tr[data-method={answer.trace.method}] > *").all_inner_texts()
         assert cells[2] == f"{figures.micro / plain.micro:.2f}×" and cells[4] == f"{figures.tau:.2f}"
         macro = f"{figures.macro:.0f} ({figures.macro / plain.macro:.2f}×)"
+        accepted, _, guesses = overall(answer.trace.steps)
+        assert cells[6] == (f"{100 * accepted / guesses + 1e-9:.0f} %" if guesses else "–")
         assert cells[3] == macro and cells[5] == str(figures.passes) and cells[7] == "identical"
     fastest = stage.locator("[data-id=status]").text_content()
     assert fastest.startswith("Fastest: ") and fastest.endswith(" times plain decoding")
@@ -159,6 +161,8 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     page.click("#compare-stop")
     ended(stage, "stopped")
     assert "Stopped." in stage.locator("[data-id=note]").inner_text()
+    assert "…" not in stage.locator("table").inner_text() and stage.locator("tr.now").count() == 0
+    assert stage.locator("tbody tr").filter(has_text="stopped").locator("td").last.inner_text() == "stopped"
     for box in page.locator("#field-compare-methods input").all():
         box.uncheck()
     appear(page, "#compare-go:enabled")

@@ -119,6 +119,7 @@ def test_a_store_tells_which_texts_hold_a_run_of_tokens(tmp_path):
         holders = [i for i, text in enumerate(texts) if any(text[at : at + len(run)] == run for at in range(len(text)))]
         kept = store.texts_with(run)
         assert kept.texts == len(holders)
+        assert kept.times == sum(text[at : at + len(run)] == run for text in texts for at in range(len(text)))
         lowest = min((float(places["perplexity"][i]) for i in holders), default=None)
         assert kept.perplexity == (None if lowest is None else round(lowest, 4))
     begun = hits([store], [7, MODEL])
@@ -142,3 +143,17 @@ def test_a_damaged_inside_is_refused():
     ):
         with pytest.raises((KeyError, TypeError, ValueError)):
             Inside.from_dict(damaged)
+
+
+def test_texts_are_not_told_where_some_of_the_runs_begin_in_an_opening(tmp_path):
+    model = save_model(tmp_path / "model")
+    texts = [row["assistant"] for row in rows(12)]
+    texts[5] += f" model {texts[0].split()[0]} model w3"  # the word that opens an answer, before what begins one too
+    corpus = write_rows(
+        tmp_path / "corpus.jsonl", [{"user": f"Say {i}", "assistant": each} for i, each in enumerate(texts)]
+    )
+    assert build(corpus, tmp_path / "store", model) == 0
+    found = {hit.token: hit for hit in hits([Store.open(tmp_path / "store")], [7, MODEL])}
+    opening, inside = found[int(texts[0].split()[0][1:])], found[3]
+    assert (opening.times, opening.texts, opening.perplexity) == (2, None, None)
+    assert (inside.times, inside.texts) == (1, 1) and inside.perplexity

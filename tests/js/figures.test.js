@@ -68,6 +68,9 @@ describe("tokens over time", () => {
     assert.deepEqual(traces[1].x, [0, 1, 2, 3, 4]);
     assert.deepEqual(traces[2].x, [4, 12]);
     assert.equal(layout.xaxis.ticksuffix, "");
+    assert.ok(JSON.stringify(layout.annotations).includes("8 passes saved"));
+    const one = growthFigure({ ...OVER, level: { tokens: 2, plain: 3, method: 1 } }, "passes", CANVAS);
+    assert.ok(JSON.stringify(one.layout.annotations).includes("1 pass saved"));
   });
 
   test("have room for the whole answer while it is written", () => {

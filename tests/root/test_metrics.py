@@ -3,7 +3,7 @@
 import pytest
 
 from spectra.guess import Guess, Source
-from spectra.metrics import Judged, distinct4, first_difference, judge, speedup, summarize
+from spectra.metrics import Judged, distinct4, first_difference, judge, overall, speedup, summarize
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import ROOT, TokenTree
 
@@ -58,6 +58,14 @@ def test_guesses_are_judged_by_what_came_of_them_and_of_their_parent(steps):
     assert figures.guessed == {Source.FORWARD: 2, Source.BACKWARD: 2, Source.RETRIEVAL: 4}
     assert figures.of_guessed == {Source.FORWARD: 1.0, Source.BACKWARD: 0.5, Source.RETRIEVAL: 0.0}
     assert figures.offered[Source.RETRIEVAL] == 2
+
+
+def test_a_guess_of_several_sources_is_one_of_all_guesses(steps):
+    deep = TokenTree(9)
+    deep.insert(Guess((5, 6, 7), Source.RETRIEVAL))
+    every = [*steps, step(deep, [], [1], 0.1)]
+    assert overall(every) == Judged(accepted=2, offered=6, guessed=8)
+    assert sum(summarize(every).guessed.values()) == 9
 
 
 def test_an_empty_run_gives_zeros():

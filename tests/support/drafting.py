@@ -106,8 +106,9 @@ class TextStore:
 
     def texts_with(self, tokens):
         length = len(tokens)
-        runs = (self.tokens[at : at + length] for at in range(len(self.tokens) - length + 1))
-        return Kept(int(any(run == list(tokens) for run in runs)), 1.5)
+        runs = [self.tokens[at : at + length] for at in range(len(self.tokens) - length + 1)]
+        times = runs.count(list(tokens))
+        return Kept(times, int(times > 0), 1.5)
 
     def successors(self, context):
         for length in range(min(self.order, len(context)), 0, -1):

@@ -67,6 +67,7 @@ LIBRARY: dict[str, Any] = {
     "name": "python-library",
     "kept": {"texts": 60, "tokens": 9000},
     "seen": {"texts": 120, "tokens": 21_000},
+    "dropped": {"duplicate": 1, "similar": 2, "short": 0},
     "perplexity": {
         "edges": [2, 3, 4, 6, 8, 12],
         "scored": [8, 30, 44, 26, 12],

@@ -70,6 +70,16 @@ def test_drafters_are_told_the_noise_of_each_depth(seed):
         assert row == pytest.approx(keyed_noise(seed, position, VOCABULARY, CPU).tolist(), rel=1e-3)
 
 
+def test_whole_numbers_are_as_good_as_others():
+    """A browser and JSON send 2 for 2.0, and transformers' own processors refuse it."""
+    sampling = Sampling(2, repetition_penalty=3, top_p=1, min_p=0)
+    assert [type(each).__name__ for each in processors_of(sampling)] == [
+        "RepetitionPenaltyLogitsProcessor",
+        "TemperatureLogitsWarper",
+    ]
+    assert sampling == Sampling(2.0, repetition_penalty=3.0)
+
+
 def test_processors_in_the_order_of_transformers():
     names = [type(p).__name__ for p in processors_of(Sampling(0.5, 3, 0.9, 0.1, 1.2))]
     config = {"do_sample": True, "temperature": 0.5, "top_k": 3, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.2}

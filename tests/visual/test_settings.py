@@ -10,7 +10,7 @@ from fakes_engine import SETTINGS, FakeEngine, recorded_race
 
 from spectra.errors import SpectraError
 from spectra.settings import METHOD_NUMBERS, MethodSettings
-from visual.method_settings import FIELDS, NUMBERS, in_words, link_of, settings_of
+from visual.method_settings import FIELDS, NUMBERS, form_of, in_words, link_of, settings_of
 from visual.names import named
 from visual.page import build_page
 from visual.permalink import read_link
@@ -32,6 +32,12 @@ def test_a_form_changes_what_differs_from_the_preset() -> None:
     changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0}, SETTINGS)
     assert changed.changed == CHANGES and isinstance(changed.rows, int)
     assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
+    no_pool = {**SETTINGS, "rows": 0, "pool": False}
+    assert settings_of({**no_pool, "rows": 3}, no_pool).changed == {"rows": 3, "pool": False}
+    assert settings_of({**no_pool, "rows": 3, "pool": True}, no_pool).changed == {"rows": 3, "pool": True}
+    for changed, shown in (({"rows": 3}, True), ({"rows": 3, "pool": False}, False), ({"rows": 0}, False), ({}, True)):
+        assert form_of(SETTINGS, changed) == {**SETTINGS, **changed, "pool": shown}
+    assert form_of(no_pool, {"rows": 3})["pool"] is True and form_of({"order": 4}, {"rows": 3}).get("pool") is None
     assert in_words(CHANGES) == "N 3, W 0, G 7, refine 0.5, budget 40, no forward dictionary, no retrieval"
     assert named("spectra-paper", {}) == "Paper: SPECTRA" and named("spectra", {"pool": True}) == "SPECTRA (with pool)"
 
@@ -85,6 +91,9 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
         "'max_tokens': there is no such setting",
     ]
     assert read_link({"rows": " "}, FakeEngine(), "spectra").left == ["rows: it is blank"]
+    blank = read_link({"prompt": "\n", "method": ""}, FakeEngine(), "spectra")
+    assert all(isinstance(field, dict) for field in blank.form)
+    assert blank.left == ["prompt: it is blank", "method: '' is not offered here"]
 
 
 def test_a_sweep_has_a_lane_for_every_value() -> None:

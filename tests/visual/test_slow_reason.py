@@ -82,6 +82,13 @@ def test_the_sentence_names_what_the_traces_hold(method: Trace, said: str) -> No
     assert shown["why"].count(". ") == 0 and shown["why"].endswith(".")
 
 
+def test_a_single_guess_is_one() -> None:
+    method = guessed(NEW, offered=0)
+    method.steps[3] = guessed(NEW, offered=1).steps[3]
+    said = slow_reason(plain_of(NEW), method, 1.0)
+    assert said.endswith("so there was little to guess from: 0 % of 1 guess was accepted.")
+
+
 def test_a_budget_that_left_guesses_out_is_named() -> None:
     method = guessed(NEW, offered=0)
     method.steps = [replace(step, offered=3) for step in method.steps]
@@ -116,9 +123,12 @@ def test_a_setting_that_was_cut_is_told(changed: dict[str, object], values: dict
 
 
 def test_a_long_prompt_is_named() -> None:
-    shown = figures(plain_of(NEW, prefill=10.0), guessed(NEW, right=3, prefill=10.0))
+    """By each lane: a draft model reads it too."""
+    shown = figures(plain_of(NEW, prefill=10.0), guessed(NEW, right=3, prefill=10.2))
     assert shown["speedup"] < 1.1
-    assert shown["why"].startswith("Reading the prompt took 10.00 of 10.80 seconds in both lanes alike; after it")
+    assert shown["why"].startswith(
+        "Reading the prompt took 10.00 of 10.80 seconds plain and 10.20 of 10.52 by the method; after it"
+    )
 
 
 def test_a_race_that_gained_says_nothing() -> None:

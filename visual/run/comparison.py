@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spectra.metrics import Summary, first_difference, speedup, summarize
+from spectra.metrics import Summary, first_difference, overall, speedup, summarize
 from spectra.settings import AnswerRequest
 from spectra.trace import Trace
 from visual.engine import PLAIN
@@ -19,11 +19,11 @@ def rows(run: Run) -> list[dict[str, Any]]:
     """A row for each lane that ended, in the order they ran. The others are compared with plain decoding.
 
     rate: tokens/s, prefill included (Mic-TP). macro: the mean of the steps' own tokens/s (Mac-TP). acceptance:
-    accepted / guessed over all sources, of_reached: accepted / guessed with an accepted parent; None where nothing was
-    guessed. differs: the first token that is not plain decoding's, None where all agree or either answer was cut short.
-    drawn: the method may write another text than plain decoding, of the same distribution. changed: what of the
-    method's settings, in words. shared: the most others that decoded in the same passes; where one of the rows has
-    any, none has a speedup.
+    accepted / guessed, of_reached: accepted / guessed with an accepted parent, a guess of several sources counted once;
+    None where nothing was guessed. differs: the first token that is not plain decoding's, None where all agree or
+    either answer was cut short. drawn: the method may write another text than plain decoding, of the same distribution.
+    changed: what of the method's settings, in words. shared: the most others that decoded in the same passes; where one
+    of the rows has any, none has a speedup.
     """
     ended = {lane: trace for lane, trace in run.traces.items() if trace.finish}
     base = ended.get(PLAIN)
@@ -35,9 +35,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
 def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None, base: Trace | None) -> dict[str, Any]:
     figures = summarize(trace.steps)
     changed = request.settings.changed
-    guessed = sum(figures.guessed.values())
-    offered = sum(figures.offered.values())
-    accepted = sum(figures.acceptance[source] * n for source, n in figures.offered.items())
+    accepted, offered, guessed = overall(trace.steps)
     return {
         "lane": lane,
         "method": request.method,

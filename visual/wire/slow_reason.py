@@ -1,8 +1,7 @@
 """Why a race gained little, in one sentence, read off both traces. No measuring."""
 
-from spectra.metrics import Summary, summarize
+from spectra.metrics import Summary, overall, summarize
 from spectra.trace import Trace
-from spectra.tree import ROOT
 from visual.method_settings import in_words
 
 WORTH = 1.1
@@ -28,8 +27,9 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     longer = _pass_seconds(ours) / max(_pass_seconds(base), 1e-9)
     if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
         return (
-            f"Reading the prompt took {base.prefill_seconds:.2f} of {base.seconds:.2f} seconds in both lanes alike; "
-            f"after it the method was {_ratio(ours.tau / longer)} times as fast."
+            f"Reading the prompt took {base.prefill_seconds:.2f} of {base.seconds:.2f} seconds plain and "
+            f"{ours.prefill_seconds:.2f} of {ours.seconds:.2f} by the method; after it the method was "
+            f"{_ratio(ours.tau / longer)} times as fast."
         )
     if ours.tau >= GAINS:
         gained = f"A pass gave {_ratio(ours.tau)} tokens, but took {_ratio(longer)} times as long as a plain one"
@@ -39,7 +39,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if ours.tokens < FEW_TOKENS:
         tokens = "one token" if ours.tokens == 1 else f"{ours.tokens} tokens"
         return f"The answer has only {tokens}: too few to learn from and to guess again."
-    guessed = _guesses(method)
+    accepted, _, guessed = overall(method.steps)
     offered = sum(step.offered or 0 for step in method.steps)
     if guessed < SELDOM * ours.passes and offered > guessed:
         return (
@@ -50,7 +50,8 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
         off = _switched_off(method)
         why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
         return f"No source had a guess: {why}."
-    right = f"{_percent(_accepted(method) / guessed)} of {guessed} guesses were accepted"
+    made = "1 guess was" if guessed == 1 else f"{guessed} guesses were"
+    right = f"{_percent(accepted / guessed)} of {made} accepted"
     temperature = method.settings.get("temperature")
     if isinstance(temperature, int | float) and temperature >= WARM:
         return f"At temperature {temperature:g} a draw is hard to foresee: {right}."
@@ -82,11 +83,3 @@ def _draft_share(trace: Trace) -> float:
 def _switched_off(trace: Trace) -> str:
     """Sources that the visitor left out, in words; "" for none."""
     return in_words({name: False for name in SWITCHES if trace.changed.get(name) is False})
-
-
-def _guesses(trace: Trace) -> int:
-    return sum(may for step in trace.steps for node, may in enumerate(step.tree.eligible) if node != ROOT)
-
-
-def _accepted(trace: Trace) -> int:
-    return sum(len(step.path) for step in trace.steps)

@@ -1,6 +1,6 @@
 /** The two charts of a race as plotly figures, from the lanes' own numbers. Pure. */
 
-import { count, seconds } from "../common/format.js";
+import { plural, seconds } from "../common/format.js";
 import { passesTo } from "../stream/lane.js";
 import { layoutOf } from "./plotly.js";
 
@@ -213,7 +213,7 @@ function savedBetween({ method, over, level }, passes, { good }) {
   const from = passes ? passesTo(method, tokens) : level.method;
   const to = passes ? tokens : level.plain;
   if (to <= from) return null;
-  const text = passes ? `${count(to - from)} passes saved` : `${seconds(to - from)} saved`;
+  const text = passes ? `${plural(to - from, "pass", "passes")} saved` : `${seconds(to - from)} saved`;
   return {
     trace: { x: [from, to], y: [tokens, tokens], mode: "lines", line: { color: good, width: 3 }, hoverinfo: "skip" },
     note: textAt(to, tokens, `<b>${text}</b>`, good, { xanchor: "right", yanchor: "bottom", yshift: 2 }),

@@ -4,7 +4,7 @@ import { make } from "../common/dom.js";
 import { count, percent, prose, ratio, speed } from "../common/format.js";
 
 /** @import { Lane } from "../stream/lane.js" */
-/** @import { BriefStep, ComparedRow } from "../stream/messages.js" */
+/** @import { BriefStep, ComparedRow, Outcome } from "../stream/messages.js" */
 
 /** @type {(keyof ComparedRow)[]} */
 const CSV = [
@@ -29,15 +29,20 @@ const CSV = [
  * @typedef {object} Column
  * @property {string} name
  * @property {string} [help] what it is
- * @property {(row: ComparedRow, ended: boolean) => string} text
+ * @property {(row: ComparedRow, stage: Stage) => string} text
  */
+
+/** @typedef {"ended" | "running" | Outcome} Stage ended: of a method that has; the others are those of the whole run */
+
+/** What is said of an answer that has not ended, by the stage of the whole run. */
+const OPEN = { running: "…", stopped: "stopped", failed: "ended early", done: "" };
 
 /** @type {Column} */
 const METHOD = { name: "Method", text: (row) => row.name };
 /** @type {Column} */
 const SPEEDUP = { name: "Speedup", text: ({ speedup }) => (speedup ? `${ratio(speedup)}×` : "") };
 /** @type {Column} */
-const OUTPUT = { name: "Output", text: (row, ended) => (ended ? agreement(row).text : "…") };
+const OUTPUT = { name: "Output", text: (row, stage) => (stage === "ended" ? agreement(row).text : OPEN[stage]) };
 
 const MACRO = prose`Mean over the passes of tokens / seconds of the pass, the prompt's time left out: what the
   speedups of the paper are ratios of`;
@@ -103,32 +108,32 @@ export function liveRow(who, { steps, tokens, seconds }) {
 
 /**
  * @param {ComparedRow} row
- * @param {boolean} ended
+ * @param {Stage} stage
  * @param {boolean} best whether it is the fastest of several
  */
-export function tableRow(row, ended, best) {
-  const line = make("tr", stageOf(row, ended));
+export function tableRow(row, stage, best) {
+  const line = make("tr", classOf(row, stage));
   line.dataset.method = row.method;
   line.dataset.lane = row.lane;
   for (const column of COLUMNS) {
     if (column === METHOD) line.append(nameCell(row));
-    else line.append(make("td", lookOf(column, row, ended, best), row.passes ? column.text(row, ended) : ""));
+    else line.append(make("td", lookOf(column, row, stage, best), row.passes ? column.text(row, stage) : ""));
   }
   return line;
 }
 
 /**
  * @param {ComparedRow} row
- * @param {boolean} ended
+ * @param {Stage} stage
  */
-function stageOf({ passes }, ended) {
-  if (ended) return "";
-  return passes ? "now" : "later";
+function classOf({ passes }, stage) {
+  if (stage === "ended") return "";
+  return stage === "running" && passes ? "now" : "later";
 }
 
 /** @param {ComparedRow} row */
 function nameCell(row) {
-  const cell = make("th", "", METHOD.text(row, true));
+  const cell = make("th", "", METHOD.text(row, "ended"));
   cell.scope = "row";
   return cell;
 }
@@ -136,12 +141,12 @@ function nameCell(row) {
 /**
  * @param {Column} column
  * @param {ComparedRow} row
- * @param {boolean} ended
+ * @param {Stage} stage
  * @param {boolean} best
  */
-function lookOf(column, row, ended, best) {
+function lookOf(column, row, stage, best) {
   if (column === SPEEDUP && best) return "best";
-  return column === OUTPUT && ended ? agreement(row).look : "";
+  return column === OUTPUT && stage === "ended" ? agreement(row).look : "";
 }
 
 /** @param {ComparedRow[keyof ComparedRow]} value */

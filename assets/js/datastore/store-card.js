@@ -3,16 +3,16 @@
 import { make } from "../common/dom.js";
 import { count, plural } from "../common/format.js";
 
-/** @type {Record<string, string>} why a text was left out */
+/** @type {Record<string, [one: string, many?: string]>} why texts were left out */
 const WHY = {
-  duplicate: "duplicates",
-  similar: "near duplicates",
-  short: "too short",
-  repetitive: "repeating themselves",
-  bad: "unreadable",
-  filtered: "of other kinds",
-  excluded: "answers to the benchmarks' prompts",
-  unscored: "not scored",
+  duplicate: ["duplicate", "duplicates"],
+  similar: ["near duplicate", "near duplicates"],
+  short: ["too short"],
+  repetitive: ["repeating itself", "repeating themselves"],
+  bad: ["unreadable"],
+  filtered: ["of another kind", "of other kinds"],
+  excluded: ["answer to a benchmark's prompt", "answers to the benchmarks' prompts"],
+  unscored: ["not scored"],
 };
 
 /** @typedef {{ texts: number, tokens: number }} Amount */
@@ -55,12 +55,16 @@ export function storeCard(card) {
  */
 function rowsOf({ kept, seen, dropped, index, bytes, corpus, licence }) {
   const lost = Object.entries(dropped ?? {}).filter(([, n]) => n);
+  const left = lost.map(([why, n]) => {
+    const [one, many = one] = WHY[why] ?? [why];
+    return plural(n, one, many);
+  });
   return [
     ["Texts", `${count(kept.texts)} of ${count(seen?.texts ?? kept.texts)} kept`],
-    ["Left out", lost.map(([why, n]) => `${count(n)} ${WHY[why] ?? why}`).join(", ")],
+    ["Left out", left.join(", ")],
     ["Tokens", count(kept.tokens)],
     ["Index", `${count(index.contexts)} contexts of up to ${plural(index.order, "token")}`],
-    ["Size", bytes < 1e5 ? `${Math.ceil(bytes / 1000)} KB` : `${(bytes / 1e6).toFixed(1)} MB`],
+    ["Size", bytes < 1e5 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`],
     ["From", (corpus ?? []).map(({ name }) => name).join(", ")],
     ["Licence", licence],
   ];

@@ -1,7 +1,7 @@
 /** Chapters on what drawing at random and half precision do to guesses and to the text. */
 
 import { make } from "../common/dom.js";
-import { brief, count, percent, plural, prose, ratio } from "../common/format.js";
+import { brief, percent, plural, prose, ratio } from "../common/format.js";
 
 /** @import { Turn } from "../stream/reducer.js" */
 /** @import { Chapter, Facts } from "./chapters.js" */
@@ -52,7 +52,9 @@ function measured(race) {
   const figures = race?.end?.figures.method;
   if (!heat || !figures || !race) return "";
   const { guesses, accepted } = guessed(race);
-  const right = guesses ? `, and ${percent(accepted / guesses)} of ${count(guesses)} guesses were accepted` : "";
+  const right = guesses
+    ? `, and ${percent(accepted / guesses)} of ${plural(guesses, "guess was", "guesses were")} accepted`
+    : "";
   return prose`This race was at temperature ${heat}: ${ratio(figures.tau)} tokens a pass${right}.`;
 }
 

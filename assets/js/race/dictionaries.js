@@ -12,7 +12,7 @@ import { factsOf, wordOf } from "../stream/step-facts.js";
 const ORIGINS = { text: "The text", rejected: "After a rejected guess" };
 
 /** Where a source knew something, and no node of the step's tree is from it. */
-const LEFT_OUT = " None of it is in this step's tree.";
+const LEFT_OUT = " No guess of this step came from here.";
 
 /**
  * @param {Step} step

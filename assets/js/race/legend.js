@@ -5,7 +5,7 @@
 
 import { Choice } from "../common/choice.js";
 import { button, make, write } from "../common/dom.js";
-import { count, percent } from "../common/format.js";
+import { count, percent, plural } from "../common/format.js";
 import { Tally } from "../stream/lane.js";
 
 /** @import { Look } from "../common/tab.js" */
@@ -92,8 +92,9 @@ export class Legend {
     write(total, this.last ? count(counted) : "");
     write(more, every > counted ? `+${count(every - counted)} shared` : "");
     write(share, rate === undefined ? "" : `${percent(rate)} accepted`);
-    const what = of === "guessed" ? "guesses" : "guesses that the model got to judge";
-    const acceptance = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${count(guesses)} ${what}.`;
+    const judged = of === "guessed" ? "" : " that the model got to judge";
+    const made = plural(guesses, "guess", "guesses");
+    const acceptance = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${made}${judged}.`;
     const both = every ? ` Of the answer's tokens it offered ${count(every)}, ${count(first)} of them first.` : "";
     chip.title = `${meaning}.${source === "model" ? "" : both + acceptance}`;
     chip.hidden = !every && !guesses;

@@ -61,7 +61,7 @@ export class RaceView {
       (time) => this.scoreboard.clock(this.lanes, time, this.span),
       () => this.showPlay(),
     );
-    this.legend = new Legend(this.at("legend"), stage, facts.legend, () => this.drawCharts());
+    this.legend = new Legend(this.at("legend"), stage, facts.legend, () => this.drawCharts(true));
     const boxes = ["plot-growth", "plot-gain", "plot-acceptance"].map((id) => this.at(id));
     this.charts = new RaceCharts(boxes[0], boxes[1], boxes[2], facts.legend, (step, chosen) =>
       chosen ? this.links.look(step) : this.links.light(step),
@@ -82,7 +82,7 @@ export class RaceView {
     this.at("play").addEventListener("click", () => this.replay());
     this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
-    new MutationObserver(() => this.drawCharts()).observe(document.body, { attributeFilter: ["class"] });
+    new MutationObserver(() => this.drawCharts(true)).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-growth"));
     new IntersectionObserver((entries) => {
       this.seen = entries[entries.length - 1].isIntersecting;
@@ -233,7 +233,7 @@ export class RaceView {
   judgeBy() {
     this.charts.of = this.of.value;
     this.showLegend(this.turn?.end?.figures.method ?? null);
-    this.drawCharts();
+    this.drawCharts(true);
   }
 
   /** Both answers to their end. */
@@ -269,16 +269,17 @@ export class RaceView {
     this.charts.axis = axis;
     this.at("axis-time").setAttribute("aria-pressed", String(axis === "time"));
     this.at("axis-passes").setAttribute("aria-pressed", String(axis === "passes"));
-    this.drawCharts();
+    this.drawCharts(true);
   }
 
   /**
    * While a race runs not more often than every `CHARTS_EVERY` ms, and only charts that are on the screen; the last
    * call always gets drawn.
+   * @param {boolean} [now] at once all the same: the visitor asked to see something else
    */
-  drawCharts() {
+  drawCharts(now = false) {
     if (!this.chartsShown) return;
-    if (this.state !== "running") this.drawing.hurry();
+    if (this.state !== "running" || (now && this.seen)) this.drawing.hurry();
     else if (this.seen) this.drawing.ask();
   }
 

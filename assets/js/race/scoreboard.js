@@ -4,7 +4,7 @@ import { make, write } from "../common/dom.js";
 import { bare, count, gained, percent, plural, ratio, seconds, sentence, speed } from "../common/format.js";
 
 /** @import { Parts } from "../common/dom.js" */
-/** @import { ComparedFigures, Level, RaceFigures } from "../stream/messages.js" */
+/** @import { ComparedFigures, LaneFigures, Level, RaceFigures } from "../stream/messages.js" */
 /** @import { LaneView } from "./lane-view.js" */
 
 /** @typedef {{ plain: LaneView, method: LaneView }} LaneViews */
@@ -119,14 +119,9 @@ export class Scoreboard {
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
     const all = differs === null && whole ? `, all ${plural(same, "token")}. ` : ". ";
     this.at("more").replaceChildren(all, tau, speedup === null ? SMALLER : ".");
-    const repeats =
-      method.distinct4 < 0.5
-        ? "it goes round in circles, which makes guessing easy"
-        : "the lower, the more it repeats itself";
     this.at("fine").textContent =
       `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${bare(this.name)}. ` +
-      `Of the answer's runs of four tokens ${percent(method.distinct4)} are distinct: ${repeats}. ` +
-      sentence(figures.cut);
+      `${distinct(method)}${sentence(figures.cut)}`;
   }
 
   /**
@@ -154,6 +149,17 @@ export class Scoreboard {
       badge.textContent = `First difference at token ${count(differs + 1)}`;
     }
   }
+}
+
+/**
+ * How much an answer repeats itself; "" for one without a run of four tokens.
+ * @param {LaneFigures} answer
+ */
+function distinct({ tokens, distinct4 }) {
+  if (tokens < 4) return "";
+  const repeats =
+    distinct4 < 0.5 ? "it goes round in circles, which makes guessing easy" : "the lower, the more it repeats itself";
+  return `Of the answer's runs of four tokens ${percent(distinct4)} are distinct: ${repeats}. `;
 }
 
 /**

@@ -89,7 +89,7 @@ class CompareTab {
     this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
-    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
+    new MutationObserver(() => this.draw(true)).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.at("bars"));
   }
 
@@ -187,13 +187,15 @@ class CompareTab {
     this.charts.axis = axis;
     this.at("axis-time").setAttribute("aria-pressed", String(axis === "time"));
     this.at("axis-passes").setAttribute("aria-pressed", String(axis === "passes"));
-    this.draw();
+    this.draw(true);
   }
 
   /** @param {Turn<BriefStep>} turn */
   show(turn) {
     const best = turn.rows.length > 1 ? (fastest(turn.rows)?.speedup ?? 0) : null;
-    const lines = this.rows(turn).map((row) => tableRow(row, turn.rows.includes(row), row.speedup === best));
+    const lines = this.rows(turn).map((row) =>
+      tableRow(row, turn.rows.includes(row) ? "ended" : turn.state, row.speedup === best),
+    );
     for (const line of lines) line.title = this.facts.methods[line.dataset.method ?? ""] ?? "";
     replace(this.at("body"), lines);
     const shared = Math.max(turn.shared, ...turn.rows.map((row) => row.shared ?? 0));
@@ -230,7 +232,7 @@ class CompareTab {
     return !this.at("figures").hidden && this.at("bars").clientWidth > 0;
   }
 
-  /** @param {boolean} [now] at once though methods still run: between two of them nothing is measured */
+  /** @param {boolean} [now] at once though methods still run: between two of them, or as the visitor asks */
   draw(now = false) {
     if (!this.chartsShown) return;
     if (this.turn?.state === "running" && !now) this.drawing.ask();
