@@ -22,6 +22,9 @@ from visual.engine import Pieces, ProgressCallback
 UNKNOWN = -1
 """The id of every token: the server tells none."""
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+LIST_SECONDS = 10.0
+"""Within which a server lists its models."""
+LIST_BYTES = 2**24
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
@@ -39,15 +42,14 @@ class Endpoint:
         self._client = client or httpx.Client(timeout=TIMEOUT)
         if key:
             self._client.headers["Authorization"] = f"Bearer {key}"
+        given = address(url)
+        if given.userinfo:
+            self._client.auth = given.username, given.password
+        url = str(given.copy_with(userinfo=b""))
+        self.url = url.rstrip("/").removesuffix("/v1")
         try:
-            given = httpx.URL(url)
-            if given.userinfo:
-                self._client.auth = given.username, given.password
-            url = str(given.copy_with(userinfo=b""))
-            self.url = url.rstrip("/").removesuffix("/v1")
-            listed = self._client.get(f"{self.url}/v1/models").raise_for_status().json()
-            self.model = str(listed["data"][0]["id"])
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
+            self.model = str(listed(self._client, f"{self.url}/v1/models")["data"][0]["id"])
+        except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
             raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
         self.plain = PlainRate(0.0, 0)
@@ -90,6 +92,33 @@ class Endpoint:
 
     def start_over(self, visitor: str) -> None:
         """Nothing is kept here."""
+
+
+def address(url: str) -> httpx.URL:
+    """Raises SpectraError for what is none, without what stands before an `@`: it may be a password."""
+    try:
+        given = httpx.URL(url)
+        if given.scheme in ("http", "https") and given.host:
+            return given
+    except httpx.InvalidURL:
+        pass
+    shown = url.rpartition("@")[2][:80]
+    problem = f"{shown!r} is no address; start a server there and give one such as http://127.0.0.1:8000"
+    hint = ", with %2F for a / in its password" if "@" in url else ""
+    raise SpectraError("endpoint", problem + hint)
+
+
+def listed(client: httpx.Client, url: str) -> Any:
+    """What the server lists, as JSON. Raises httpx.HTTPError or ValueError, at the latest after twice LIST_SECONDS."""
+    over = time.monotonic() + LIST_SECONDS
+    text = bytearray()
+    with client.stream("GET", url, timeout=LIST_SECONDS) as response:
+        response.raise_for_status()
+        for piece in response.iter_bytes():
+            text += piece
+            if time.monotonic() > over or len(text) > LIST_BYTES:
+                raise ValueError("its list does not end")
+    return parse_json(bytes(text))
 
 
 class ServedAnswer:

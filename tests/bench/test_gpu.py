@@ -132,6 +132,18 @@ def test_a_part_that_the_runs_minutes_end_is_begun_again_by_the_same_command(scr
     assert states(out) == {"hangs": "stopped"}
 
 
+def test_a_part_that_took_too_long_gets_twice_as_long_again(scripted, tmp_path, monkeypatch):
+    """Else one that is too slow for its limit here would never be done."""
+    out, given = tmp_path / "out", []
+    run_gpu(GpuOptions(ModelOptions(), out, parts=("hangs", "fails")))
+    took = read_outcomes(out)["hangs"].seconds
+    monkeypatch.setattr(
+        runner, "run_part", lambda part, _, seconds, __: given.append(seconds) or Outcome("done", 1.0, "", "")
+    )
+    run_gpu(GpuOptions(ModelOptions(), out, parts=("hangs", "fails"), again=True))
+    assert given == [60, 2 * took]
+
+
 def test_a_run_that_is_ended_ends_its_part_and_the_same_command_goes_on(scripted, tmp_path, monkeypatch):
     """SIGTERM, as a machine that is taken back sends it: what was done stays, the part in hand is as if never begun."""
     out = tmp_path / "out"
@@ -411,6 +423,19 @@ def test_what_a_part_printed_is_reported_without_its_count_of_prompts(tmp_path):
     write_report(tmp_path, [part], {"exactness": Outcome("done", 3.0, "", "2/2 prompts   \n2 of 2 identical")}, {})
     text = (tmp_path / "README.md").read_text()
     assert "2 of 2 identical" in text and "2/2" not in text
+
+
+def test_what_a_failed_part_printed_stands_in_the_report_as_it_is(tmp_path):
+    """An answer has fences of its own."""
+    parts = [Part(name, f"About {name}", 1.0, "bench", ("one",), "") for name in ("answered", "silent")]
+    known = {
+        "answered": Outcome("failed", 3.0, "exit code 1", "```python\n# A class\nRuntimeError: gone"),
+        "silent": Outcome("stopped", 3.0, "it took longer than 3 s", "\n"),
+    }
+    write_report(tmp_path, parts, known, {})
+    text = (tmp_path / "README.md").read_text()
+    assert "\n````text\n```python\n# A class\nRuntimeError: gone\n````\n" in text
+    assert text.endswith("### silent: it took longer than 3 s\n\n`python -m bench one`\n\nIt printed nothing.\n")
 
 
 def test_a_real_part_on_this_machine(tmp_path, monkeypatch):

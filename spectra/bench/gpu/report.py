@@ -91,10 +91,11 @@ def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
             lines += [f"{_state(outcome)[0].upper()}{_state(outcome)[1:]}.", ""]
             continue
         file = Path(part.result) if part.result else None
-        text = (
-            file.read_text(encoding="utf-8", errors="replace") if file and file.is_file() else _results(outcome.printed)
-        )
-        lines += [_lowered(text.strip()), "", f"`{_command(part)}`", ""]
+        if file and file.is_file():
+            lines.append(_lowered(file.read_text(encoding="utf-8", errors="replace").strip()))
+        else:
+            lines += _block(_results(outcome.printed))
+        lines += ["", f"`{_command(part)}`", ""]
     return lines
 
 
@@ -125,7 +126,14 @@ def _failures(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
     lines = ["## Failures", ""]
     for part in failed:
         outcome = known[part.name]
-        printed = outcome.printed.strip().splitlines()[-SHOWN_LINES:]
-        lines += [f"### {part.name}: {outcome.why}", "", f"`{_command(part)}`", ""]
-        lines += ["```text", *printed, "```", ""]
+        lines += [f"### {part.name}: {outcome.why}", "", f"`{_command(part)}`", "", *_block(outcome.printed), ""]
     return lines
+
+
+def _block(printed: str) -> list[str]:
+    """The last lines of it as they are, whatever they hold: an answer has fences of its own."""
+    shown = printed.strip().splitlines()[-SHOWN_LINES:]
+    if not shown:
+        return ["It printed nothing."]
+    fence = "`" * (1 + max(map(len, re.findall("`{2,}", printed)), default=2))
+    return [f"{fence}text", *shown, fence]

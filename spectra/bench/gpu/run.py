@@ -106,7 +106,7 @@ def _run(
     there = has_gpu(options.model.device)
     keep(options, out, listed, known, "")
     for part in wanted:
-        own, left = 60 * part.minutes, over - time.monotonic()
+        own, left = own_seconds(part, known.get(part.name)), over - time.monotonic()
         why = obstacle(part, gpu=there)
         if why:
             known[part.name] = Outcome("open", 0.0, why, "")
@@ -184,6 +184,11 @@ def in_order(parts: Sequence[Part], known: dict[str, Outcome], *, again: bool) -
     state_of = {part.name: known[part.name].state if part.name in known else "" for part in parts}
     wanted = [part for part in parts if states.get(state_of[part.name], 3) <= (2 if again else 1)]
     return sorted(wanted, key=lambda part: states[state_of[part.name]])
+
+
+def own_seconds(part: Part, before: Outcome | None) -> float:
+    """How long it may take: twice as long as the last time, where that was too short."""
+    return 2 * before.seconds if before is not None and before.state == "stopped" else 60 * part.minutes
 
 
 def obstacle(part: Part, *, gpu: bool) -> str:
