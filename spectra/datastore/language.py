@@ -5,9 +5,9 @@ from typing import Any
 
 from spectra.datastore.store import Store
 from spectra.drafters.continuations import Node
+from spectra.io.chat_template import template_text
 from spectra.io.hashes import tokenizer_sha256
 from spectra.settings import check_unicode
-from spectra.target.chat_template import template_text
 
 NODES = 64
 """Nodes that a query asks for."""

@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 from spectra.decode import decode
 from spectra.errors import SpectraError
+from spectra.io.chat_template import template_ids
 from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
 from spectra.service.shared_decoding import SharedSteps
 from spectra.settings import Limits, Message, MethodSettings, Sampling, Value, check_unicode
-from spectra.target.chat_template import template_ids
 from spectra.target.prefix import Prefix
 from spectra.trace import StepTrace, Trace
 

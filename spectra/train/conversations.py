@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spectra.datastore.build.readers import UNREADABLE, json_rows, kind_of, reason, texts_of
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
-from spectra.target.chat_template import template_text
+from spectra.io.chat_template import template_text
 
 BLOCK = 1000
 """Conversations tokenized together."""

@@ -8,7 +8,7 @@ import torch
 
 from spectra.datastore.build.selftext import Answering, Question, Row
 from spectra.errors import SpectraError
-from spectra.target.chat_template import template_ids
+from spectra.io.chat_template import template_ids
 from spectra.verify.picks import NO_NUMBERS
 
 

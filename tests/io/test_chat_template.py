@@ -5,7 +5,7 @@ from words import tokenizer
 
 from spectra.datastore.language import Language
 from spectra.errors import SpectraError
-from spectra.target.chat_template import template_ids, template_text
+from spectra.io.chat_template import template_ids, template_text
 
 TURN = [{"role": "user", "content": "w9"}]
 
