@@ -155,6 +155,9 @@ class Weights(Mapping[str, Codes | torch.Tensor]):
         order = torch.arange(weight.shape[0]).view(heads, -1, 2).transpose(1, 2).reshape(-1)
         return weight.rows(order) if isinstance(weight, Codes) else weight[order]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.places  # Mapping's own reads the weight
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
 
@@ -179,13 +182,16 @@ class QuantisedWeights(Mapping[str, Codes]):
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
-        self.names = tuple(name for name, place in weights.places.items() if place.kind in BLOCK_TYPES)
+        self.names = {name: None for name, place in weights.places.items() if place.kind in BLOCK_TYPES}
 
     def __getitem__(self, name: str) -> Codes:
         codes = self.weights[name]
         if not isinstance(codes, Codes):
             raise KeyError(name)
         return codes
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -83,6 +83,14 @@ def test_codes_stay_where_they_are_asked_for(tiny):
     assert all(torch.equal(value, kept.model.state_dict()[name]) for name, value in whole.state_dict().items())
 
 
+def test_no_weight_is_read_to_know_whether_it_is_there(tiny, monkeypatch):
+    weights = open_gguf(tiny).weights
+    monkeypatch.setattr(GgufFile, "read", pytest.fail)
+    name, norm = "model.layers.0.self_attn.q_proj.weight", "model.norm.weight"
+    assert name in weights and norm in weights and "lm_head.bias" not in weights
+    assert name in weights.quantised and norm not in weights.quantised
+
+
 def test_k_quants_and_frequency_factors(tmp_path):
     model = tiny_model("llama", hidden=256)
     factors = np.linspace(1, 8, 16)
