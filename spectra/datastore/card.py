@@ -4,16 +4,18 @@ Reading a card checks the card and the files' presence and sizes; `altered_files
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
 from spectra.io.hashes import file_sha256, json_sha256
 from spectra.io.json_text import parse_json
+from spectra.io.workdir import beside
 
+Found = TypeVar("Found")
 FORMAT, VERSION = "spectra-datastore", 1
 CHECKED_BYTES = 64_000_000
 """Stores up to this size are checked byte for byte when they are opened; larger ones by `verify` only."""
@@ -48,12 +50,35 @@ def card_sha256(card: Mapping[str, Any]) -> str:
 
 def read_card(folder: Path) -> dict[str, Any]:
     """The card of a finished store. Raises SpectraError naming what is missing, cut short or altered."""
+    return settled(folder, dict)
+
+
+def settled(folder: Path, read: Callable[[dict[str, Any]], Found]) -> Found:
+    """What `read` makes of the card of a finished store, while the files are that store's: asked again where another
+    store took the folder meanwhile. Raises SpectraError like `read_card`, and what `read` raises.
+    """
+    while True:
+        card = _sealed_card(folder)
+        failed = None
+        try:
+            _check_files(folder, card)
+            found = read(card)
+        except (SpectraError, OSError) as error:
+            failed = error
+        if _sealed_card(folder)["sha256"] != card["sha256"]:
+            continue
+        if failed is not None:
+            raise failed
+        return found
+
+
+def _sealed_card(folder: Path) -> dict[str, Any]:
+    """The card, whatever the other files are. Raises SpectraError unless it is one and as it was sealed."""
     path = folder / CARD
     try:
         card = parse_json(path.read_bytes(), parse_constant=_no_constant)
     except FileNotFoundError:
-        missing = f"has no {CARD}" if folder.is_dir() else "is not there"
-        raise SpectraError("datastore", f"{folder} {missing}; name the folder of a finished datastore") from None
+        raise SpectraError("datastore", f"{folder} {_absence(folder)}") from None
     except OSError as error:
         fix = "name the folder of a finished datastore, one that may be read"
         raise SpectraError("datastore", f"{path} cannot be read ({error.strerror}); {fix}") from error
@@ -69,15 +94,28 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise SpectraError("datastore", f"{path} was altered (its checksum does not fit); build it again")
     if not _fits(card, SHAPE) or not all(_is_plain(name) for name in card["files"]):
         raise SpectraError("datastore", f"{path} lacks facts or holds others than a card has; build it again")
+    return card
+
+
+def _absence(folder: Path) -> str:
+    """What is wrong with a folder without a card, and the fix."""
+    if folder.is_dir():
+        return f"has no {CARD}; name the folder of a finished datastore"
+    old = beside(folder, "old")
+    if (old / CARD).is_file():
+        return f"was being replaced when that was stopped; build it again, or rename {old} to it"
+    return "is not there; name the folder of a finished datastore"
+
+
+def _check_files(folder: Path, card: Mapping[str, Any]) -> None:
+    """Raise SpectraError unless the files are there in the sizes of the card."""
     for name, facts in card["files"].items():
         file = folder / name
-        if not file.is_file():
+        size = file.stat().st_size if file.is_file() else None
+        if size is None:
             raise SpectraError("datastore", f"{folder} lacks {name}; build it again")
-        if file.stat().st_size != facts["bytes"]:
-            raise SpectraError(
-                "datastore", f"{file} has {file.stat().st_size} bytes, the card says {facts['bytes']}; build it again"
-            )
-    return card
+        if size != facts["bytes"]:
+            raise SpectraError("datastore", f"{file} has {size} bytes, the card says {facts['bytes']}; build it again")
 
 
 def check_tokenizer(card: Mapping[str, Any], sha256: str, model: str = "this model") -> None:
@@ -98,9 +136,16 @@ def check_bytes(folder: Path, card: Mapping[str, Any]) -> None:
 
 
 def altered_files(folder: Path, card: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the files whose bytes are not those the card was sealed with."""
+    """Names of the files whose bytes are not those the card was sealed with. Raises SpectraError where one cannot be
+    read.
+    """
     for name, facts in card["files"].items():
-        if file_sha256(folder / name) != facts["sha256"]:
+        try:
+            same = file_sha256(folder / name) == facts["sha256"]
+        except OSError as error:
+            problem = f"{folder / name} cannot be read ({error.strerror}); make it readable or build it again"
+            raise SpectraError("datastore", problem) from error
+        if not same:
             yield name
 
 

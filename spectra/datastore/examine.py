@@ -5,12 +5,13 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spectra.datastore.card import altered_files, check_tokenizer, read_card
+from spectra.datastore.card import altered_files, check_tokenizer, read_card, settled
 from spectra.datastore.language import Language
 from spectra.datastore.layout import CORPUS, TEXTS
 from spectra.datastore.store import Store
@@ -65,9 +66,12 @@ def _histogram(perplexity: Mapping[str, Any]) -> Iterator[str]:
 def problems(folder: Path) -> list[str]:
     """A line for each thing that is wrong with the card, the files or the index; empty when the store is whole."""
     try:
-        card = read_card(folder)
+        return settled(folder, partial(_problems, folder))
     except SpectraError as error:
         return [str(error)]
+
+
+def _problems(folder: Path, card: Mapping[str, Any]) -> list[str]:
     found = [f"datastore: {folder / name} was altered; build it again" for name in altered_files(folder, card)]
     try:
         if len(Store.open(folder)) != card["index"]["contexts"]:

@@ -27,5 +27,5 @@ def stores_for(sha256: str, given: Iterable[str | os.PathLike[str]] = (), *, mod
     for file in sorted(FOLDER.glob(f"*/{CARD}")):
         card = read_card(file.parent)
         if card["tokenizer_sha256"] == sha256 and card["refined"]:
-            stores.append(Store.open(file.parent, card))
+            stores.append(Store.open(file.parent))
     return stores

@@ -11,7 +11,7 @@ from typing import Any
 import marisa_trie
 import numpy as np
 
-from spectra.datastore.card import check_bytes, read_card
+from spectra.datastore.card import check_bytes, settled
 from spectra.datastore.layout import BLOCKS, CORPUS, COUNTS, SIZES, STRIDE, SUCCESSORS, TEXTS, TOTALS, TRIE
 from spectra.drafters.continuations import Kept, Lookup, Node, continuations
 from spectra.errors import SpectraError
@@ -38,11 +38,14 @@ class Store:
             raise SpectraError("datastore", f"{folder}: its index files do not fit together; build it again")
 
     @classmethod
-    def open(cls, folder: Path, card: Mapping[str, Any] | None = None) -> "Store":
-        """card: the folder's, where it was read already. Raises SpectraError naming what is missing or altered."""
-        card = read_card(folder) if card is None else card
-        check_bytes(folder, card)
-        return cls(folder, card)
+    def open(cls, folder: Path) -> "Store":
+        """Raises SpectraError naming what is missing or altered."""
+
+        def opened(card: Mapping[str, Any]) -> Store:
+            check_bytes(folder, card)
+            return cls(folder, card)
+
+        return settled(folder, opened)
 
     @property
     def name(self) -> str:

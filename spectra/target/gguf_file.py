@@ -119,7 +119,7 @@ class GgufFile:
             ) from error
 
     def read(self, place: TensorPlace) -> Codes | torch.Tensor:
-        """A tensor as it is in the file."""
+        """A tensor as it is in the file. Raises SpectraError for one that holds NaN or infinity."""
         try:
             data = np.fromfile(self.path, np.uint8, place.end - place.start, offset=place.start)
         except OSError as error:  # it was there when it was opened
@@ -127,9 +127,15 @@ class GgufFile:
         if len(data) != place.end - place.start:
             raise SpectraError("model", f"{self.path.name} is cut: the data of {place.name} ends after the file")
         raw = torch.from_numpy(data)
+        weight: Codes | torch.Tensor
         if place.kind in PLAIN_TYPES:
-            return raw.view(PLAIN_TYPES[place.kind]).view(place.shape)
-        return read_codes(raw.view(place.shape[0], -1), BLOCK_TYPES[place.kind])
+            weight = raw.view(PLAIN_TYPES[place.kind]).view(place.shape)
+        else:
+            weight = read_codes(raw.view(place.shape[0], -1), BLOCK_TYPES[place.kind])
+        numbers = weight.numbers if isinstance(weight, Codes) else [weight]
+        if not all(bool(one.isfinite().all()) for one in numbers):
+            raise SpectraError("model", f"{self.path.name}: {place.name} holds NaN or infinity; fetch it again")
+        return weight
 
 
 class Weights(Mapping[str, Codes | torch.Tensor]):
@@ -148,6 +154,9 @@ class Weights(Mapping[str, Codes | torch.Tensor]):
         # llama.cpp keeps the pairs that a rotary embedding turns beside each other, transformers half a head apart
         order = torch.arange(weight.shape[0]).view(heads, -1, 2).transpose(1, 2).reshape(-1)
         return weight.rows(order) if isinstance(weight, Codes) else weight[order]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places  # Mapping's own reads the weight
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
@@ -173,13 +182,16 @@ class QuantisedWeights(Mapping[str, Codes]):
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
-        self.names = tuple(name for name, place in weights.places.items() if place.kind in BLOCK_TYPES)
+        self.names = {name: None for name, place in weights.places.items() if place.kind in BLOCK_TYPES}
 
     def __getitem__(self, name: str) -> Codes:
         codes = self.weights[name]
         if not isinstance(codes, Codes):
             raise KeyError(name)
         return codes
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -249,7 +261,7 @@ def _stretch(rotary: Any, file: GgufFile) -> None:
     if place is None:
         return
     factors = _numbers(file.read(place))
-    if factors.shape != rotary.inv_freq.shape or not bool(((factors > 0) & factors.isfinite()).all()):
+    if factors.shape != rotary.inv_freq.shape or not bool((factors > 0).all()):
         raise SpectraError("model", f"{file.path.name}: {ROPE_FACTORS} is not a positive number a pair; fetch it again")
     rotary.inv_freq /= factors
 

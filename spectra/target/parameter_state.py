@@ -1,7 +1,8 @@
-"""Whether a model's numbers are those of before."""
+"""Whether a model's numbers are those of before, and whether they are numbers."""
 
 import ctypes
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 
@@ -19,6 +20,13 @@ def parameter_state(parameters: Iterable[torch.Tensor]) -> tuple[int, ...]:
         for p in stored(parameter)
         for number in (p.data_ptr(), -1 if p.is_inference() else p._version, _sample(p))
     )
+
+
+def odd_numbers(model: Any) -> str:
+    """The name of a parameter that holds NaN or infinity, or ""."""
+    parts = ((name, part) for name, parameter in model.named_parameters() for part in stored(parameter))
+    numbers = ((name, part) for name, part in parts if part.is_floating_point() and not part.is_meta)
+    return next((name for name, part in numbers if not bool(part.isfinite().all())), "")
 
 
 def stored(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

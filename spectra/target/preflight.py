@@ -18,6 +18,7 @@ from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution, HuggingFaceTarget
+from spectra.target.parameter_state import odd_numbers
 from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -80,9 +81,8 @@ def stock_trees(target: HuggingFaceTarget) -> bool:
     except SpectraError:  # it may take no such mask at all, and still do chains
         pass
     if not agrees(target, CHAIN):
-        raise SpectraError(
-            "model", f"{target.name} gives other logits from a cache than in one pass; it cannot be decoded here"
-        )
+        why = named_numbers(target) or "gives other logits from a cache than in one pass"
+        raise SpectraError("model", f"{target.name} {why}; it cannot be decoded here")
     return False
 
 
@@ -112,10 +112,16 @@ def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
     """What is wrong with the exact steps of the target's plan, or ""."""
     try:
         if against_stock and not agrees(target, PARENTS):
-            return "its attention does not agree with this model's own"
-        return "" if rows_agree(target) else "rows depend on their neighbours"
+            return named_numbers(target) or "its attention does not agree with this model's own"
+        return "" if rows_agree(target) else named_numbers(target) or "rows depend on their neighbours"
     except SpectraError as error:  # attention with a setting that ours does not know, for example
         return reason(error)
+
+
+def named_numbers(target: HuggingFaceTarget) -> str:
+    """What a model with damaged weights fails for, or "": nothing equals a NaN."""
+    name = odd_numbers(target.model)
+    return f"holds NaN or infinity in {name}" if name else ""
 
 
 def reason(error: SpectraError) -> str:

@@ -1,6 +1,7 @@
 """GGUF files: every block type, names and rows as transformers has them, one line for what cannot be read."""
 
 import struct
+from functools import partial
 
 import gguf
 import numpy as np
@@ -13,6 +14,7 @@ from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
 from spectra.target.gguf_file import GgufFile, load_gguf_network, open_gguf
 from spectra.target.gguf_header import Header, is_gguf, read_header
+from spectra.target.load import load_target
 from spectra.target.native.codes import Codes, fill
 
 
@@ -79,6 +81,14 @@ def test_codes_stay_where_they_are_asked_for(tiny):
     assert kept.codes["model.layers.1.self_attn.q_proj.weight"].bits == 4
     fill(kept.model, kept.codes)
     assert all(torch.equal(value, kept.model.state_dict()[name]) for name, value in whole.state_dict().items())
+
+
+def test_no_weight_is_read_to_know_whether_it_is_there(tiny, monkeypatch):
+    weights = open_gguf(tiny).weights
+    monkeypatch.setattr(GgufFile, "read", pytest.fail)
+    name, norm = "model.layers.0.self_attn.q_proj.weight", "model.norm.weight"
+    assert name in weights and norm in weights and "lm_head.bias" not in weights
+    assert name in weights.quantised and norm not in weights.quantised
 
 
 def test_k_quants_and_frequency_factors(tmp_path):
@@ -175,10 +185,28 @@ def test_a_tensor_without_numbers_is_named(tmp_path, kind):
         load_gguf_network(path)
 
 
-@pytest.mark.parametrize("factors", [np.ones(5), np.zeros(16), np.full(16, np.nan), -np.ones(16), np.ones((16, 1))])
+@pytest.mark.parametrize("factors", [np.ones(5), np.zeros(16), -np.ones(16), np.ones((16, 1))])
 def test_frequency_factors_that_are_none_are_refused(tmp_path, factors):
     path = write_gguf(tmp_path / "tiny.gguf", tiny_model(), {}, extra={"rope_freqs.weight": factors})
     with pytest.raises(SpectraError, match=r"rope_freqs\.weight is not a positive number a pair"):
+        load_gguf_network(path)
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf])
+@pytest.mark.parametrize("name", ["token_embd", "blk.0.attn_q", "blk.0.attn_k", "blk.1.ffn_gate", "blk.1.attn_norm"])
+def test_a_tensor_that_holds_no_numbers_is_named(tiny, name, number):
+    place = open_gguf(tiny).header.tensors[f"{name}.weight"]
+    data = tiny.read_bytes()
+    bits = np.array(number, np.float32 if place.kind == "F32" else np.float16).tobytes()
+    tiny.write_bytes(data[: place.start] + bits + data[place.start + len(bits) :])
+    for load in (load_gguf_network, load_target, partial(load_target, numerics="exact")):
+        with pytest.raises(SpectraError, match=rf"^model: tiny\.gguf: {name}\.weight holds NaN or infinity; fetch"):
+            load(tiny)
+
+
+def test_frequency_factors_that_are_no_numbers_are_named(tmp_path):
+    path = write_gguf(tmp_path / "tiny.gguf", tiny_model(), {}, extra={"rope_freqs.weight": np.full(16, np.nan)})
+    with pytest.raises(SpectraError, match=r"rope_freqs\.weight holds NaN or infinity"):
         load_gguf_network(path)
 
 

@@ -1,6 +1,7 @@
 """The Hugging Face target: what it refuses, how it is shared, which models get trees, and models spread over a disk."""
 
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -313,6 +314,17 @@ def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(SpectraError) as error:
         load_target(tmp_path)
     assert error.value.field == "model"
+
+
+@pytest.mark.parametrize("numerics", ["auto", "exact"])
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"])
+def test_a_parameter_that_holds_nan_is_named(name, numerics, caplog, monkeypatch):
+    monkeypatch.setattr(load, "recall_plan", lambda path: None)  # such a model is measured here
+    model = make("llama")
+    model.get_parameter(name).data[:, 0] = float("nan")
+    with pytest.raises(SpectraError, match=rf"holds NaN or infinity in {re.escape(name)};"):
+        wrap_model(model, numerics=numerics)
+    assert "neighbours" not in caplog.text
 
 
 def test_greedy_copies_to_the_host_once_a_step(monkeypatch):

@@ -20,6 +20,7 @@ from spectra.datastore.language import Language
 from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
 from spectra.datastore.sources import write_sources
 from spectra.io.arrays import save_array
+from spectra.io.exchange import exchange
 from spectra.io.workdir import beside, replace, sync_folder
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
@@ -96,11 +97,17 @@ def _write_texts(workdir: Workdir, kept: NDArray[Any], settings: BuildSettings, 
 
 
 def put_in_place(workdir: Workdir) -> None:
-    """The finished folder takes its name; what had it goes last. Killed in between, `restore` puts the old one back."""
+    """The finished folder takes its name; what had it goes last.
+
+    At every moment one of the two has the name, but where folders cannot be exchanged: killed in between there,
+    `restore` puts the old one back.
+    """
     old = beside(workdir.out, "old")
-    if workdir.out.exists():
+    if not workdir.out.exists():
+        workdir.store.rename(workdir.out)
+    elif not exchange(workdir.store, workdir.out):
         workdir.out.rename(old)
-    workdir.store.rename(workdir.out)
+        workdir.store.rename(workdir.out)
     sync_folder(workdir.out)
     for folder in (old, workdir.folder):
         if folder.exists():

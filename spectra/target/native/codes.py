@@ -56,11 +56,15 @@ class Codes:
         return weight.view(outputs, inputs).bfloat16()
 
     @property
+    def numbers(self) -> list[torch.Tensor]:
+        """The scales, and the minimums where there are some."""
+        return [self.scales] if self.minimums is None else [self.scales, self.minimums]
+
+    @property
     def exact(self) -> bool:
         """Whether the weights have the same bits however code, scale and minimum are put together."""
-        numbers = [self.scales] if self.minimums is None else [self.scales, self.minimums]
         least, most = EXACT
-        if not all(bool((one.eq(0) | one.abs().ge(least) & one.abs().le(most)).all()) for one in numbers):
+        if not all(bool((one.eq(0) | one.abs().ge(least) & one.abs().le(most)).all()) for one in self.numbers):
             return False
         # with minimums a code * scale that is rounded has one rounding more than a fused multiply-add
         return self.minimums is None or not bool(

@@ -5,19 +5,25 @@ import resource
 import shutil
 import signal
 import sys
+from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from stores import build, index_hashes, rows, write_rows
 from words import save_model
 
 from spectra.cli.datastore import main
-from spectra.datastore.build import gather, score
-from spectra.datastore.build.workdir import SCORE
+from spectra.datastore import card
+from spectra.datastore import store as stores_
+from spectra.datastore.build import finish, gather, score
+from spectra.datastore.build.workdir import SCORE, Workdir
 from spectra.datastore.card import read_card
+from spectra.datastore.examine import problems
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
+from spectra.io.exchange import exchange
 
 KEPT = ("--keep", "12")
 
@@ -161,9 +167,77 @@ def test_a_replacement_killed_half_way_leaves_the_old_or_the_new(model, corpus, 
     for moment in range(0, 200, 6):
         if not killed_build(monkeypatch, moment, corpus, out, model, *KEPT, "--force"):
             break
-        if out.exists():
-            assert index_hashes(out) in (old, wanted)
+        assert index_hashes(out) in (old, wanted)
     assert index_hashes(out) == wanted
+
+
+@pytest.fixture
+def replacement(model, corpus, tmp_path):
+    """A store, and the work on another one of its name that is ready to take the place."""
+    assert build(corpus, tmp_path / "store", model, *KEPT) == 0
+    work = Workdir(tmp_path / "store", np.dtype("u2"))
+    assert build(corpus, work.store, model, "--keep", "3") == 0
+    return work
+
+
+def killed_placing(monkeypatch, work, moment):
+    def place():
+        die_at(monkeypatch, moment)
+        finish.put_in_place(work)
+        return 0
+
+    return in_child(place) != 0
+
+
+def test_a_store_that_is_replaced_is_there_at_every_moment(replacement, monkeypatch):
+    moment = 0
+    while killed_placing(monkeypatch, replacement, moment):
+        kept = {Store.open(folder).card["kept"]["texts"] for folder in (replacement.out, replacement.store)}
+        assert kept == {12, 3}
+        moment += 1
+        if Store.open(replacement.out).card["kept"]["texts"] == 3:
+            exchange(replacement.store, replacement.out)
+    assert moment > 3
+    assert Store.open(replacement.out).card["kept"]["texts"] == 3
+
+
+def test_where_folders_cannot_be_exchanged_it_is_told_how_to_get_the_store_back(replacement, monkeypatch):
+    monkeypatch.setattr(finish, "exchange", lambda one, other: False)
+    assert killed_placing(monkeypatch, replacement, 1)
+    with pytest.raises(SpectraError, match=r"was being replaced .*; build it again, or rename \S*\.store\.old to it"):
+        Store.open(replacement.out)
+    (replacement.out.parent / ".store.old").rename(replacement.out)
+    assert Store.open(replacement.out).card["kept"]["texts"] == 12
+
+
+def test_a_reader_of_a_store_that_is_replaced_has_the_old_or_the_new(replacement, monkeypatch):
+    """Its card and all its files, whatever of them was read before."""
+    left = [0]
+
+    def replaced_at(real):
+        def call(*arguments, **named):
+            left[0] -= 1
+            if left[0] == -1:
+                exchange(replacement.store, replacement.out)
+            return real(*arguments, **named)
+
+        return call
+
+    both = (Store.open(folder) for folder in (replacement.out, replacement.store))
+    contexts = {store.card["kept"]["texts"]: len(store) for store in both}
+    assert len(contexts) == len(set(contexts.values())) == 2
+    for module, name in ((card, "parse_json"), (card, "_check_files"), (card, "file_sha256"), (stores_, "_mapped")):
+        monkeypatch.setattr(module, name, replaced_at(getattr(module, name)))
+    for moment in count():
+        left[0] = moment
+        store = Store.open(replacement.out)
+        assert contexts[store.card["kept"]["texts"]] == len(store)
+        if left[0] >= 0:
+            break
+    assert moment > 10
+    for earlier in range(moment):
+        left[0] = earlier
+        assert problems(replacement.out) == []
 
 
 def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus, tmp_path, monkeypatch):
