@@ -189,6 +189,23 @@ def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Ca
         assert drawn.evaluate("(bar) => getComputedStyle(bar).backgroundColor") != behind, name
 
 
+def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    page.emulate_media(forced_colors="active")
+    paint = "(node) => getComputedStyle(node).backgroundColor"
+    token = page.locator("[data-id=text-method] .t.backward").first
+    assert token.evaluate(paint) != page.locator("[data-id=text-method] .t.model").first.evaluate(paint)
+    assert token.evaluate("(node) => getComputedStyle(node).forcedColorAdjust") == "none"  # else text has a backplate
+    assert "rgb" in page.locator(".method .step").nth(1).evaluate("(step) => getComputedStyle(step).boxShadow")
+    for chosen, other in (
+        ("#tabs .tab-container:not(.visually-hidden) button.selected", "#tabs .tab-container button:not(.selected)"),
+        (".switch button[aria-pressed=true]", ".switch button[aria-pressed=false]"),
+    ):
+        assert page.locator(chosen).first.evaluate(paint) != page.locator(other).last.evaluate(paint), chosen
+
+
 def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     look = """(number) => { const {activeElement: stop, body} = document;
