@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import AS_WIDE, appear, contrast, fill, race, tab
+from browsing import AS_WIDE, STAGE, appear, contrast, fill, finish, race, start, tab
 from fakes_engine import FakeEngine
 from sources import KNOWN_SOURCES
 
@@ -27,6 +27,28 @@ def test_each_chart_is_as_wide_as_its_box(fake: tuple[FakeEngine, str], visit: C
     page = visit(fake[1], width=1000)  # two columns, and the third chart spans both
     for name in ("growth", "gain", "acceptance"):
         page.wait_for_function(AS_WIDE, arg=name)
+
+
+def test_charts_that_are_empty_yet_are_drawn_anew_in_other_colours_and_widths(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], slow: None
+) -> None:
+    page = visit(fake[1])
+    start(page, max_new_tokens=2000)
+    page.locator("[data-id=plot-acceptance]").scroll_into_view_if_needed()
+    inks = """() => ['growth', 'gain', 'acceptance'].map((name) => {
+      const tick = document.querySelector(`[data-id=plot-${name}] .ytick text`);
+      return tick && getComputedStyle(tick).fill; })"""
+    same = f"(had) => {{ const inks = ({inks})(); return new Set(inks).size === 1 && inks[0] && inks[0] !== had; }}"
+    page.wait_for_function(same, arg="")
+    light = page.evaluate(inks)[0]
+    page.evaluate("document.body.classList.toggle('dark')")
+    page.wait_for_function(same, arg=light)
+    page.set_viewport_size({"width": 1000, "height": 900})
+    for name in ("growth", "gain", "acceptance"):
+        page.wait_for_function(AS_WIDE, arg=name)
+    assert page.evaluate(f"{STAGE}.phase") == "plain" and page.problems == []
+    page.click("#stop")
+    finish(page)
 
 
 def test_both_bars_are_one_under_the_other_before_the_first_race(
@@ -165,6 +187,23 @@ def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Ca
         drawn = tab(page, name).locator(bar).first
         behind = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert drawn.evaluate("(bar) => getComputedStyle(bar).backgroundColor") != behind, name
+
+
+def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    page.emulate_media(forced_colors="active")
+    paint = "(node) => getComputedStyle(node).backgroundColor"
+    token = page.locator("[data-id=text-method] .t.backward").first
+    assert token.evaluate(paint) != page.locator("[data-id=text-method] .t.model").first.evaluate(paint)
+    assert token.evaluate("(node) => getComputedStyle(node).forcedColorAdjust") == "none"  # else text has a backplate
+    assert "rgb" in page.locator(".method .step").nth(1).evaluate("(step) => getComputedStyle(step).boxShadow")
+    for chosen, other in (
+        ("#tabs .tab-container:not(.visually-hidden) button.selected", "#tabs .tab-container button:not(.selected)"),
+        (".switch button[aria-pressed=true]", ".switch button[aria-pressed=false]"),
+    ):
+        assert page.locator(chosen).first.evaluate(paint) != page.locator(other).last.evaluate(paint), chosen
 
 
 def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

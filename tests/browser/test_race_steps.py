@@ -54,10 +54,11 @@ def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     engine, url = fake
     monkeypatch.setattr(engine, "step_seconds", 0.03)
     page = visit(url)
+    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    page.wait_for_function(drawn)  # of the recorded race
     start(page, max_new_tokens=120)
     page.wait_for_function(f"{STAGE}.phase === 'plain'")
     monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane: several drawings long
-    drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     page.evaluate(f"window.before = {drawn}")
     page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 8")
     assert page.evaluate(f"window.before === {drawn}"), "drawn, though it is below the screen"

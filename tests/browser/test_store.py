@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from browsing import appear, race, serve
-from fakes_engine import FakeEngine
+from fakes_engine import CARD, FakeEngine
 
 Visit = Callable[..., Any]
 Served = tuple[FakeEngine, str]
@@ -59,6 +59,24 @@ def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_pa
     card.wait_for(state="detached")
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'smollm2-code'")
     assert engine.own == {} and page.problems == []
+
+
+def test_after_ones_own_the_look_up_falls_back_to_a_store_that_spectra_guesses_from(
+    builder: Served, visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not to the first of the list, where an unrefined one stands that another method had built."""
+    engine, url = builder
+    unrefined = {**CARD, "name": "python-library-unrefined", "refined": False}
+    monkeypatch.setattr(engine, "shared", (unrefined, CARD))
+    page = visit(url)
+    stage = opened(page)
+    chosen = "(name) => document.querySelector('#field-store-store input').value === name"
+    page.wait_for_function(chosen, arg="smollm2-code")
+    upload(page, tmp_path / "notes.txt", "a line of words\n" * 3)
+    page.wait_for_function(chosen, arg="my-notes")
+    stage.get_by_role("button", name="Delete it").click()
+    page.wait_for_function("document.querySelector('#field-store-store input').value !== 'my-notes'")
+    page.wait_for_function(chosen, arg="smollm2-code")
 
 
 @pytest.mark.all_cases

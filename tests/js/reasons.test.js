@@ -85,6 +85,13 @@ test("a plain step", () => {
   );
 });
 
+test("a step that only scored rows of the pool is not said to be a plain one", () => {
+  const tree = { ...TREE, tokens: [1, 9], parents: [-1, 0], sources: ["model", "pool"], rows: [0, 1], pool: [1] };
+  const lines = said(stepOf(["model"], { tree, picks: [7] }));
+  assert.equal(lines[0], "No source offered a guess here, so nothing was guessed.");
+  assert.equal(lines.at(-1), "1 more token was scored only to refresh the candidate pool, not as guesses.");
+});
+
 test("a plain step for the last token that could be written says so", () => {
   assert.deepEqual(said(stepOf(["model"], { finish: "length", offered: 0 })), [
     "One token was left to write: no guess could help, so this was a plain step.",

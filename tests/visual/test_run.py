@@ -193,6 +193,9 @@ def test_a_run_that_takes_too_long_is_stopped_and_says_so() -> None:
     last = [m for m in stream(FakeEngine(step_seconds=0.01), race, AdmissionQueue(), max_seconds=0.3) if m][-1]
     assert last["state"] == "stopped" and "ask for fewer tokens" in last["problem"]["text"]
     assert ended(race) and 0 < len(race.traces["plain"].tokens) < 2000
+    many = Run(race.request, {**race.lanes, "another": race.request})
+    last = [m for m in stream(FakeEngine(step_seconds=0.01), many, AdmissionQueue(), max_seconds=0.3) if m][-1]
+    assert last["problem"]["text"] == "Stopped after 0.3 seconds; ask for fewer methods or tokens."
 
 
 def test_closing_a_stream_that_waits_leaves_the_line() -> None:

@@ -71,6 +71,12 @@ def closed(steps: list[StepTrace]) -> list[StepTrace]:
         ),
         (guessed(NEW), "The answer hardly repeats itself (100 % of its runs of four tokens are distinct), so"),
         (guessed(REPEATING), "Only 0 % of 160 guesses were accepted: the answer was not what the sources knew."),
+        (
+            guessed(NEW[:20], seconds=0.08),
+            "A pass gave one token, but took 4.00 times as long as a plain one: wide",
+        ),
+        (guessed(NEW, seconds=0.08, temperature=1.0), "A pass gave one token, but took 4.00 times"),
+        (guessed(NEW, seconds=0.08, offered=0), "No source had a guess"),
         (guessed(NEW[:9]), "The answer has only 9 tokens: too few"),
         (guessed(NEW[:1]), "The answer has only one token: too few"),
         (guessed(NEW, offered=0), "No source had a guess"),

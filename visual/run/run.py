@@ -303,7 +303,8 @@ def stream(
             stopped = run.stop.wait(UPDATE_SECONDS) or admission.left(ticket)
             if time.monotonic() - begun > max_seconds and not stopped:
                 stopped = True
-                run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for fewer tokens."}
+                fewer = "fewer methods or tokens" if len(run.lanes) > 2 else "fewer tokens"
+                run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for {fewer}."}
             over = stopped or not run.thread.is_alive()
             each = DRAWN_SECONDS if run.drawn else UPDATE_SECONDS
             pause = each * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0

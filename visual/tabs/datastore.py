@@ -122,11 +122,9 @@ class Handlers:
     def opened(self, visit: gr.Request, chosen: str | None, prompts: Any, texts: Any, tokens: Any) -> list[Any]:
         """The tab as the model in use has it."""
         shared = [brief(card) for card in self._engine.stores()]
-        names = [str(card["name"]) for card in self._engine.stores(visitor_of(visit))]
-        first = chosen if chosen in names else next(iter(names), None)
         return [
             send({"kind": "opened", "stores": shared}),
-            gr.update(choices=names, value=first),
+            self.choices(visit, chosen),
             self.offer_shown(visit),
             offer_text(self._engine),
             price(self._engine, visit, prompts, texts, tokens),
@@ -136,8 +134,10 @@ class Handlers:
         return price(self._engine, visit, prompts, texts, tokens)
 
     def choices(self, visit: gr.Request, chosen: str | None = None) -> Any:
-        names = [str(card["name"]) for card in self._engine.stores(visitor_of(visit))]
-        return gr.update(choices=names, value=chosen or (names[0] if names else None))
+        """chosen: stays chosen while it is there."""
+        cards = self._engine.stores(visitor_of(visit))
+        names = [str(card["name"]) for card in cards]
+        return gr.update(choices=names, value=chosen if chosen in names else usual(cards))
 
     def offer_shown(self, visit: gr.Request) -> Any:
         return gr.update(visible=wanted(self._engine, visitor_of(visit)))
@@ -174,7 +174,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     memory = gr.State()
     offered = offer(engine)
     gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False, elem_id="store-lead")
-    look = look_up([str(card["name"]) for card in cards])
+    look = look_up(cards)
     own = own_store(engine)
     writing = own.writing
     stage = wire("datastore", {"stores": [brief(card) for card in cards]}, ("remove",))
@@ -194,14 +194,15 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     stage.remove(do.remove, None, [stage, look.store, offered.row], queue=False, **PRIVATE)
 
 
-def look_up(names: Sequence[str]) -> LookUp:
-    """Laid out inside the current container. names: of the stores that all visitors have."""
+def look_up(cards: Sequence[Mapping[str, Any]]) -> LookUp:
+    """Laid out inside the current container. cards: of the stores that all visitors have."""
+    names = [str(card["name"]) for card in cards]
     with gr.Column(elem_id="store-ask", elem_classes="card ask"):
         with gr.Row(elem_classes="ask-prompt", equal_height=True):
             text = prompt_box("field-store-text", START, "Words that come before", "Write a few words")
             go = gr.Button("Look up", elem_id="store-go", elem_classes="go", scale=0, min_width=96)
         with gr.Row(elem_classes="ask-settings"):
-            store = choice_field(list(names), names[0] if names else None, "Datastore", "field-store-store")
+            store = choice_field(names, usual(cards), "Datastore", "field-store-store")
     return LookUp(text, go, store)
 
 
@@ -226,6 +227,12 @@ def kept(keep: Any) -> int:
     texts = number("keep", keep)
     check_number("keep", texts, 1, MAX_KEPT, whole=True)
     return int(texts)
+
+
+def usual(cards: Sequence[Mapping[str, Any]]) -> str | None:
+    """The store that SPECTRA guesses from first, a refined one; where there is none, the first; None for no store."""
+    first = next((card for card in cards if card.get("refined")), next(iter(cards), None))
+    return None if first is None else str(first["name"])
 
 
 def stop(build: StoreBuild | WrittenStore | None) -> None:

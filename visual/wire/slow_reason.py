@@ -13,6 +13,8 @@ WARM = 0.5
 """Temperature from which on the draws are hard to foresee."""
 NEW_TEXT = 0.9
 """Share of distinct 4-grams of a text that hardly repeats itself."""
+WIDE = 2
+"""Rows of a pass, pool rows too, from which on it is a wide one."""
 SELDOM = 0.25
 """Guesses a pass, below which the budget hardly guessed."""
 SWITCHES = ("forward", "backward", "pool", "retrieval")
@@ -31,9 +33,12 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             f"{ours.prefill_seconds:.2f} of {ours.seconds:.2f} by the method; after it the method was "
             f"{_ratio(ours.tau / longer)} times as fast."
         )
-    if ours.tau >= GAINS:
-        gained = f"A pass gave {_ratio(ours.tau)} tokens, but took {_ratio(longer)} times as long as a plain one"
-        if _draft_share(method) > 0.5 * (1 - 1 / max(longer, 1.0)):
+    costly = longer >= GAINS * ours.tau  # what made it slower, however few guesses were right
+    drafted = _draft_share(method) > 0.5 * (1 - 1 / max(longer, 1.0))
+    if ours.tau >= GAINS or (costly and (drafted or _rows(method) >= WIDE)):
+        tokens = "one token" if ours.tau == 1 else f"{_ratio(ours.tau)} tokens"
+        gained = f"A pass gave {tokens}, but took {_ratio(longer)} times as long as a plain one"
+        if drafted:
             return f"{gained}: {_percent(_draft_share(method))} of its time went into making the guesses."
         return f"{gained}: wide passes are slow on this device."
     if ours.tokens < FEW_TOKENS:
@@ -72,6 +77,11 @@ def _percent(share: float) -> str:
 
 def _pass_seconds(lane: Summary) -> float:
     return (lane.seconds - lane.prefill_seconds) / max(lane.passes, 1)
+
+
+def _rows(trace: Trace) -> float:
+    """Of a pass, on average."""
+    return sum(len(step.tree.tokens) for step in trace.steps) / len(trace.steps)
 
 
 def _draft_share(trace: Trace) -> float:

@@ -26,7 +26,7 @@ export class RaceCharts {
     /** @type {"guessed" | "reached"} which guesses the shares are of */
     this.of = "guessed";
     this.cost = 0; // ms that the last drawing took
-    this.waiting = false; // whether the method's charts stand empty until its lane begins
+    this.blank = ""; // how the method's charts look that stand empty until its lane begins
     this.looks = looks;
     this.onStep = onStep;
     /** @type {AxisName} */
@@ -57,16 +57,19 @@ export class RaceCharts {
     this.cost = 0;
     await this.react(plotly, this.growth, growth);
     if (!this.gain.clientWidth) return;
-    const writing = !race.over && !race.method.steps.length; // plain decoding: neither of the others changes
-    if (writing && this.waiting) return;
-    this.waiting = writing;
+    const gained = this.canvas(this.gain, ink);
+    const accepted = this.canvas(this.acceptance, ink);
+    const writing = !race.over && !race.method.steps.length; // plain decoding: neither of the others gets a point
+    const blank = writing ? JSON.stringify([gained, accepted].map(({ drawn: _, ...look }) => look)) : "";
+    if (writing && blank === this.blank) return;
+    this.blank = blank;
     const colours = { looks: this.looks, colourOf: this.colours(ink, shown) };
-    const gain = gainFigure(race, colours, this.canvas(this.gain, ink));
+    const gain = gainFigure(race, colours, gained);
     await this.react(plotly, this.gain, gain);
     this.bars = gain.layout;
     this.listen();
     const { steps } = race.method;
-    const acceptance = acceptanceFigure(steps, this.of, race.over, colours, this.canvas(this.acceptance, ink));
+    const acceptance = acceptanceFigure(steps, this.of, race.over, colours, accepted);
     await this.react(plotly, this.acceptance, acceptance);
   }
 

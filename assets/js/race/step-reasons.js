@@ -38,7 +38,7 @@ export function reasons(step, facts, words, names, drawn = false) {
   const more = plural(pool.size, "more token was", "more tokens were");
   return [
     held(step, names),
-    guesses.length ? offered(step, facts, names) : plain(step),
+    guesses.length ? offered(step, facts, names) : plain(step, pool.size),
     scored(step, guesses.length),
     path.length ? `From the left, ${drawn ? tested : picked}, so the walk went on.` : "",
     guesses.length ? ending(step, facts, words, drawn) : "",
@@ -60,15 +60,18 @@ function held(step, names) {
   return parts.length ? `N-grams held by then: ${list(parts)}.` : "";
 }
 
-/** @param {Step} step */
-function plain({ offered, finish }) {
+/**
+ * @param {Step} step
+ * @param {number} rows tokens of the pool, which make a step wider than a plain one
+ */
+function plain({ offered, finish }, rows) {
   const known = offered ?? 0;
-  if (!known && finish === "length")
-    return "One token was left to write: no guess could help, so this was a plain step.";
+  const so = rows ? "so nothing was guessed" : "so this was a plain step";
+  if (!known && finish === "length") return `One token was left to write: no guess could help, ${so}.`;
   const why = known
     ? `None of ${plural(known, "known guess", "known guesses")} was worth its time`
     : "No source offered a guess";
-  return `${why} here, so this was a plain step.`;
+  return `${why} here, ${so}.`;
 }
 
 /**
