@@ -49,7 +49,7 @@ def choose_period(library: Library, codes: Collection[Codes], memory: int) -> in
     period = _remembered(file)
     if period is None:
         period = _measured(library, fit, memory / (2 * weights))
-        with suppress(SpectraError):  # a cache folder that cannot be written is no error
+        with suppress(OSError, SpectraError):  # a cache folder that cannot be written is no error
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, f"{period}\n")
     return period

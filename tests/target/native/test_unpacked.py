@@ -53,3 +53,12 @@ def test_a_model_of_some_size_is_measured_once(monkeypatch, tmp_path):
         file.write_text("4\n")
     assert choose_period(ready, codes, 8192) == 3
     assert len(seen) == 2
+
+
+def test_a_choice_that_cannot_be_kept_is_used_all_the_same(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(unpacked, "LEAST", 1 << 12)
+    monkeypatch.setattr(unpacked, "best_period", lambda **about: 3)
+    (tmp_path / "spectra").write_text("no folder")
+    ready = library()
+    assert choose_period(ready, [four_bits(torch.randn(64, 128))], 1 << 14) == (3 if ready.isa in PATHS else 0)
