@@ -1,6 +1,7 @@
 """What weights are kept in: who gets codes, who is refused, and what rounding leaves as it is."""
 
 import copy
+import weakref
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from tiny import make
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target import load, weights
-from spectra.target.native.codes import fill
+from spectra.target.gguf_file import GgufFile
+from spectra.target.native.codes import Codes, fill
 from spectra.target.native.matrix import BITS8
 from spectra.target.preflight import Probe
 from spectra.target.weights import OWN, choose_weights, quantise
@@ -150,6 +152,23 @@ def test_a_gguf_file_is_decoded_from_its_blocks_with_the_bits_of_the_whole_model
         with Probe(target, prompt, len(nodes)) as session, torch.inference_mode():
             logits.append(target.forward(session.cache, nodes, chains, range(3)))
     assert torch.equal(*logits)
+
+
+def test_a_gguf_file_is_read_once_and_a_matrix_at_a_time(file, monkeypatch):
+    needs_native()
+    alive, read = [], []
+
+    def counted(self, place, whole=GgufFile.read):
+        assert sum(one() is not None for one in alive) <= 1  # an embedding, while the head is read
+        weight = whole(self, place)
+        alive.extend([weakref.ref(weight.codes)] if isinstance(weight, Codes) else [])
+        read.append(place.name)
+        return weight
+
+    monkeypatch.setattr(GgufFile, "read", counted)
+    target = load.load_target(file, device="cpu", numerics="fast")
+    assert target.facts["step"] == "native"
+    assert sorted(read) == sorted(set(read))
 
 
 def test_a_model_without_numbers_keeps_its_codes_and_gets_numbers_where_torch_computes(file):

@@ -1,8 +1,9 @@
 """Quantised matrices as the CPU step reads them, and round-to-nearest quantisers for weights that have no codes yet."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers.pytorch_utils import Conv1D
@@ -14,6 +15,25 @@ LARGEST = 2000.0
 TINY = torch.finfo(torch.float32).tiny
 EXACT = 2.0**-100, 2.0**100
 """Sizes between which scales and minimums give numbers that no product takes for zero or infinity."""
+
+
+class Form(NamedTuple):
+    """What is known of a quantised matrix without its numbers. See `Codes`. minimums: whether there are some."""
+
+    shape: tuple[int, ...]
+    bits: int
+    group: int
+    minimums: bool
+
+    @property
+    def weights(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a step's reading: packed codes, scales and minimums of 2 bytes, or 4 where a scale serves a row."""
+        per_scale = 4 if self.group == self.shape[1] else 2
+        return self.weights * self.bits // 8 + per_scale * self.weights // self.group * (1 + self.minimums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +61,13 @@ class Codes:
         return self.codes.shape[1] // self.scales.shape[1]
 
     @property
+    def form(self) -> Form:
+        return Form(tuple(self.shape), self.bits, self.group, self.minimums is not None)
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of a step's reading: packed codes, scales and minimums of 2 bytes, or 4 where a scale serves a row."""
-        per_scale = 4 if self.scales.shape[1] == 1 else 2
-        numbers = self.scales.numel() + (0 if self.minimums is None else self.minimums.numel())
-        return self.codes.numel() * self.bits // 8 + per_scale * numbers
+        """See `Form.nbytes`."""
+        return self.form.nbytes
 
     def dense(self) -> torch.Tensor:
         """The matrix these codes stand for, bf16 [outputs, inputs]."""
@@ -75,6 +97,21 @@ class Codes:
         """The same matrix with its outputs in this order. order: int64 [outputs]."""
         minimums = None if self.minimums is None else self.minimums[order]
         return Codes(self.codes[order], self.scales[order], minimums, self.bits)
+
+
+class StoredCodes(Mapping[str, Codes]):
+    """Codes that are read when they are asked for, and not kept: all of them take twice a step's bytes and more."""
+
+    @abstractmethod
+    def form(self, name: str) -> Form:
+        """Nothing is read for it."""
+
+
+def forms(codes: Mapping[str, Codes]) -> dict[str, Form]:
+    """Of all of them. Nothing is read for it."""
+    if isinstance(codes, StoredCodes):
+        return {name: codes.form(name) for name in codes}
+    return {name: one.form for name, one in codes.items()}
 
 
 def int8(weight: torch.Tensor) -> Codes:

@@ -189,5 +189,10 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
 
 def lifts(scales: torch.Tensor, minimums: torch.Tensor) -> bool:
     """Whether minimum - n * scale is a float, n 16 and 256: with it (1 + code / n) * (n * scale) gives the weight."""
-    lifted = [minimums.double() - scales.double() * n for n in (16, 256)]
-    return all(torch.equal(one.float().double(), one) for one in lifted)
+    for n in (16, 256):
+        steps = scales * n
+        lifted = minimums - steps
+        # a difference that was rounded fails to give back the smaller of the two
+        if not (torch.equal(minimums - lifted, steps) and torch.equal(lifted + steps, minimums)):
+            return False
+    return True

@@ -69,7 +69,7 @@ class NativeSteps:
         self._pack(model)
 
     def _pack(self, model: Any) -> None:
-        period = choose_period(self.library, self.codes.values(), int(UNPACKED_SHARE * _memory()))
+        period = choose_period(self.library, self.codes, int(UNPACKED_SHARE * _memory()))
         whole = LlamaStep.of(self.library, model, self.codes, period=period)
         if whole is None and not self.checkable:
             fill(model, self.codes)

@@ -6,7 +6,7 @@ which goes on while codes are unpacked. The weights are the same numbers in both
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import thread_time
@@ -16,7 +16,7 @@ import torch
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
 from spectra.io.files import write_text
-from spectra.target.native.codes import Codes
+from spectra.target.native.codes import Codes, Form, forms
 from spectra.target.native.library import Library
 from spectra.target.native.matrix import INPUTS, Matrix
 
@@ -35,21 +35,21 @@ IMPERFECT = 1.3
 GAIN = 0.95  # of the time without
 
 
-def choose_period(library: Library, codes: Collection[Codes], memory: int) -> int:
+def choose_period(library: Library, codes: Mapping[str, Codes], memory: int) -> int:
     """The `period` of `Matrix.of` for these weights; 0: all stay packed. Measured once, kept in the cache folder.
 
-    memory: bytes that unpacked weights may take.
+    memory: bytes that unpacked weights may take. Codes that are stored are not read, but for one matrix to measure.
     """
-    fit = [one for one in codes if one.group == INPUTS]
-    weights = sum(one.codes.numel() for one in fit)
+    fit = {name: form for name, form in forms(codes).items() if form.group == INPUTS}
+    weights = sum(form.weights for form in fit.values())
     if library.isa not in PATHS or weights < LEAST:
         return 0
-    same = (library.file.name, library.threads, memory, [(tuple(one.shape), one.bits) for one in fit])
+    same = (library.file.name, library.threads, memory, [(form.shape, form.bits) for form in fit.values()])
     file = cache_home() / "unpacked" / hashlib.sha256(repr(same).encode()).hexdigest()[:24]
     period = _remembered(file)
     if period is None:
-        period = _measured(library, fit, memory / (2 * weights))
-        with suppress(SpectraError):  # a cache folder that cannot be written is no error
+        period = _measured(library, codes, fit, memory / (2 * weights))
+        with suppress(OSError, SpectraError):  # a cache folder that cannot be written is no error
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, f"{period}\n")
     return period
@@ -62,8 +62,8 @@ def _remembered(file: Path) -> int | None:
     return None
 
 
-def _measured(library: Library, fit: Collection[Codes], most: float) -> int:
-    largest = max(fit, key=lambda one: one.codes.numel())
+def _measured(library: Library, codes: Mapping[str, Codes], fit: Mapping[str, Form], most: float) -> int:
+    largest = codes[max(fit, key=lambda name: fit[name].weights)]
     outputs, inputs = largest.shape
     sample = largest.rows(torch.arange(min(outputs, -(-SAMPLE // inputs))))
     matrix = Matrix.of(library.with_threads(1), sample)
@@ -71,7 +71,7 @@ def _measured(library: Library, fit: Collection[Codes], most: float) -> int:
     return best_period(
         unpacking=min(_processor_seconds(matrix) for _ in range(TURNS)) / sample.codes.numel() / library.threads,
         reading=min(library.read_seconds([scratch]) for _ in range(TURNS)) / SCRATCH,
-        packed=sum(one.nbytes for one in fit) / sum(one.codes.numel() for one in fit),
+        packed=sum(form.nbytes for form in fit.values()) / sum(form.weights for form in fit.values()),
         most=most,
     )
 

@@ -111,7 +111,7 @@ def test_codes_of_other_groups_than_32_are_held_in_one_form():
 
 
 @every_path
-@pytest.mark.parametrize("small", [0.0, 2.0**-4, 2.0**-9, 2.0**-14])
+@pytest.mark.parametrize("small", [0.0, 2.0**-4, 2.0**-9, 2.0**-14, 2.0**-60])
 def test_minimums_far_smaller_than_their_scale_give_the_bits_of_their_dense_matrix(path, small):
     codes = codes_of(48, 320, 4, 32, True)
     least = codes.minimums.clone()

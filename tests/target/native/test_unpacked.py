@@ -27,8 +27,8 @@ def test_a_part_that_memory_has_no_place_for_is_not_unpacked():
 
 @pytest.mark.parametrize("quantise", [four_bits, int8])
 def test_small_models_and_scales_of_whole_rows_stay_packed(quantise):
-    assert choose_period(library(), [quantise(torch.randn(64, 64))], 1 << 30) == 0
-    assert choose_period(library(), [], 1 << 30) == 0
+    assert choose_period(library(), {"a": quantise(torch.randn(64, 64))}, 1 << 30) == 0
+    assert choose_period(library(), {}, 1 << 30) == 0
 
 
 def test_a_model_of_some_size_is_measured_once(monkeypatch, tmp_path):
@@ -37,7 +37,8 @@ def test_a_model_of_some_size_is_measured_once(monkeypatch, tmp_path):
     seen = []
     monkeypatch.setattr(unpacked, "best_period", lambda **about: seen.append(about) or 3)
     ready = library()
-    codes = [four_bits(torch.randn(64, 64)), four_bits(torch.randn(96, 128)), int8(torch.randn(64, 64))]
+    four = four_bits(torch.randn(64, 64)), four_bits(torch.randn(96, 128))
+    codes = {"a": four[0], "b": four[1], "c": int8(torch.randn(64, 64))}
     chosen = choose_period(ready, codes, 8192)
     if ready.isa not in PATHS:
         assert chosen == 0
@@ -53,3 +54,12 @@ def test_a_model_of_some_size_is_measured_once(monkeypatch, tmp_path):
         file.write_text("4\n")
     assert choose_period(ready, codes, 8192) == 3
     assert len(seen) == 2
+
+
+def test_a_choice_that_cannot_be_kept_is_used_all_the_same(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(unpacked, "LEAST", 1 << 12)
+    monkeypatch.setattr(unpacked, "best_period", lambda **about: 3)
+    (tmp_path / "spectra").write_text("no folder")
+    ready = library()
+    assert choose_period(ready, {"a": four_bits(torch.randn(64, 128))}, 1 << 14) == (3 if ready.isa in PATHS else 0)
