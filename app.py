@@ -21,6 +21,7 @@ from spectra.settings import check_number
 from spectra.target.choices import EMBEDDED
 from visual.endpoint import Endpoint
 from visual.guard import Guard
+from visual.proxies import check_proxies
 from visual.space import MODELS
 
 PROGRAM = "spectra-demo" if __name__ == "spectra_demo" else "app.py"
@@ -129,9 +130,10 @@ def default_models(options: ModelOptions) -> tuple[str, ...]:
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
     check_free(options.host, options.port)
+    check_proxies()
     endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
     from visual.page import build_page  # with gradio, which takes seconds: a wrong option ends the program before
-    from visual.serve import launch_options, queued
+    from visual.serve import launch, queued
 
     lend = lender()
     models = options.models or (default_models(options.model) if lend is None else MODELS)
@@ -149,7 +151,7 @@ def serve(options: AppOptions) -> int:
         build_page(engine, endpoint, max_visitors=MAX_VISITORS, guard=guard, together=options.together),
         8 * MAX_VISITORS,
     )
-    page.launch(server_name=options.host, server_port=options.port, mcp_server=options.mcp, **launch_options(guard))
+    launch(page, guard, host=options.host, port=options.port, mcp=options.mcp)
     return 0
 
 

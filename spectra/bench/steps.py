@@ -13,7 +13,7 @@ from spectra.bench.run.answers import AnswerOptions, check_names, facts_line
 from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import read_json
 from spectra.methods.presets import METHODS
 from spectra.service.loading import ModelOptions
 from spectra.service.recording import record
@@ -29,6 +29,7 @@ PARTS = {
     "verify": "walk the tree",
     "keep": "commit the cache rows, learn",
 }
+UNITS = "Milliseconds of a pass over q tokens; in brackets against those of one token."
 FIRST_STEPS = 4
 """Steps that a profile leaves out, where there are as many again."""
 
@@ -96,7 +97,7 @@ def run_latency(options: LatencyOptions) -> int:
     if longest > target.context:
         raise SpectraError("contexts", f"{longest} positions do not fit the context of {target.context}; ask for less")
     costs = measure(target, contexts, fitting)
-    parts = [facts_line(target), cost_table(costs, fitting), bandwidth_table(target, costs)]
+    parts = [facts_line(target), cost_table(costs, fitting), UNITS, bandwidth_table(target, costs)]
     if len(fitting) < len(queries):
         left_out = ", ".join(f"q={count}" for count in queries[len(fitting) :])
         parts.append(f"Left out: {left_out}; {max_queries} is the largest step of this model.")
@@ -185,7 +186,7 @@ def profile_row(method: str, steps: Sequence[StepTrace]) -> str:
 def read_cost(path: Path) -> StepCost:
     """Another device's T(q) from a file: a JSON list of [queries, seconds]. Raises SpectraError for anything else."""
     try:
-        return cost_of(parse_json(path.read_text(encoding="utf-8")))
+        return cost_of(read_json(path))
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise SpectraError(
             "cost", f"{path} is not a JSON list of [queries, seconds] in rising order, all above 0; give one that is"

@@ -13,7 +13,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.io.files import write_text
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import read_json
 
 FORMAT, VERSION = "spectra-estimates", 1
 FILE = "estimates.json"
@@ -46,7 +46,7 @@ class Weights:
 def read_weights(path: Path) -> Weights:
     """Raises SpectraError for what `Weights.write` did not write."""
     try:
-        data = parse_json(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError(f"no {FORMAT} of version {VERSION}")
         features = {feature_of(name): _finite(weight) for name, weight in data["features"].items()}

@@ -13,7 +13,7 @@ from spectra.cli.arguments import EXPLAIN_HELP, METHOD_HELP, MODEL_HELP, add_opt
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
 from spectra.io.files import check_writable, write_text
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import read_json
 from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference, speedup, summarize
 from spectra.service.loading import LoadedModel, ModelOptions
@@ -95,7 +95,7 @@ def add_race_options(parser: argparse.ArgumentParser) -> None:
 
 def _read_race(path: Path) -> Race:
     try:
-        data = parse_json(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         trace = Trace.from_dict(data["method"])
         settings = {name: trace.settings[name] for name in ("max_new_tokens", "temperature", "seed")}
         settings["explain"] = any(step.inside for step in trace.steps)

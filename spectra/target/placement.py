@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import read_json
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """What accelerate computes a map for."""
@@ -67,7 +67,7 @@ class Placement:
             return self.device_map
         file = Path(self.device_map)
         try:
-            found = parse_json(file.read_text(encoding="utf-8"))
+            found = read_json(file)
         except OSError as error:
             raise SpectraError(
                 "device_map",

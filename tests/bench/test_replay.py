@@ -260,7 +260,7 @@ def test_latency_writes_what_it_prints(monkeypatch, tmp_path, capsys):
     assert main([*common, str(tmp_path / "table.md"), "--queries", "1,2,1500"]) == 0
     said = capsys.readouterr().out
     assert (tmp_path / "table.md").read_text() == said
-    assert "| context | q=1 | q=2 |" in said and "Left out: q=1500; " in said
+    assert "| context | q=1 | q=2 |" in said and "Milliseconds of a pass" in said and "Left out: q=1500; " in said
     assert main([*common, str(tmp_path / "table.md"), "--queries", "1500"]) == 2
     assert "queries: 1500 does not fit a step of this model; give" in capsys.readouterr().err
     monkeypatch.setattr(ModelOptions, "load", lambda options: pytest.fail("it was measured first"))

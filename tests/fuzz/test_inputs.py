@@ -91,6 +91,12 @@ def test_what_is_no_file_of_that_kind(kind: str, content: bytes, tmp_path: Path)
     reads_or_refuses(INPUTS[kind], tmp_path, content + b"\n", refused=True)
 
 
+@pytest.mark.parametrize("kind", ["cost", "estimates", "figures", "device map"])
+def test_a_file_without_an_end_is_refused(kind: str) -> None:
+    with pytest.raises(SpectraError, match=f"{INPUTS[kind].field}: /dev/zero"):
+        INPUTS[kind].read(Path("/dev/zero"))
+
+
 @given(KINDS, st.integers(0, 10**6), values)
 @example("cost", 1, [])
 @example("recording", 3, {})

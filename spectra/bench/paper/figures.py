@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from spectra.bench.report.tables import OVERALL
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import FileKind
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import read_json
 from spectra.io.resources import package_root
 from spectra.methods.presets import METHODS
 
@@ -53,7 +53,7 @@ def read_figures(file: Path | None, tasks: Collection[str]) -> PaperFigures:
     """
     path = file or package_root() / "spectra" / "bench" / "paper" / "figures.json"
     try:
-        data = parse_json(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         if not KIND.fits(data) or data.get("version") != KIND.version:
             raise ValueError(f"it is no {KIND.format} of version {KIND.version}")
         stated = data.get("stated", [])
