@@ -24,12 +24,14 @@ def workdir_of(out: Path) -> Path:
     return beside(out, "work")
 
 
-def beside(folder: Path, ending: str) -> Path:
-    """`.NAME.ENDING`, next to the folder that a name or a link leads to.
+def where(folder: Path) -> Path:
+    """The folder that a name leads to, past links. One that leads to itself stays as it is."""
+    return Path(os.path.realpath(folder))
 
-    Raises SpectraError for the root folder, which has no name.
-    """
-    whole = folder.resolve()
+
+def beside(folder: Path, ending: str) -> Path:
+    """`.NAME.ENDING`, next to the folder. Raises SpectraError for the root folder, which has no name."""
+    whole = where(folder)
     if not whole.name:
         raise SpectraError("out", f"{folder} is the root folder; name a folder in it")
     return whole.with_name(f".{whole.name}.{ending}")

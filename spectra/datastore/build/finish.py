@@ -22,7 +22,7 @@ from spectra.datastore.sources import write_sources
 from spectra.io.arrays import save_array
 from spectra.io.exchange import exchange
 from spectra.io.hashes import file_sha256
-from spectra.io.workdir import beside, replace, sync_folder
+from spectra.io.workdir import beside, replace, sync_folder, where
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
 """Their versions go on the card."""
@@ -103,7 +103,7 @@ def put_in_place(workdir: Workdir) -> None:
     At every moment one of the two has the name, but where folders cannot be exchanged: killed in between there,
     `restore` puts the old one back.
     """
-    out = workdir.out.resolve()  # a link stays one
+    out = where(workdir.out)  # a link stays one
     old = beside(out, "old")
     replace(workdir.placed, file_sha256(workdir.store / CARD).encode())
     if not out.exists():
@@ -119,7 +119,7 @@ def put_in_place(workdir: Workdir) -> None:
 
 def restore(out: Path) -> None:
     """Undo a replacement that was killed half way."""
-    out = out.resolve()
+    out = where(out)
     old = beside(out, "old")
     with contextlib.suppress(FileNotFoundError):  # another process of the same launch was faster
         if not old.exists():

@@ -307,6 +307,13 @@ def test_a_store_behind_a_link_is_replaced_where_it_is(model, corpus, add, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "more.jsonl", "other disk"]
 
 
+def test_a_link_that_leads_to_itself_is_refused(model, corpus, tmp_path, capsys):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert build(corpus, link, model, *KEPT) == 2
+    assert "out: cannot write" in capsys.readouterr().err
+
+
 def limited(size: int, *arguments) -> tuple[int, Path]:
     """Exit code of a build that may write no file beyond `size` bytes, as on a full disk."""
 
