@@ -24,9 +24,14 @@ def workdir_of(out: Path) -> Path:
     return beside(out, "work")
 
 
+def where(folder: Path) -> Path:
+    """The folder that a name leads to, past links. One that leads to itself stays as it is."""
+    return Path(os.path.realpath(folder))
+
+
 def beside(folder: Path, ending: str) -> Path:
     """`.NAME.ENDING`, next to the folder. Raises SpectraError for the root folder, which has no name."""
-    whole = folder.absolute()
+    whole = where(folder)
     if not whole.name:
         raise SpectraError("out", f"{folder} is the root folder; name a folder in it")
     return whole.with_name(f".{whole.name}.{ending}")
@@ -37,8 +42,8 @@ def held(folder: Path, recipe: Mapping[str, Any], *, busy: str, on_other: Callab
     """Hold the folder, which is made if need be, for the run that `recipe` describes.
 
     busy: what is wrong, and the fix, while another process holds it. on_other: called where the folder holds work of
-    another recipe; it raises to keep that work, or returns to have it removed. Raises OSError where nothing can be
-    written.
+    another recipe; it raises to keep that work, or returns to have it removed. Work without a recipe is what was left
+    of a removal, and goes. Raises OSError where nothing can be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
@@ -47,8 +52,9 @@ def held(folder: Path, recipe: Mapping[str, Any], *, busy: str, on_other: Callab
         except OSError:
             raise SpectraError("out", busy) from None
         there = read_recipe(folder / RECIPE)
-        if there is not None and differences(there, recipe):
-            on_other()
+        if there is None or differences(there, recipe):
+            if there is not None:
+                on_other()
             clear(folder)
         replace(folder / RECIPE, canonical(recipe))
         yield
@@ -76,12 +82,20 @@ def differences(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str
 
 
 def clear(folder: Path) -> None:
-    """Remove everything in the folder but its lock."""
+    """Remove everything in the folder but its lock, the recipe first: nobody goes on from a part of the work."""
+    (folder / RECIPE).unlink(missing_ok=True)
+    sync(folder)
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name != LOCK:
             path.unlink()
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder with the work in it."""
+    clear(folder)
+    shutil.rmtree(folder)
 
 
 @contextmanager

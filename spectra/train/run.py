@@ -20,7 +20,7 @@ from spectra.datastore.sources import list_sha256
 from spectra.errors import SpectraError
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
-from spectra.io.workdir import clear
+from spectra.io.workdir import clear, remove
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork
 from spectra.train.conversations import Conversations, read_conversations
@@ -65,7 +65,7 @@ class Run:
         }
         with hold_workdir(self.out, recipe) as folder:
             card = self._train(folder)
-            shutil.rmtree(folder)
+            remove(folder)
         return card
 
     @cached_property

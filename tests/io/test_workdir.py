@@ -1,11 +1,12 @@
 """Work folders: one process, one recipe; files whole or absent, records whole."""
 
 import fcntl
+from pathlib import Path
 
 import pytest
 
 from spectra.errors import SpectraError
-from spectra.io.workdir import append, differences, held, read_recipe, replace, replaced, workdir_of
+from spectra.io.workdir import append, clear, differences, held, read_recipe, remove, replace, replaced, workdir_of
 
 
 def hold(folder, recipe, on_other=lambda: None):
@@ -44,6 +45,28 @@ def test_a_damaged_recipe_counts_as_another(tmp_path):
     with hold(tmp_path, {"keep": 1}, lambda: asked.append(True)):
         pass
     assert asked == [True]
+
+
+@pytest.mark.parametrize("removal", [clear, remove])
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_a_part_of_removed_work_is_not_gone_on_with(tmp_path, monkeypatch, removal, removed):
+    folder = tmp_path / "work"
+    for name in ("part", "rest"):
+        with hold(folder, {"keep": 1}):
+            (folder / name).write_text("half")
+    real, left = Path.unlink, [removed]
+
+    def mortal(path, **named):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        real(path, **named)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "unlink", mortal)
+        removal(folder)
+    with hold(folder, {"keep": 1}, on_other=pytest.fail):
+        assert len({path.name for path in folder.iterdir()} & {"part", "rest"}) == (0 if removed else 2)
 
 
 def test_another_process_is_waited_for_by_the_user(tmp_path):

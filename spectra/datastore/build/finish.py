@@ -21,7 +21,8 @@ from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
 from spectra.datastore.sources import write_sources
 from spectra.io.arrays import save_array
 from spectra.io.exchange import exchange
-from spectra.io.workdir import beside, replace, sync_folder
+from spectra.io.hashes import file_sha256
+from spectra.io.workdir import beside, replace, sync_folder, where
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
 """Their versions go on the card."""
@@ -102,20 +103,23 @@ def put_in_place(workdir: Workdir) -> None:
     At every moment one of the two has the name, but where folders cannot be exchanged: killed in between there,
     `restore` puts the old one back.
     """
-    old = beside(workdir.out, "old")
-    if not workdir.out.exists():
-        workdir.store.rename(workdir.out)
-    elif not exchange(workdir.store, workdir.out):
-        workdir.out.rename(old)
-        workdir.store.rename(workdir.out)
-    sync_folder(workdir.out)
-    for folder in (old, workdir.folder):
-        if folder.exists():
-            shutil.rmtree(folder)
+    out = where(workdir.out)  # a link stays one
+    old = beside(out, "old")
+    replace(workdir.placed, file_sha256(workdir.store / CARD).encode())
+    if not out.exists():
+        workdir.store.rename(out)
+    elif not exchange(workdir.store, out):
+        out.rename(old)
+        workdir.store.rename(out)
+    sync_folder(out)
+    if old.exists():
+        shutil.rmtree(old)
+    workdir.drop()
 
 
 def restore(out: Path) -> None:
     """Undo a replacement that was killed half way."""
+    out = where(out)
     old = beside(out, "old")
     with contextlib.suppress(FileNotFoundError):  # another process of the same launch was faster
         if not old.exists():

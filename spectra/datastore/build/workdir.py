@@ -3,7 +3,6 @@
 A killed build goes on from it. One build at a time uses it.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
 from spectra.io import workdir
+from spectra.io.hashes import file_sha256
 from spectra.io.json_text import parse_json
 
 CANDIDATE = np.dtype([("start", "<i8"), ("length", "<i4"), ("hash", "S16"), ("key", "<u8"), ("source", "V32")])
@@ -64,15 +65,28 @@ class Workdir:
     def scores(self, process: int) -> Path:
         return self.folder / f"{process}.scores"
 
+    @property
+    def placed(self) -> Path:
+        """The checksum of the card of the store that takes its place: is it there, this work is done."""
+        return self.folder / "placed"
+
+    @property
+    def done(self) -> bool:
+        card = self.out / CARD
+        return self.placed.is_file() and card.is_file() and self.placed.read_text() == file_sha256(card)
+
     def drop(self) -> None:
-        shutil.rmtree(self.folder)
+        workdir.remove(self.folder)
 
     @contextmanager
     def held(self, recipe: Mapping[str, Any], *, force: bool) -> Iterator[None]:
-        """Hold the folder for the build that `recipe` describes. Scores of another build go only with `force`."""
+        """Hold the folder for the build that `recipe` describes.
+
+        Scores of another build go only with `force`, or when its store is in place.
+        """
 
         def drop_other_work() -> None:
-            if not force and any(path != self.known_scores for path in self.folder.glob("*.scores")):
+            if not force and not self.done and any(path != self.known_scores for path in self.folder.glob("*.scores")):
                 raise SpectraError(
                     "out",
                     f"{self.folder} holds unfinished work with other settings; repeat those, pass --force to drop "

@@ -203,7 +203,7 @@ def test_a_store_that_is_replaced_is_there_at_every_moment(replacement, monkeypa
 
 def test_where_folders_cannot_be_exchanged_it_is_told_how_to_get_the_store_back(replacement, monkeypatch):
     monkeypatch.setattr(finish, "exchange", lambda one, other: False)
-    assert killed_placing(monkeypatch, replacement, 1)
+    assert killed_placing(monkeypatch, replacement, 3)  # between the two renames
     with pytest.raises(SpectraError, match=r"was being replaced .*; build it again, or rename \S*\.store\.old to it"):
         Store.open(replacement.out)
     (replacement.out.parent / ".store.old").rename(replacement.out)
@@ -240,15 +240,17 @@ def test_a_reader_of_a_store_that_is_replaced_has_the_old_or_the_new(replacement
         assert problems(replacement.out) == []
 
 
-def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus, tmp_path, monkeypatch):
+@pytest.fixture
+def add(model, tmp_path):
+    """Adds some rows to a store in place; returns the exit code."""
     more = write_rows(tmp_path / "more.jsonl", rows(8, seed=5))
+    fixed = ("--model", str(model), "--dtype", "fp32", "--device", "cpu")
+    return lambda store: main(["add", str(store), "--corpus", str(more), "--in-place", *fixed])
+
+
+def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus, add, tmp_path, monkeypatch):
     assert build(corpus, tmp_path / "base", model, *KEPT) == 0
     base = index_hashes(tmp_path / "base")
-
-    def add(store):
-        fixed = ("--model", str(model), "--dtype", "fp32", "--device", "cpu")
-        return main(["add", str(store), "--corpus", str(more), "--in-place", *fixed])
-
     grown = shutil.copytree(tmp_path / "base", tmp_path / "whole" / "store")
     assert add(grown) == 0
     for moment in range(3, 200, 7):
@@ -264,6 +266,52 @@ def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus
             assert add(store) == 0
         assert index_hashes(store) == index_hashes(grown), f"moment {moment}"
     assert moment > 20
+
+
+CAN_EXCHANGE = pytest.mark.parametrize("can", [True, False], ids=["exchanged", "renamed"])
+
+
+@CAN_EXCHANGE
+def test_what_a_build_killed_after_its_end_left_is_in_nobodys_way(model, corpus, add, tmp_path, monkeypatch, can):
+    if not can:
+        monkeypatch.setattr(finish, "exchange", lambda one, other: False)
+    out = tmp_path / "new" / "store"
+
+    def dies_tidying(work, *arguments):
+        def mortal():
+            monkeypatch.setattr(Workdir, "drop", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            return work(*arguments)
+
+        assert os.WIFSIGNALED(in_child(mortal))
+
+    dies_tidying(build, corpus, out, model, *KEPT)
+    dies_tidying(add, out)
+    grown = index_hashes(out)
+    assert add(out) == 0
+    assert index_hashes(out) == grown
+    assert [path.name for path in out.parent.iterdir()] == ["store"]
+
+
+@CAN_EXCHANGE
+def test_a_store_behind_a_link_is_replaced_where_it_is(model, corpus, add, tmp_path, monkeypatch, can):
+    if not can:
+        monkeypatch.setattr(finish, "exchange", lambda one, other: False)
+    there, link = tmp_path / "other disk" / "store", tmp_path / "link"
+    link.symlink_to(there)
+    assert build(corpus, link, model, *KEPT) == 0
+    base = index_hashes(there)
+    assert add(link) == 0
+    assert index_hashes(there) != base
+    assert link.readlink() == there
+    assert [path.name for path in there.parent.iterdir()] == ["store"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "more.jsonl", "other disk"]
+
+
+def test_a_link_that_leads_to_itself_is_refused(model, corpus, tmp_path, capsys):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert build(corpus, link, model, *KEPT) == 2
+    assert "out: cannot write" in capsys.readouterr().err
 
 
 def limited(size: int, *arguments) -> tuple[int, Path]:
