@@ -48,17 +48,22 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
     assert page.problems == []
 
 
+def start_with_a_slow_method(page: Any, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, tokens: int) -> None:
+    """Start a race whose method's lane takes several drawings long."""
+    monkeypatch.setattr(engine, "step_seconds", 0.03)
+    start(page, max_new_tokens=tokens)
+    page.wait_for_function(f"{STAGE}.phase === 'plain'")
+    monkeypatch.setattr(engine, "step_seconds", 0.3)
+
+
 def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, url = fake
-    monkeypatch.setattr(engine, "step_seconds", 0.03)
     page = visit(url)
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     page.wait_for_function(drawn)  # of the recorded race
-    start(page, max_new_tokens=120)
-    page.wait_for_function(f"{STAGE}.phase === 'plain'")
-    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane: several drawings long
+    start_with_a_slow_method(page, engine, monkeypatch, 120)
     page.evaluate(f"window.before = {drawn}")
     page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 8")
     assert page.evaluate(f"window.before === {drawn}"), "drawn, though it is below the screen"
@@ -76,11 +81,8 @@ def test_what_a_visitor_asks_of_a_chart_is_drawn_while_the_race_runs(
 ) -> None:
     """The charts follow a measured lane every 1.5 seconds at most; a click does not wait for that."""
     engine, url = fake
-    monkeypatch.setattr(engine, "step_seconds", 0.03)
     page = visit(url)
-    start(page, max_new_tokens=200)
-    page.wait_for_function(f"{STAGE}.phase === 'plain'")
-    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the method's lane
+    start_with_a_slow_method(page, engine, monkeypatch, 200)
     page.locator("[data-id=plot-acceptance]").evaluate("(box) => box.scrollIntoView()")
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 2")

@@ -69,7 +69,9 @@ class NativeSteps:
         self._pack(model)
 
     def _pack(self, model: Any) -> None:
-        period = choose_period(self.library, self.codes, int(UNPACKED_SHARE * _memory()))
+        period = 0
+        if is_llama_shaped(model, self.codes):  # the other models hold each matrix in one form
+            period = choose_period(self.library, self.codes, int(UNPACKED_SHARE * _memory()))
         whole = LlamaStep.of(self.library, model, self.codes, period=period)
         if whole is None and not self.checkable:
             fill(model, self.codes)
