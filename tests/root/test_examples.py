@@ -29,7 +29,10 @@ SMALLER = {
 }  # fmt: skip
 """Flags whose numbers in the text take minutes to hours."""
 
-LIMITED = {"--limit": "--max-new-tokens", "spectra.train": "--steps", "tests/tools/page_cost.py": "--tokens"}
+LIMITED = {
+    "--limit": "--max-new-tokens", "selftext": "--max-new-tokens", "spectra.train": "--steps",
+    "tests/tools/page_cost.py": "--tokens",
+}  # fmt: skip
 """What has a flag of its own for how long it takes, where the text leaves that out."""
 
 ASKED = "Explain in four short sentences why the sky is blue."
@@ -82,7 +85,8 @@ def home(tmp_path_factory):
     for name in ("selftext", "instruct"):
         with lzma.open(home / f"{name}.jsonl.xz", "wt") as file:
             file.write(answers)
-    (home / "prompts.jsonl").write_text(row(prompt="Name three rivers."))
+    prompts = (f"Name three rivers of country {at}." for at in range(40))  # enough to hold some back from training
+    (home / "prompts.jsonl").write_text("".join(row(prompt=prompt) for prompt in prompts))
     (home / "notes").mkdir()
     (home / "notes" / "one.txt").write_text("A note about rivers, their sources and the seas that they reach. " * 4)
     (home / "FILE.gguf").symlink_to(packaged_file())
