@@ -206,7 +206,15 @@ class Group(Opener, Protocol):
         ...
 
     def cache_bytes(self, prompt_tokens: int, max_new_tokens: int, max_query_tokens: int) -> int:
-        """What the KV cache of such a sequence takes."""
+        """What the KV cache of such a sequence takes where it shares nothing."""
+        ...
+
+    def shared_bytes(self, prompt: Sequence[int]) -> int:
+        """How much less it takes for this prompt, because an open sequence holds its beginning."""
+        ...
+
+    def held_bytes(self) -> int:
+        """What the KV caches of the open sequences take, and those that they share."""
         ...
 
     def close(self) -> None:

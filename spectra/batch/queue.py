@@ -24,7 +24,6 @@ class RequestQueue:
         self._target, self._group = target, group
         self._at_once, self._cache_bytes = at_once, cache_bytes
         self._running: dict[int, Decoding] = {}
-        self._bytes: dict[int, int] = {}
         self._owners: dict[int, int] = {}
         if isinstance(requests, Sequence):
             self._check_all(requests)
@@ -36,19 +35,17 @@ class RequestQueue:
         """The sequences of the next step by number, without those that ended, with those that there is room for."""
         for number in [number for number, one in self._running.items() if one.finish]:
             self._running.pop(number).session.close()
-            del self._bytes[number]
             self._owners = {drafter: owner for drafter, owner in self._owners.items() if owner != number}
         while len(self._running) < self._at_once:
             self._waiting = self._waiting or next(self._requests, None)
             if self._waiting is None:
                 break
             number, request = self._waiting
-            need = self._bytes_of(number, request)
-            if self._cache_bytes is not None and sum(self._bytes.values()) + need > self._cache_bytes:
+            self._check_bytes(number, request)
+            if self._running and not fits(self._target, self._group, request, self._cache_bytes):
                 break
             self._check_drafters(number, request, self._owners)
             self._running[number] = begin(self._target, self._group, request)
-            self._bytes[number] = need
             self._waiting = None
         return dict(self._running)
 
@@ -56,10 +53,10 @@ class RequestQueue:
         """Ends the batch."""
         raise error
 
-    def _bytes_of(self, number: int, request: Request) -> int:
-        """What its cache takes, 0 where nobody asks. Raises SpectraError for one that could never fit."""
+    def _check_bytes(self, number: int, request: Request) -> None:
+        """Raises SpectraError for a cache that could never fit."""
         if self._cache_bytes is None:
-            return 0
+            return
         need = bytes_of(self._target, self._group, request)
         if need > self._cache_bytes:
             raise SpectraError(
@@ -67,7 +64,6 @@ class RequestQueue:
                 f"request {number} needs {need:,} bytes of KV cache alone, {self._cache_bytes:,} are allowed; "
                 "allow more, shorten its prompt or ask for fewer new tokens",
             )
-        return need
 
     def _check_all(self, requests: Sequence[Request]) -> None:
         seen: dict[int, int] = {}
@@ -76,7 +72,7 @@ class RequestQueue:
                 self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
             except SpectraError as error:
                 raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
-            self._bytes_of(number, request)
+            self._check_bytes(number, request)
             self._check_drafters(number, request, seen)
 
     @staticmethod
@@ -109,9 +105,17 @@ def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
 
 
 def bytes_of(target: SharedTarget, group: Group, request: Request) -> int:
-    """What the KV cache of a request takes."""
+    """What the KV cache of a request takes where it shares nothing."""
     new = limits_of(target, request).max_new_tokens
     return group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+
+
+def fits(target: SharedTarget, group: Group, request: Request, cache_bytes: int | None) -> bool:
+    """Whether its cache has room beside those of the open sequences. cache_bytes: of all, None for no limit."""
+    if cache_bytes is None:
+        return True
+    shared = group.shared_bytes(request.prompt) if request.options.get("prefix") is None else 0
+    return group.held_bytes() + bytes_of(target, group, request) - shared <= cache_bytes
 
 
 def limits_of(target: SharedTarget, request: Request) -> Limits:

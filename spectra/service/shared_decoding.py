@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from spectra.batch.decode_many import AT_ONCE, decode_queue
-from spectra.batch.queue import begin, bytes_of
+from spectra.batch.queue import begin, fits
 from spectra.batch.request import Request
 from spectra.decode import Decoding
 from spectra.method import Group, Method, SharedTarget
@@ -80,8 +80,7 @@ class SharedDecoding:
                 return None
             one = self._waiting[0]
         try:
-            asked = [*running, one.request]
-            if running and sum(bytes_of(self._target, group, request) for request in asked) > self._cache_bytes:
+            if running and not fits(self._target, group, one.request, self._cache_bytes):
                 return None
         except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
             one.error = error

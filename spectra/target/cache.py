@@ -7,7 +7,7 @@ too (a rolling buffer could not be taken back).
 
 from dataclasses import dataclass
 from typing import cast
-from weakref import proxy
+from weakref import WeakSet, proxy
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -20,23 +20,29 @@ class Layout:
     """How keys and values lie in a cache.
 
     block: what `SlabLayer.update` returns is filled up to a multiple of this many slots (past the last token: anything
-    finite). dtype: of stored keys and values, one that holds every number of the model's (None: as they come).
+    finite). dtype: of stored keys and values, one that holds every number of the model's (None: as they come). shared:
+    whole runs of this many positions may be read from another sequence's cache (0: each has its own).
     """
 
     block: int = 1
     dtype: torch.dtype | None = None
+    shared: int = 0
 
 
 class SlabCache(Cache):
-    """A transformers cache of `layers` layers, `capacity` slots each, of which the first `length` are committed.
+    """A transformers cache of `layers` layers with `capacity` slots each.
 
-    written: slots behind those that a step which goes in several passes has filled so far.
+    length: committed positions, from 0 on. shared: how many of them, the first ones, stand in `others`, whose slots up
+    to there nobody may write while it `is_read`. written: slots behind the committed ones that a step which goes in
+    several passes has filled so far.
     """
 
     def __init__(self, layers: int, capacity: int, layout: Layout = Layout(), *, one_device: bool = True) -> None:
         self.layout = layout
         self.capacity = self.whole(capacity)
-        self.length = self.written = 0
+        self.length = self.written = self.shared = 0
+        self.others: SlabCache | None = None
+        self._readers: WeakSet[SlabCache] = WeakSet()
         self.slabs: list[torch.Tensor] = []  # each [layers, 1, kv_heads, capacity, head_dim], of keys or of values
         self._free: dict[tuple[str, torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
         self._layers_a_slab = layers if one_device else 1
@@ -80,7 +86,7 @@ class SlabCache(Cache):
 
     def keep(self, rows: list[int]) -> None:
         """Commit these rows of the last forward pass (0 is its first query token), in this order."""
-        start = self.length
+        start = self.length - self.shared
         self.length += len(rows)
         if rows == list(range(len(rows))):
             return
@@ -89,25 +95,56 @@ class SlabCache(Cache):
             same += 1
         for slab in self.slabs:
             index = torch.tensor([start + row for row in rows[same:]], device=slab.device)
-            slab[..., start + same : self.length, :] = slab.index_select(-2, index)
+            slab[..., start + same : start + len(rows), :] = slab.index_select(-2, index)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether another cache shares positions of this one."""
+        return bool(self._readers)
 
     @torch.inference_mode()
     def copy(self, length: int, capacity: int) -> "SlabCache":
         """Another one of `capacity` slots, the first `length` of them as here. Raises SpectraError like `slots_for`."""
-        whole = self._layers_a_slab == len(self.layers)
-        other = SlabCache(len(self.layers), capacity, self.layout, one_device=whole)
+        other = self._like(capacity)
         other.take(self, length)
         return other
 
     @torch.inference_mode()
+    def continued(self, length: int, capacity: int) -> "SlabCache":
+        """Another one for `capacity` positions, the first `length` as here; of these, whole runs that the layout names
+        are shared. Raises SpectraError like `slots_for`."""
+        first = self if self.others is None else self.others
+        shared = self.shareable(length)
+        other = self._like(capacity - shared)
+        if shared:
+            other.others, other.shared = first, shared
+            first._readers.add(other)
+        other.take(self if length > self.shared else first, length)
+        return other
+
+    def shareable(self, length: int) -> int:
+        """How many of the first `length` positions `continued` would share."""
+        if not self.layout.shared:
+            return 0
+        most = length if self.others is None else min(length, self.shared)
+        return most - most % self.layout.shared
+
+    def _like(self, capacity: int) -> "SlabCache":
+        whole = self._layers_a_slab == len(self.layers)
+        return SlabCache(len(self.layers), capacity, self.layout, one_device=whole)
+
+    @torch.inference_mode()
     def take(self, other: "SlabCache", length: int) -> None:
-        """Hold the first `length` slots of `other`, which has the same layers. Raises SpectraError like `slots_for`."""
-        for mine, its in zip(self.layers, other.layers, strict=True):
-            if its.is_initialized:
-                if not mine.is_initialized:
-                    mine.lazy_initialization(its.keys, its.values)
-                mine.keys[..., :length, :] = its.keys[..., :length, :]
-                mine.values[..., :length, :] = its.values[..., :length, :]
+        """Hold the first `length` positions of `other`, which has the same layers and shares none that are not shared
+        here. Raises SpectraError like `slots_for`."""
+        assert other.shared in (0, self.shared)
+        mine, its = slice(length - self.shared), slice(self.shared - other.shared, length - other.shared)
+        for layer, source in zip(self.layers, other.layers, strict=True):
+            if source.is_initialized and length > self.shared:
+                if not layer.is_initialized:
+                    layer.lazy_initialization(source.keys, source.values)
+                layer.keys[..., mine, :] = source.keys[..., its, :]
+                layer.values[..., mine, :] = source.values[..., its, :]
         self.length = length
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 LEAST_SHARED = 8
-"""Tokens that two prompts must begin with alike for their slots to be copied."""
+"""Tokens that two prompts must begin with alike for their slots to be used."""
 
 
 class Beginning(NamedTuple):
@@ -63,10 +63,12 @@ class HuggingFaceGroup:
         top_k: int = 0,
         prefix: Prefix | None = None,
     ) -> HuggingFaceSession:
-        """See `HuggingFaceTarget.start`. What an open sequence holds of the prompt is copied, not computed again."""
+        """See `HuggingFaceTarget.start`. What an open sequence holds of the prompt is not computed again.
+
+        It is read where it stands as far as the layout allows (`SlabCache.continued`), the rest is copied.
+        """
         self._target.check(prompt, max_new_tokens)
         chooser = self._target.chooser(sampling, processors, top_k)
-        self._sessions = [session for session in self._sessions if session.is_open]
         beginning = self._beginning(prompt) if prefix is None else None
         session = HuggingFaceSession(
             self._target, prompt, max_new_tokens, max_query_tokens, chooser, prefix=prefix, beginning=beginning
@@ -75,13 +77,13 @@ class HuggingFaceGroup:
         return session
 
     def _beginning(self, prompt: Sequence[int]) -> Beginning | None:
-        """The longest one that an open sequence holds. None where there is none worth a copy.
+        """The longest one that an open sequence holds. None where there is none worth it.
 
         A prefill by torch goes in runs of PREFILL_ROWS, and its bits may depend on what is in the run: only whole runs
         that are equal are the same.
         """
         wanted, best = list(prompt[:-1]), None
-        for session in self._sessions:
+        for session in self._open_sessions():
             held = session.committed if self._target.rows_alone else session.prefilled
             length = common(held, wanted)
             if not (self._target.rows_alone or length == len(wanted) == len(held)):
@@ -98,6 +100,19 @@ class HuggingFaceGroup:
         with torch.inference_mode(), target.one_torch_thread():
             pairs = zip(asked, parts, target.forward_together(parts), strict=True)
             return [one.session.picks(part, scores, one.tree, one.tokens) for one, part, scores in pairs]
+
+    def _open_sessions(self) -> list[HuggingFaceSession]:
+        self._sessions = [session for session in self._sessions if session.is_open]
+        return self._sessions
+
+    def held_bytes(self) -> int:
+        caches = [session.cache for session in self._open_sessions()]
+        caches += [cache.others for cache in caches if cache.others is not None]
+        return sum({id(cache): cache.capacity for cache in caches}.values()) * self._slot_bytes
+
+    def shared_bytes(self, prompt: Sequence[int]) -> int:
+        beginning = self._beginning(prompt)
+        return beginning.cache.shareable(beginning.length) * self._slot_bytes if beginning else 0
 
     def cache_bytes(self, prompt_tokens: int, max_new_tokens: int, max_query_tokens: int) -> int:
         slots = prompt_tokens + max_new_tokens + self._target.plan.fit(max_query_tokens)

@@ -28,8 +28,8 @@ PREFILL_ROWS = 512
 class HuggingFaceSession:
     """`Session` of one sequence of a group. Takes its cache from and to `prefix`.
 
-    beginning: slots of an open sequence to copy. on_close: called once, at the end. committed: tokens in the cache.
-    prefilled: those of them that a prefill wrote, from the first token on.
+    beginning: what an open sequence holds of the prompt; not together with a prefix. on_close: called once, at the end.
+    committed: tokens in the cache. prefilled: those of them that a prefill wrote, from the first token on.
     """
 
     def __init__(
@@ -53,10 +53,8 @@ class HuggingFaceSession:
         try:
             rows = target.plan.fit(max_query_tokens)
             began = time.perf_counter()
-            self.cache = self._open_cache(prompt, len(prompt) + max_new_tokens + rows)
-            whole = self.cache.length == 0
-            if beginning is not None:
-                self.cache.take(beginning.cache, beginning.length)
+            self.cache = self._open_cache(prompt, len(prompt) + max_new_tokens + rows, beginning)
+            whole = self.prefix is None or self.cache.length == 0
             self.committed = list(prompt[: self.cache.length])
             self._prefill(prompt[self.cache.length : -1])
             self.prefilled = tuple(self.committed) if whole else ()
@@ -67,21 +65,25 @@ class HuggingFaceSession:
             self._give_back()
             raise
 
-    def _open_cache(self, prompt: Sequence[int], capacity: int) -> SlabCache:
-        """A cache with what the prefix holds of the prompt in its first slots."""
+    def _open_cache(self, prompt: Sequence[int], capacity: int, beginning: Beginning | None) -> SlabCache:
+        """A cache with what the prefix or the beginning holds of the prompt."""
         target, layout = self.target, self.target.layout
         length, held = 0, None
         if self.prefix is not None:
             self._owner = (target, layout, parameter_state(target.model.parameters()))
             length, held = self.prefix.take(prompt, self._owner)
+        elif beginning is not None:
+            length, held = beginning
         lent = target.steps.lend(target, capacity, layout) if target.steps else None
         if lent is not None:
             self._lender = target.steps
             if held is not None:
                 lent.take(held, length)
             return lent
+        if beginning is not None:
+            return beginning.cache.continued(length, capacity)
         if held is not None:
-            held = held.copy(length, capacity) if held.capacity < capacity else held
+            held = held.copy(length, capacity) if held.is_read or held.capacity < capacity else held
             held.length = length
             return held
         return target.new_cache(capacity)

@@ -14,7 +14,10 @@ from uncollected import uncollected
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
 from spectra.batch.learned import DraftingWorth, PassTime
+from spectra.method import Asked
 from spectra.target.cache import SlabCache
+from spectra.target.prefix import Prefix
+from spectra.tree import TokenTree
 
 FAMILIES = ("llama", "gpt2", "gemma3")
 CASES = [(way, family) for way in WAYS for family in FAMILIES]
@@ -39,7 +42,7 @@ def check_case(number, target):
     options = {"at_once": dice.choice((2, 3, 4, 16))}
     if dice.random() < 0.3:
         with closing(target.group()) as group:
-            options["cache_bytes"] = group.cache_bytes(120, 30, 400) * dice.choice((1, 2, 3))
+            options["cache_bytes"] = group.cache_bytes(180, 30, 400) * dice.choice((1, 2, 3))
     got = together(target, [fresh() for fresh, _ in made], **options)
     for text, (fresh, label) in zip(got, made, strict=True):
         assert text == alone(target, fresh()), f"case {number}: {label} {options}"
@@ -167,6 +170,58 @@ def test_what_prompts_share_is_computed_once(way, family, known, monkeypatch):
     monkeypatch.setattr(target, "forward", counted)
     assert together(target, requests_of(target, prompts)) == truth
     assert sum(rows) == (41 if target.rows_alone else 81)
+
+
+def test_what_prompts_share_is_held_once(known):
+    """In whole blocks of attention; whoever has it may leave, and its cache may go on, before those who read it."""
+    needs_native()
+    target, dice = target_by("native bf16", "llama", known), dice_of(7)
+    first = [dice.randrange(VOCABULARY) for _ in range(150)]
+    prompts = [[*first, *last] for last in ([1], [2], [3, 4])] + [[*first[:80], 5], [*first[:130], 6], first[:60]]
+    with closing(target.group()) as group:
+        slot = group.cache_bytes(1, 0, 0)
+        conversation = Prefix()
+        held = [group.start(prompts[0], 20, 8, Sampling(), prefix=conversation)]
+        assert group.held_bytes() == held[0].cache.capacity * slot
+        for prompt, shared in zip(prompts[1:], (128, 128, 64, 128, 0), strict=True):
+            before = group.held_bytes()
+            assert group.shared_bytes(prompt) == shared * slot
+            held.append(group.start(prompt, 20, 8, Sampling()))
+            assert held[-1].cache.shared == shared
+            assert group.held_bytes() - before == group.cache_bytes(len(prompt), 20, 8) - shared * slot
+        all_bytes = group.held_bytes()
+        held[0].close()
+        assert group.held_bytes() == all_bytes  # others read it
+        other = group.start([*first[:70], *range(20)], 20, 8, Sampling(), prefix=conversation)  # writes from 70 on
+        assert conversation.reused == 70
+        texts = [[] for _ in prompts]
+        for _ in range(6):
+            for one, text, prompt in zip(held[1:], texts[1:], prompts[1:], strict=True):
+                tree = TokenTree((text or prompt)[-1])
+                text.append(group.score([Asked(one, tree, [*prompt, *text])])[0].pick(0))
+                one.keep([])
+        for one in [*held, other]:
+            one.close()
+        assert group.held_bytes() == 0
+    for text, request in zip(texts[1:], requests_of(target, prompts)[1:], strict=True):
+        assert text == alone(target, request)
+
+
+def test_those_who_share_a_beginning_fit_into_less_memory(known):
+    needs_native()
+    target = target_by("native bf16", "llama", known)
+    prompts = [[*([7] * 128), number, 5] for number in range(4)]
+    truth = [alone(target, one) for one in requests_of(target, prompts)]
+    with closing(target.group()) as group:
+        limit = group.cache_bytes(130, 6, 1) + 3 * group.cache_bytes(2, 6, 1)
+    for less, most in ((0, 4), (1, 3)):
+        texts, running, at_once = {number: [] for number in range(4)}, set(), 0
+        for number, step in decode_many(target, requests_of(target, prompts), cache_bytes=limit - less):
+            running.add(number)
+            at_once = max(at_once, len(running))
+            running -= {number} if step.finish else set()
+            texts[number] += step.tokens
+        assert (list(texts.values()), at_once) == (truth, most)
 
 
 def test_who_is_alone_gets_the_trees_of_decode(known):

@@ -30,7 +30,7 @@ def target_by(way, family, known):
 
 def random_request(dice, target, prompts):
     """(makes a fresh request each time, what to call it)."""
-    prompt = list(dice.choice(prompts))[: dice.choice((1, 7, 80, 80, 80))]
+    prompt = list(dice.choice(prompts))[: dice.choice((1, 7, 80, 150, 150))]
     prompt += [dice.randrange(VOCABULARY) for _ in range(dice.choice((0, 0, 1, 9)))]
     temperature = dice.choice((0.0, 0.0, 0.8))
     penalty = dice.choice((1.0, 1.0, 1.3))
@@ -66,7 +66,7 @@ def alone(target, request):
 
 def random_prompts(dice):
     """Some begin alike."""
-    first = [dice.randrange(VOCABULARY) for _ in range(70)]
+    first = [dice.randrange(VOCABULARY) for _ in range(140)]
     return [[*first, *(dice.randrange(VOCABULARY) for _ in range(10))] for _ in range(2)] + [first[::-1]]
 
 

@@ -98,9 +98,12 @@ static void attention() {
         const int kv = pick(1, 3), group = pick(1, 7), dim = 8 * pick(1, 17), rows = pick(1, 80), length = pick(0, 200);
         Trees trees;
         trees.add(rows, length);
-        const int64_t slots = length + rows;
+        const int64_t shared = 64 * pick(0, length / 64), slots = length + rows - shared;
         Buffer<Cache> keys(kv * slots * dim), values(kv * slots * dim);
-        const Sequence sequence{keys, values, 0, slots * dim, dim, length, 0, rows};
+        Buffer<Cache> other_keys(kv * shared * dim), other_values(kv * shared * dim);
+        const Sequence sequence{{keys, values, 0, slots * dim, dim},
+                                {other_keys, other_values, 0, shared * dim, dim},
+                                shared, length, 0, rows};
         const Heads heads{kv * group, kv, dim, 0.1f, pick(0, 1) ? pick(1, 100) : 0};
         Buffer<float> query(int64_t(rows) * heads.heads * dim), out(int64_t(rows) * heads.heads * dim);
         spectra_attend(&sequence, &heads, trees.offsets.data(), trees.chains.data(), query, sizeof(Cache) == 4, out,
@@ -131,10 +134,14 @@ static void steps() {
             int64_t count = 0;
             for (int s = pick(1, 3); s > 0; --s) {
                 const int rows = pick(1, 70), length = pick(0, slots - rows);
-                caches.emplace_back(2l * kv * slots * dim);
-                caches.emplace_back(2l * kv * slots * dim);
-                sequences.push_back({caches[caches.size() - 2], caches.back(), int64_t(kv) * slots * dim,
-                                     int64_t(slots) * dim, dim, length, count, rows});
+                const int64_t shared = 64 * pick(0, length / 64), own = length + rows - shared;
+                auto cache = [&](int64_t size) -> Slots {
+                    caches.emplace_back(2l * kv * size * dim);
+                    caches.emplace_back(2l * kv * size * dim);
+                    return {caches[caches.size() - 2], caches.back(), kv * size * dim, size * dim, dim};
+                };
+                const Slots mine = cache(own), others = cache(shared);
+                sequences.push_back({mine, others, shared, length, count, rows});
                 trees.add(rows, length);
                 count += rows;
             }

@@ -7,6 +7,7 @@ import torch
 from tiny import make
 from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from spectra.target.native.attention import Slots
 from spectra.target.native.llama import LlamaStep, StepSequence
 
 KINDS = ("llama", "llama-tied", "llama-biased", "llama-yarn", "mistral", "qwen2", "qwen3")
@@ -63,7 +64,7 @@ class Decoding:
         for row, parent in enumerate(parents):
             chains.append([*(chains[parent] if parent >= 0 else []), row])
         return SimpleNamespace(
-            sequence=StepSequence(self.keys, self.values, self.length, len(tokens)),
+            sequence=StepSequence(Slots(self.keys, self.values), self.length, len(tokens)),
             tokens=list(tokens),
             chains=chains,
             positions=[self.length + len(chain) - 1 for chain in chains],

@@ -4,12 +4,15 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain as joined
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from spectra.target.native.library import Library
+
+BLOCK = 64  # positions that attention takes together, as in csrc/attention.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,15 @@ class Chains:
         return len(self.offsets) - 1
 
 
-class SequenceView(ctypes.Structure):
-    """`Sequence` of csrc/attention.h."""
+class Slots(NamedTuple):
+    """keys, values: [layers, kv_heads, capacity, dim], of one dtype and equal strides."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+
+class SlotsView(ctypes.Structure):
+    """`Slots` of csrc/attention.h."""
 
     _fields_ = (
         ("keys", ctypes.c_void_p),
@@ -75,19 +85,52 @@ class SequenceView(ctypes.Structure):
         ("layer_stride", ctypes.c_int64),
         ("head_stride", ctypes.c_int64),
         ("slot_stride", ctypes.c_int64),
+    )
+
+    @classmethod
+    def of(cls, slots: Slots) -> "SlotsView":
+        keys, values = slots
+        if keys.stride() != values.stride() or keys.stride(-1) != 1 or keys.dtype != values.dtype:
+            raise ValueError("keys and values are not laid out alike")
+        return cls(keys.data_ptr(), values.data_ptr(), *keys.stride()[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """slots: of another sequence; its first `length` positions, whole blocks, are this sequence's too."""
+
+    slots: Slots
+    length: int
+
+
+class SequenceView(ctypes.Structure):
+    """`Sequence` of csrc/attention.h."""
+
+    _fields_ = (
+        ("own", SlotsView),
+        ("others", SlotsView),
+        ("shared", ctypes.c_int64),
         ("length", ctypes.c_int64),
         ("first_row", ctypes.c_int64),
         ("rows", ctypes.c_int64),
     )
 
     @classmethod
-    def of(cls, keys: torch.Tensor, values: torch.Tensor, length: int, rows: int, first_row: int = 0) -> "SequenceView":
-        """keys, values: [layers, kv_heads, capacity, dim], of one dtype and equal strides."""
-        if keys.stride() != values.stride() or keys.stride(-1) != 1 or keys.dtype != values.dtype:
-            raise ValueError("keys and values are not laid out alike")
-        if length + rows > keys.shape[2]:
-            raise ValueError(f"{length} + {rows} slots, but the cache has {keys.shape[2]}")
-        return cls(keys.data_ptr(), values.data_ptr(), *keys.stride()[:3], length, first_row, rows)
+    def of(
+        cls, slots: Slots, length: int, rows: int, *, first_row: int = 0, shared: Shared | None = None
+    ) -> "SequenceView":
+        """slots: of the positions that are not shared."""
+        own, others, read = SlotsView.of(slots), SlotsView(), 0
+        if shared is not None:
+            others, read = SlotsView.of(shared.slots), shared.length
+            its, mine = shared.slots.keys, slots.keys
+            if its.dtype != mine.dtype or its[:, :, :0].shape != mine[:, :, :0].shape:
+                raise ValueError("the shared slots are not of the same model")
+            if read % BLOCK or not 0 <= read <= min(length, its.shape[2]):
+                raise ValueError(f"{read} positions cannot be shared: whole blocks of {BLOCK}, all of them committed")
+        if length - read + rows > slots.keys.shape[2]:
+            raise ValueError(f"{length - read} + {rows} slots, but the cache has {slots.keys.shape[2]}")
+        return cls(own, others, read, length, first_row, rows)
 
 
 class HeadsView(ctypes.Structure):
@@ -125,7 +168,7 @@ def attend(
     out = torch.empty_like(x)
     if rows:
         library.calls.spectra_attend(
-            ctypes.byref(SequenceView.of(keys[None], values[None], length, rows)),
+            ctypes.byref(SequenceView.of(Slots(keys[None], values[None]), length, rows)),
             ctypes.byref(HeadsView(heads, keys.shape[0], dim, scaling, window or 0)),
             ctypes.c_void_p(tree.offsets.ctypes.data),
             ctypes.c_void_p(tree.nodes.ctypes.data),

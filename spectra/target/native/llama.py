@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers.activations import SiLUActivation
 
-from spectra.target.native.attention import Chains, SequenceView
+from spectra.target.native.attention import Chains, SequenceView, Shared, Slots
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
 from spectra.target.native.matrix import OUTPUTS, Matrix, MatrixView, fill
@@ -58,15 +58,15 @@ class RowsView(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class StepSequence:
-    """One sequence of a step. keys, values: [layers, kv_heads, capacity, dim] in the model's dtype, strides allowed.
+    """One sequence of a step. slots: of its positions that are not shared, in the model's dtype, strides allowed.
 
-    length: committed slots. rows: how many rows of the step are its own; they are written to slots length and on.
+    length: committed positions. rows: how many rows of the step are its own; they are written to the slots behind.
     """
 
-    keys: torch.Tensor
-    values: torch.Tensor
+    slots: Slots
     length: int
     rows: int
+    shared: Shared | None = None
 
 
 class LlamaStep:
@@ -178,9 +178,9 @@ class LlamaStep:
         views = (SequenceView * len(sequences))()
         first = 0
         for i, one in enumerate(sequences):
-            if one.keys.dtype != self.dtype:
-                raise ValueError(f"the cache holds {one.keys.dtype}, the model {self.dtype}")
-            views[i] = SequenceView.of(one.keys, one.values, one.length, one.rows, first)
+            if one.slots.keys.dtype != self.dtype:
+                raise ValueError(f"the cache holds {one.slots.keys.dtype}, the model {self.dtype}")
+            views[i] = SequenceView.of(one.slots, one.length, one.rows, first_row=first, shared=one.shared)
             first += one.rows
         embedded = self._embed(tokens)
         cosine, sine = self._rope.tables(int(positions.max()) + 1)

@@ -14,7 +14,7 @@ from spectra.target.cache import Layout, SlabCache
 from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
 from spectra.target.joint import Part
-from spectra.target.native.attention import Chains
+from spectra.target.native.attention import BLOCK, Chains, Shared, Slots
 from spectra.target.native.codes import Codes, fill
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
@@ -128,7 +128,7 @@ class WholeSteps:
 
     def __init__(self, step: LlamaStep) -> None:
         self.step = step
-        self.layout = Layout(1, step.dtype)
+        self.layout = Layout(1, step.dtype, shared=BLOCK)
 
     @property
     def matrices(self) -> Sequence[Matrix]:
@@ -165,9 +165,13 @@ class WholeSteps:
         return list(logits.split([len(part.rows) for part in parts]))
 
     def _sequence(self, cache: SlabCache, rows: int) -> StepSequence:
+        others = cache.others
+        shared = None if others is None else Shared(self._slots(others), cache.shared)
+        return StepSequence(self._slots(cache), cache.length, rows, shared)
+
+    def _slots(self, cache: SlabCache) -> Slots:
         heads, dim = self.step.cache_shape
-        keys, values = cache.reserve(heads, dim, torch.device("cpu"))
-        return StepSequence(keys, values, cache.length, rows)
+        return Slots(*cache.reserve(heads, dim, torch.device("cpu")))
 
 
 def native_steps(

@@ -8,6 +8,7 @@ from native_paths import every_path, library
 from native_steps import KINDS, Decoding, model_of_kind, random_tree_around, side_by_side
 from tiny import make
 
+from spectra.target.native.attention import Shared, Slots
 from spectra.target.native.codes import four_bits, int8
 from spectra.target.native.llama import LlamaStep, Rope, StepSequence
 
@@ -93,6 +94,46 @@ def test_sequences_side_by_side_have_the_bits_of_each_alone(path, kind):
     assert all(
         torch.equal(a.keys, b.keys) and torch.equal(a.values, b.values) for a, b in zip(alone, several, strict=True)
     )
+
+
+@every_path
+@pytest.mark.parametrize("shared", [64, 128])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3"])
+def test_positions_in_another_cache_have_the_bits_of_ones_own(path, kind, shared):
+    model = model_of_kind(kind)
+    step, rng = LlamaStep.of(library(path), model), random.Random(shared)
+    prompt = rng.choices(range(60), k=150)
+    whole = Decoding(step, model.config)
+    whole.step(prompt)
+    whole.keep(range(len(prompt)))
+    others = Slots(whole.keys.clone(), whole.values.clone())
+    for x in others:
+        x[:, :, shared:] = torch.nan  # nobody reads them
+    own = Slots(*(x[:, :, shared:190].clone() for x in (whole.keys, whole.values)))
+    for rows in (1, 3, 40):
+        tokens, parents, _ = random_tree_around([8, 9][:rows], rng, 60, rows)
+        asked = whole.asks(tokens, parents)
+        want = side_by_side(step, [asked])
+        asked.sequence = StepSequence(own, len(prompt), len(tokens), Shared(others, shared))
+        assert torch.equal(side_by_side(step, [asked, asked])[len(tokens) :], want)
+        end = len(prompt) + len(tokens)
+        assert torch.equal(own.keys[:, :, : end - shared], whole.keys[:, :, shared:end])
+        assert torch.equal(own.values[:, :, : end - shared], whole.values[:, :, shared:end])
+
+
+def test_what_cannot_be_shared_is_refused():
+    model = model_of_kind("llama")
+    step = LlamaStep.of(library(), model)
+    one, other = (Decoding(step, model.config, capacity=128) for _ in range(2))
+    slots = Slots(one.keys, one.values)
+    asked = other.asks([1])
+    for theirs, shared, length in ((slots, 63, 100), (slots, 128, 100), (slots, 192, 200)):
+        asked.sequence = StepSequence(Slots(other.keys, other.values), length, 1, Shared(theirs, shared))
+        with pytest.raises(ValueError, match="whole blocks"):
+            side_by_side(step, [asked])
+    asked.sequence = StepSequence(Slots(other.keys, other.values), 100, 1, Shared(Slots(*(x[:1] for x in slots)), 64))
+    with pytest.raises(ValueError, match="same model"):
+        side_by_side(step, [asked])
 
 
 @every_path
@@ -202,7 +243,7 @@ def test_what_does_not_fit_is_refused():
     one = Decoding(step, model.config, capacity=10)
     with pytest.raises(ValueError, match="slots"):
         one.step(PROMPT)
-    wrong = StepSequence(one.keys.float(), one.values.float(), 0, 1)
+    wrong = StepSequence(Slots(one.keys.float(), one.values.float()), 0, 1)
     with pytest.raises(ValueError, match="cache"):
         step.step([wrong], torch.tensor([1]), torch.tensor([0]), [[0]], torch.tensor([0]))
     right = one.asks([1, 2])

@@ -23,12 +23,33 @@ constexpr int TOGETHER = 1;
 constexpr int FEW_QUERIES = 0;
 #endif
 
-// Rows of a step by sequence. Row r of a sequence attends to positions up to length + depth, depth = chain size - 1.
-struct Sequence {
+// Slots of a cache, one position each.
+struct Slots {
     void *keys, *values;  // layer 0
     int64_t layer_stride, head_stride, slot_stride;  // in elements
-    int64_t length;
+};
+
+// Rows of a step by sequence. Row r of a sequence attends to positions up to length + depth, depth = chain size - 1.
+// The first `shared` positions, whole blocks, are read from another sequence's cache; `own` begins with the next one.
+struct Sequence {
+    Slots own, others;
+    int64_t shared, length;
     int64_t first_row, rows;
+};
+
+// One key head of one layer in a cache whose first slot holds position `first`.
+template <class Cache>
+struct HeadSlots {
+    const Cache *keys, *values;
+    int64_t stride, first;
+
+    HeadSlots(const Slots& slots, int64_t layer, int64_t kv_head, int64_t first)
+        : keys((const Cache*)slots.keys + layer * slots.layer_stride + kv_head * slots.head_stride),
+          values((const Cache*)slots.values + layer * slots.layer_stride + kv_head * slots.head_stride),
+          stride(slots.slot_stride),
+          first(first) {}
+    const Cache* key(int64_t position) const { return keys + (position - first) * stride; }
+    const Cache* value(int64_t position) const { return values + (position - first) * stride; }
 };
 
 struct Tree {  // of all sequences
@@ -105,10 +126,10 @@ void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t co
     if (n < columns)
         for (int d = 0; d < dim; ++d) std::fill(out + d * columns + n, out + (d + 1) * columns, 0.0f);
 }
-// Slots [from, to) are on their way into the cache while something else is computed.
+// n slots are on their way into the cache while something else is computed.
 template <class Cache>
-INLINE void fetch(const Cache* slots, int64_t stride, int dim, int64_t from, int64_t to) {
-    for (int64_t j = from; j < to; ++j)
+INLINE void fetch(const Cache* slots, int64_t stride, int dim, int64_t n) {
+    for (int64_t j = 0; j < n; ++j)
         for (int d = 0; d < dim; d += int(64 / sizeof(Cache))) prefetch_far(slots + j * stride + d);
 }
 template <class Cache>
@@ -265,24 +286,23 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
                  Write write) {
     const int group = heads.group(), dim = heads.dim, filled = heads.filled();
     const int64_t queries = (to - from) * group, length = sequence.length;
-    const int64_t at = layer * sequence.layer_stride + kv_head * sequence.head_stride, slot = sequence.slot_stride;
-    const Cache* keys = (const Cache*)sequence.keys + at;
-    const Cache* values = (const Cache*)sequence.values + at;
+    const HeadSlots<Cache> own_slots(sequence.own, layer, kv_head, sequence.shared);
+    const HeadSlots<Cache> others(sequence.others, layer, kv_head, 0);
     auto chain = [&](int64_t r) { return tree.chains + tree.offsets[sequence.first_row + r]; };
     auto end_of = [&](int64_t r) {  // one past the row's own position
         return length + tree.offsets[sequence.first_row + r + 1] - tree.offsets[sequence.first_row + r];
     };
     auto start_of = [&](int64_t r) { return heads.window ? std::max<int64_t>(0, end_of(r) - heads.window) : 0; };
 
-    // Slots before `shared` hold the token of their own number for all of these rows.
-    int64_t shared = INT64_MAX, start = INT64_MAX, end = 0, own_end = 0;
+    // Positions before `in_order` stand in order of their own number for all of these rows.
+    int64_t in_order = INT64_MAX, start = INT64_MAX, end = 0, own_end = 0;
     for (int64_t r = from; r < to; ++r) {
-        shared = std::min<int64_t>(shared, length + tree.straight[sequence.first_row + r]);
+        in_order = std::min<int64_t>(in_order, length + tree.straight[sequence.first_row + r]);
         start = std::min(start, start_of(r));
         end = std::max(end, end_of(r));
         for (int64_t i = length; i < end_of(r); ++i) own_end = std::max<int64_t>(own_end, length + chain(r)[i - length] + 1);
     }
-    const int64_t own = std::max<int64_t>(0, own_end - shared), columns = rounded(own, BLOCK);
+    const int64_t own = std::max<int64_t>(0, own_end - in_order), columns = rounded(own, BLOCK);
 
     buffers.query.resize(queries);
     for (int64_t q = 0; q < queries; ++q)
@@ -300,8 +320,8 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
         buffers.own_keys.resize(dim * columns);
         buffers.own_values.resize(own * filled);
         buffers.own_scores.resize(queries * columns);
-        take_keys(keys + shared * slot, slot, own, dim, columns, buffers.own_keys.data());
-        take_values(values + shared * slot, slot, own, dim, filled, buffers.own_values.data());
+        take_keys(own_slots.key(in_order), own_slots.stride, own, dim, columns, buffers.own_keys.data());
+        take_values(own_slots.value(in_order), own_slots.stride, own, dim, filled, buffers.own_values.data());
         for (int64_t c = 0; c < columns; c += BLOCK)
             score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.own_keys.data() + c, columns,
                                      buffers.own_scores.data() + c, columns);
@@ -311,26 +331,31 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
     const bool few = FEW_QUERIES && queries <= FEW_QUERIES && dim % LANES == 0;
     const float* places[BLOCK];
     const int64_t first_block = start / BLOCK * BLOCK;
-    fetch(values, slot, dim, first_block, std::min(shared, first_block + BLOCK));
+    const auto slots_of = [&](int64_t base) -> const HeadSlots<Cache>& {
+        return base < sequence.shared ? others : own_slots;
+    };
+    const HeadSlots<Cache>& begin = slots_of(first_block);
+    fetch(begin.value(first_block), begin.stride, dim, std::min<int64_t>(in_order - first_block, BLOCK));
     for (int64_t base = first_block; base < end; base += BLOCK) {
-        const int in_place = int(std::clamp<int64_t>(shared - base, 0, BLOCK));
-        const int64_t next = base + BLOCK, next_end = std::min(shared, next + BLOCK);
-        fetch(keys, slot, dim, next, next_end);
-        fetch(values, slot, dim, next, next_end);
+        const HeadSlots<Cache>&here = slots_of(base), &after = slots_of(base + BLOCK);
+        const int in_place = int(std::clamp<int64_t>(in_order - base, 0, BLOCK));
+        const int64_t next = base + BLOCK, next_slots = std::min<int64_t>(in_order - next, BLOCK);
+        fetch(after.key(next), after.stride, dim, next_slots);
+        fetch(after.value(next), after.stride, dim, next_slots);
         const bool direct = few && (in_place == BLOCK || !own);  // values are mixed from their slots
         if (in_place && few) {
 #if SPECTRA_AVX512
-            score_few(queries, buffers.query.data(), dim, keys + base * slot, slot, in_place, buffers.scores.data(),
+            score_few(queries, buffers.query.data(), dim, here.key(base), here.stride, in_place, buffers.scores.data(),
                       BLOCK);
 #endif
         } else if (in_place) {
-            take_keys(keys + base * slot, slot, in_place, dim, BLOCK, buffers.keys.data());
+            take_keys(here.key(base), here.stride, in_place, dim, BLOCK, buffers.keys.data());
             score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK,
                                      buffers.scores.data(), BLOCK);
         }
-        if (!direct) take_values(values + base * slot, slot, in_place, dim, filled, buffers.values.data());
+        if (!direct) take_values(here.value(base), here.stride, in_place, dim, filled, buffers.values.data());
         const Cache* slots[BLOCK];
-        for (int j = 0; j < in_place; ++j) slots[j] = values + (base + j) * slot;
+        for (int j = 0; j < in_place; ++j) slots[j] = here.value(base + j);
         for (int j = 0; j < in_place; ++j) places[j] = buffers.values.data() + int64_t(j) * filled;
         int64_t waiting = 0;  // queries before the next one to mix that can be mixed together
         auto mix_some = [&](int64_t first, int64_t count, int low, int high) {
@@ -353,7 +378,7 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
                 continue;
             }
             for (int j = in_place; j < high; ++j) {
-                const int64_t column = length + chain(r)[base + j - length] - shared;
+                const int64_t column = length + chain(r)[base + j - length] - in_order;
                 places[j] = buffers.own_values.data() + column * filled;
                 for (int64_t q = first; q < first + group; ++q)
                     buffers.scores[q * BLOCK + j] = buffers.own_scores[q * columns + column];

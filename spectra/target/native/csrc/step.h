@@ -170,9 +170,10 @@ class Step {
         float* key = buffers.key.data() + r * key_size + kv * m.dim;
         rotate_head(key, m.dim, y.key_norm, m.eps, cosine, sine);
         const Sequence& s = *owner[r];
-        const int64_t at = l * s.layer_stride + kv * s.head_stride + (s.length + r - s.first_row) * s.slot_stride;
-        keep(key, (Cache*)s.keys + at, m.dim);
-        keep(buffers.value.data() + r * key_size + kv * m.dim, (Cache*)s.values + at, m.dim);
+        const int64_t slot = s.length - s.shared + r - s.first_row;
+        const int64_t at = l * s.own.layer_stride + kv * s.own.head_stride + slot * s.own.slot_stride;
+        keep(key, (Cache*)s.own.keys + at, m.dim);
+        keep(buffers.value.data() + r * key_size + kv * m.dim, (Cache*)s.own.values + at, m.dim);
     }
 
     void head(Worker& worker) {
