@@ -38,7 +38,7 @@ LIMITED = {
 ASKED = "Explain in four short sentences why the sky is blue."
 
 PLACES = {
-    "PLACEHOLDER": "embedded", "FILES": "answers.jsonl", "FILE": "prompts.jsonl", "PROMPT": ASKED,
+    "PLACEHOLDER": "embedded", "FILES": "selftext.jsonl.xz", "FILE": "prompts.jsonl", "PROMPT": ASKED,
     "COST": "flat.json", "NAME": "name",
     ".venv/lib/python3.11/site-packages/transformers": "spectra/io",
 }  # fmt: skip
