@@ -22,6 +22,8 @@ from spectra.target.parameter_state import odd_numbers
 from spectra.target.session import HuggingFaceSession, synchronize
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+COST_BLOCKS = 3
+"""Row blocks of the native step whose ends are measured too."""
 COST_CONTEXT = 256
 COST_SECONDS = 20.0
 """Of measuring T(q) before a model is used."""
@@ -69,8 +71,16 @@ def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
 def add_cost(target: HuggingFaceTarget) -> None:
     """Measure T(q) and put it into the target's plan."""
     execution = target.execution
-    plan = dataclasses.replace(execution.plan, cost=measure_cost(target, limit=COST_SECONDS))
+    plan = dataclasses.replace(execution.plan, cost=measure_cost(target, cost_sizes(target), limit=COST_SECONDS))
     target.use(dataclasses.replace(execution, plan=plan))
+
+
+def cost_sizes(target: HuggingFaceTarget) -> Sequence[int]:
+    """Row counts whose steps are timed before a model is used."""
+    if target.native is None:
+        return COST_SIZES
+    ends = [target.native.library.row_block * n for n in range(1, COST_BLOCKS + 1)]
+    return sorted({*COST_SIZES, *ends, *(end + 1 for end in ends)})
 
 
 def stock_trees(target: HuggingFaceTarget) -> bool:

@@ -104,6 +104,11 @@ class Library:
     def threads(self) -> int:
         return self._threads or torch.get_num_threads()
 
+    @property
+    def row_block(self) -> int:
+        """Rows of a step that products take together: behind every such block a step costs clearly more."""
+        return int(self.calls.spectra_row_block())
+
     def with_threads(self, threads: int | None) -> "Library":
         """The same library with another number of threads a call."""
         return Library(self.file, self.isa, threads)

@@ -107,6 +107,15 @@ int spectra_prepare() {
     return 0;
 }
 
+// Rows that a product of 16-bit numbers takes together: one more costs clearly more than the ones before.
+int spectra_row_block() {
+#if SPECTRA_AMX
+    return TILE;
+#else
+    return TALL;
+#endif
+}
+
 // x [rows][inputs] -> y [rows][outputs].
 void spectra_product(const Matrix* m, const float* x, int64_t rows, int64_t inputs, float* y, int threads) {
     std::lock_guard<std::mutex> lock(engine->busy);
