@@ -63,7 +63,7 @@ def pytest_terminal_summary(terminalreporter, config):
     """Here and not in tests/browser: with several processes, the one that prints loads no other file of tests."""
     browser = config.rootpath / BROWSER
     asked = [(config.invocation_params.dir / name.partition("::")[0]).resolve() for name in config.args]
-    if any(path in (browser, *browser.parents) for path in asked) and find_chromium() is None:
+    if any(browser in (path, *path.parents) or path in browser.parents for path in asked) and find_chromium() is None:
         terminalreporter.write_line(LEFT_OUT)
 
 

@@ -38,7 +38,7 @@ def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fake(races: Path) -> Iterator[tuple[FakeEngine, str]]:
+def fake(browser: Any, races: Path) -> Iterator[tuple[FakeEngine, str]]:
     engine = FakeEngine()
     page, url = serve(engine, races=races)
     yield engine, url

@@ -2,10 +2,12 @@
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import torch
 from drafting import decode_by
+from examples import ROOT, blocks
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import spectra
@@ -72,6 +74,18 @@ def test_custom_generate_equals_stock_generate():
     options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 32, "do_sample": False}
     stock = model.generate(ids, **options)
     assert torch.equal(model.generate(ids, custom_generate=spectra.generate, **options), stock)
+
+
+def test_the_example_of_a_grammar():
+    pytest.importorskip("xgrammar")
+    (example,) = (block for block in blocks(ROOT / "docs/guides.md", "text") if "xgrammar" in block)
+    model, tokenizer = (kind.from_pretrained(embedded_folder()) for kind in (AutoModelForCausalLM, AutoTokenizer))
+    inputs, made = tokenizer("The city of Paris as JSON:", return_tensors="pt"), []
+    shown = SimpleNamespace(
+        config=model.config, generate=lambda **options: made.append(model.generate(max_new_tokens=12, **options))
+    )
+    exec(compile(example, "docs/guides.md", "exec"), {"model": shown, "tokenizer": tokenizer, "inputs": inputs})
+    assert tokenizer.decode(made[0][0, inputs["input_ids"].shape[1] :]).lstrip()[0] in "{["
 
 
 def test_json_by_a_grammar_of_xgrammar():
