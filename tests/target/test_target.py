@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from compiled import needs_native
 from drafting import Scripted, decode_by, method_of
 from reference import plain
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
@@ -195,6 +196,14 @@ def test_a_model_without_a_key_value_cache_is_refused():
         wrap_model(model.eval())
     assert error.value.field == "model"
     assert "\n" not in str(error.value)
+
+
+def test_the_cost_of_a_native_step_is_measured_where_a_block_of_rows_ends():
+    needs_native()
+    target = wrap_model(make("llama").bfloat16(), step="native")
+    assert target.native is not None
+    block = target.native.library.row_block
+    assert {block, block + 1, 3 * block, 3 * block + 1} <= {rows for rows, _ in target.cost.table}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

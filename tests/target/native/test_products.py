@@ -192,3 +192,8 @@ def test_what_a_thread_was_told_of_denormal_numbers_changes_no_bit():
         got = [matrix.product(rows) for matrix in matrices]
         torch.set_flush_denormal(False)
         assert all(torch.equal(one, want) for one in got)
+
+
+@every_path
+def test_a_path_tells_how_many_rows_go_together(path):
+    assert library(path).row_block == {"avx2": 4, "amx_bf16": 16, "amx emulated": 16}.get(path, 12)
