@@ -29,10 +29,13 @@ def test_a_form_changes_what_differs_from_the_preset() -> None:
     as_it_is = {**SETTINGS, "order": 5.0, "successors": 3}
     assert settings_of(as_it_is, SETTINGS) == settings_of({}, SETTINGS) == MethodSettings()
     assert settings_of({"guesses": None}, {"guesses": None}) == MethodSettings()
-    changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0}, SETTINGS)
-    assert changed.changed == CHANGES and isinstance(changed.rows, int)
-    assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
     no_pool = {**SETTINGS, "rows": 0, "pool": False}
+    changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0, "pool": False}, SETTINGS)
+    assert changed.changed == {**CHANGES, "pool": False} and isinstance(changed.rows, int)
+    for form, preset in (({**SETTINGS, "rows": 0}, SETTINGS), ({**no_pool, "pool": True}, no_pool)):
+        with pytest.raises(SpectraError, match="rows: it is 0, so there is no pool"):
+            settings_of(form, preset)
+    assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
     assert settings_of({**no_pool, "rows": 3}, no_pool).changed == {"rows": 3, "pool": False}
     assert settings_of({**no_pool, "rows": 3, "pool": True}, no_pool).changed == {"rows": 3, "pool": True}
     for changed, shown in (({"rows": 3}, True), ({"rows": 3, "pool": False}, False), ({"rows": 0}, False), ({}, True)):
