@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spectra.errors import SpectraError
 from spectra.settings import AnswerRequest, MethodSettings, Value
 from visual.request import number
 
@@ -50,7 +51,8 @@ def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> Meth
     """What a form changes about a preset. What the form or the preset has not and what is equal is not changed.
 
     A number of rows alone would bring a pool, so a pool that the form leaves off beside one is switched off.
-    Raises `SpectraError` naming the field that is no number, out of range, or empty where the preset has a number.
+    Raises `SpectraError` naming the field that is no number, out of range, or empty where the preset has a number, and
+    for a pool without rows.
     """
     changed: dict[str, object] = {}
     for name, field in FIELDS.items():
@@ -61,6 +63,8 @@ def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> Meth
         value = bool(value) if field.switch else number(name, value)
         if value != preset[name]:
             changed[name] = value
+    if form.get("pool") and changed.get("rows", preset.get("rows")) == 0:
+        raise SpectraError("rows", "it is 0, so there is no pool; give 1 or more, or switch the pool off")
     if changed.get("rows") and not form.get("pool", True):
         changed["pool"] = False
     return MethodSettings(**changed)  # type: ignore[arg-type]
@@ -100,14 +104,18 @@ CUT_BY = {
 
 
 def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) -> str:
-    """What was asked for and what came of it, in a sentence; "" where everything did.
+    """What was asked for and did not come of it, in a sentence; "" where everything did.
 
-    values: what the settings came to. A pool that is switched off has no rows.
+    values: what the settings came to.
     """
-    cut = [
+    asked = [name for name in ("rows", "refine") if name in changed and (changed[name] or name != "rows")]
+    idle = asked if values.get("pool") is False else []
+    letters = " and ".join(FIELDS[name].letter for name in idle)
+    cut = [f"{letters} changed nothing: there was no candidate pool"] if idle else []
+    cut += [
         f"{FIELDS[name].letter} was {values[name]} instead of {changed[name]}: {why}"
         for name, why in CUT_BY.items()
-        if name in changed and name in values and values[name] != changed[name] and (name != "rows" or values["pool"])
+        if name in changed and name in values and values[name] != changed[name] and name not in idle
     ]
     return f"{'; '.join(cut)}." if cut else ""
 

@@ -19,7 +19,8 @@ ROWS_MAKE_A_POOL = "(rows) => rows > 0"
 """What the box of the pool shows once a number of rows was written: it can be switched off after that."""
 ELSE = (
     "The paper scores every guess, up to G of them, whatever a wide pass costs; on this device a budget keeps those "
-    "worth their time, the dictionaries also learn from the text, and repeats of the text are copied."
+    "worth their time, the dictionaries also learn from the text and from rejected guesses, and the backward one "
+    "guesses longer runs."
 )
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from browsing import appear, download, fill, race, tab, value_of
+from browsing import appear, download, ended, fill, race, tab, value_of
 from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -213,6 +213,56 @@ def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
     shown = page.evaluate(f"{drawn}[0].map((point) => point.s ?? point.y)")
     taus = page.locator("#stage-compare tbody tr td:nth-child(5)").all_inner_texts()
     assert [f"{tau:.2f}" for tau in shown] == taus[1:] and page.problems == []
+
+
+def choose(page: Any, field: str, name: str) -> list[str]:
+    """Open a list of Compare and take one; returns what was offered."""
+    page.click(f"#field-compare-{field} input")
+    items = page.locator(f"#field-compare-{field} .item")
+    items.first.wait_for()
+    offered = [text.removeprefix("✓").strip() for text in items.all_inner_texts()]
+    items.nth(offered.index(name)).click()
+    page.wait_for_function(
+        "([field, name]) => document.querySelector(`#field-compare-${field} input`).value === name", arg=[field, name]
+    )
+    return offered
+
+
+def test_compare_offers_to_sweep_what_the_method_has(fake: Fake, visit: Visit) -> None:
+    page = visit(fake[1])
+    tab(page, "Compare")
+    unfold(page, "#compare-ask")
+    numbers = ["no setting", "N", "W", "G", "Refine", "Node budget"]
+    assert choose(page, "sweep", "W") == numbers
+    choose(page, "method", "SPECTRA")
+    appear(page, "#field-compare-successors")
+    assert value_of(page, "compare-sweep") == "W" and choose(page, "sweep", "Top-k") == [*numbers, "Top-k"]
+    page.locator("#compare-ask").get_by_role("button", name="As in the paper").click()
+    page.wait_for_function("document.querySelector('#field-compare-sweep input').value === 'no setting'")
+    assert choose(page, "sweep", "G") == numbers and page.problems == []
+
+
+def test_a_sweep_that_changes_nothing_says_so(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, url = fake
+    monkeypatch.setitem(engine.settings, "spectra", {**SETTINGS, "rows": 0, "pool": False})
+    page = visit(url)
+    stage = tab(page, "Compare")
+    for box in page.locator("#field-compare-methods input:visible").all():
+        box.uncheck()
+    unfold(page, "#compare-ask")
+    said = stage.locator("[data-id=cut]")
+    for method, nothing in (("SPECTRA", True), ("Paper: SPECTRA", False)):
+        choose(page, "method", method)
+        choose(page, "sweep", "Refine")
+        fill(page, **{"compare-max_new_tokens": 20, "compare-values": "0, 0.5, 1"})
+        before = len(engine.answers)
+        page.click("#compare-go")
+        page.wait_for_function("document.querySelector('#stage-compare .stage').dataset.state === 'running'")
+        ended(stage)
+        assert len(engine.answers) == before + 4
+        assert said.is_visible() == nothing
+        assert said.inner_text() == ("Refine changed nothing: there was no candidate pool." if nothing else "")
+    assert page.problems == []
 
 
 @pytest.mark.all_cases

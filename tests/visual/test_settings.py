@@ -8,6 +8,7 @@ import pytest
 from asking import asked
 from fakes_engine import SETTINGS, FakeEngine, recorded_race
 
+from spectra.drafters.core import IMPROVED, CoreSettings
 from spectra.errors import SpectraError
 from spectra.settings import METHOD_NUMBERS, MethodSettings
 from visual.method_settings import FIELDS, NUMBERS, form_of, in_words, link_of, settings_of
@@ -16,6 +17,7 @@ from visual.page import build_page
 from visual.permalink import read_link
 from visual.run.race_file import RaceFile
 from visual.run.sweep import lanes_of, read_sweep
+from visual.settings_panel import ELSE
 from visual.wire.events import encode
 
 CHANGES = {"order": 3, "rows": 0, "guesses": 7, "refine": 0.5, "nodes": 40, "forward": False, "retrieval": False}
@@ -29,10 +31,13 @@ def test_a_form_changes_what_differs_from_the_preset() -> None:
     as_it_is = {**SETTINGS, "order": 5.0, "successors": 3}
     assert settings_of(as_it_is, SETTINGS) == settings_of({}, SETTINGS) == MethodSettings()
     assert settings_of({"guesses": None}, {"guesses": None}) == MethodSettings()
-    changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0}, SETTINGS)
-    assert changed.changed == CHANGES and isinstance(changed.rows, int)
-    assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
     no_pool = {**SETTINGS, "rows": 0, "pool": False}
+    changed = settings_of({**SETTINGS, **CHANGES, "rows": 0.0, "pool": False}, SETTINGS)
+    assert changed.changed == {**CHANGES, "pool": False} and isinstance(changed.rows, int)
+    for form, preset in (({**SETTINGS, "rows": 0}, SETTINGS), ({**no_pool, "pool": True}, no_pool)):
+        with pytest.raises(SpectraError, match="rows: it is 0, so there is no pool"):
+            settings_of(form, preset)
+    assert settings_of({"guesses": 9.0}, {"guesses": None}).changed == {"guesses": 9}
     assert settings_of({**no_pool, "rows": 3}, no_pool).changed == {"rows": 3, "pool": False}
     assert settings_of({**no_pool, "rows": 3, "pool": True}, no_pool).changed == {"rows": 3, "pool": True}
     for changed, shown in (({"rows": 3}, True), ({"rows": 3, "pool": False}, False), ({"rows": 0}, False), ({}, True)):
@@ -124,6 +129,16 @@ def test_a_sweep_has_a_lane_for_every_value() -> None:
         with pytest.raises(SpectraError) as error:
             read_sweep(name, text)
         assert error.value.field == "values"
+
+
+def test_the_panel_says_what_else_this_device_has() -> None:
+    paper, ours = CoreSettings(), IMPROVED
+    said = {
+        "also learn from the text": (paper.text, ours.text),
+        "from rejected guesses": (paper.harvest, ours.harvest),
+        "the backward one guesses longer runs": (bool(paper.chain), (ours.chain or 0) > ours.order - 1),
+    }
+    assert all(words in ELSE and has == (False, True) for words, has in said.items()) and "copied" not in ELSE
 
 
 def test_the_panel_hides_what_a_preset_has_not(tmp_path) -> None:

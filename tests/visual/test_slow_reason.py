@@ -118,7 +118,12 @@ def test_sources_that_were_switched_off_are_named() -> None:
          "W was 16 instead of 20: the node budget has no room for more rows."),
         ({"rows": 4, "nodes": 120}, {"rows": 4, "nodes": 76, "pool": True},
          "budget was 76 instead of 120: N, W and G, or this device, allow no more."),
-        ({"rows": 4, "pool": False}, {"rows": 0, "pool": False}, ""),
+        ({"rows": 4, "pool": False, "refine": 0.5}, {"rows": 0, "refine": 0.5, "pool": False},
+         "W and refine changed nothing: there was no candidate pool."),
+        ({"refine": 0.0}, {"rows": 0, "refine": 0.0, "pool": False},
+         "refine changed nothing: there was no candidate pool."),
+        ({"rows": 0}, {"rows": 0, "refine": 0.1, "pool": False}, ""),
+        ({"rows": 0}, {}, ""),
         ({"rows": 4}, {}, ""),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ from spectra.metrics import Summary, first_difference, overall, speedup, summari
 from spectra.settings import AnswerRequest
 from spectra.trace import Trace
 from visual.engine import PLAIN
-from visual.method_settings import in_words
+from visual.method_settings import cut_in_words, in_words
 from visual.names import named
 from visual.run.run import Run
 from visual.wire.figures import shared_by
@@ -22,8 +22,8 @@ def rows(run: Run) -> list[dict[str, Any]]:
     accepted / guessed, of_reached: accepted / guessed with an accepted parent, a guess of several sources counted once;
     None where nothing was guessed. differs: the first token that is not plain decoding's, None where all agree or
     either answer was cut short. drawn: the method may write another text than plain decoding, of the same distribution.
-    changed: what of the method's settings, in words. shared: the most others that decoded in the same passes; where one
-    of the rows has any, none has a speedup.
+    changed: what of the method's settings, in words. cut: what did not come of it, see `cut_in_words`. shared: the most
+    others that decoded in the same passes; where one of the rows has any, none has a speedup.
     """
     ended = {lane: trace for lane, trace in run.traces.items() if trace.finish}
     base = ended.get(PLAIN)
@@ -40,6 +40,7 @@ def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None,
         "lane": lane,
         "method": request.method,
         "changed": in_words(changed),
+        "cut": cut_in_words(changed, trace.values),
         "name": named(request.method, changed),
         "tokens": figures.tokens,
         "seconds": round(figures.seconds, 4),

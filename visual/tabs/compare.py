@@ -1,6 +1,6 @@
 """The Compare tab: one prompt through the methods a visitor chose, one after the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,6 +103,12 @@ class Handlers:
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 
+    def offer(self, own: str, chosen: str) -> Any:
+        """What can be varied of this method; what was chosen stays where it has it."""
+        choices = sweep_choices(self._ask.panel.values(own))
+        kept = chosen if chosen in [name for _, name in choices] else ""
+        return gr.update(choices=choices, value=kept)
+
     def check_sweep(self, vary: Sweep | None, own: str) -> None:
         if vary is not None and vary.name not in self._ask.panel.values(own):
             raise SpectraError("sweep", f"{short(own)} has no such setting; choose another one, or another method")
@@ -135,6 +141,7 @@ def build_compare(page: gr.Blocks, engine: Engine, admission: AdmissionQueue) ->
     ask.halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
+    ask.own.change(do.offer, [ask.own, ask.sweep], ask.sweep, queue=False, **PRIVATE)
     # gradio begins a number that is None with 0
     page.load(lambda: ask.panel.updates(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)
 
@@ -152,7 +159,7 @@ def compare_fields(engine: Engine) -> CompareFields:
             with gr.Accordion("A method with settings of its own", open=False, elem_classes=FOLD):
                 own = own_field(engine)
                 panel = SettingsPanel(engine, own, "compare-")
-                sweep, values = sweep_fields()
+                sweep, values = sweep_fields(panel.values(str(own.value)))
             example_buttons(prompt, EXAMPLES)
     return CompareFields(go, halt, prompt, methods, numbers, own, panel, sweep, values)
 
@@ -182,11 +189,15 @@ def own_field(engine: Engine) -> gr.Dropdown:
     return choice_field(choices, start_from(engine, PAPER), "Method", "field-compare-method")
 
 
-def sweep_fields() -> tuple[gr.Dropdown, gr.Textbox]:
-    """Laid out inside the current container: the setting that is varied, and over what."""
+def sweep_choices(settings: Collection[str]) -> list[tuple[str, str]]:
+    """The numbers among a method's settings, as a list to choose from takes them."""
+    return [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS if name in settings)]
+
+
+def sweep_fields(settings: Collection[str]) -> tuple[gr.Dropdown, gr.Textbox]:
+    """Laid out inside the current container: which of a method's settings is varied, and over what."""
     with gr.Row(elem_classes="sweep"):
-        choices = [("no setting", ""), *((FIELDS[name].label, name) for name in NUMBERS)]
-        sweep = choice_field(choices, "", "Sweep", "field-compare-sweep")
+        sweep = choice_field(sweep_choices(settings), "", "Sweep", "field-compare-sweep")
         values = gr.Textbox(
             label="over the values", placeholder="0, 3, 7, 15", elem_id="field-compare-values", max_lines=1
         )

@@ -128,6 +128,7 @@
  * @property {string} lane
  * @property {string} method
  * @property {string} [changed]
+ * @property {string} [cut] settings that the method did not take whole, in a sentence
  * @property {string} name
  * @property {number} tokens
  * @property {number} [seconds]

@@ -27,6 +27,7 @@ const TEMPLATE = `
 <p class="shared" data-id="shared" hidden></p>
 <div class="wide" tabindex="0" role="region" aria-label="Figures of every method"><table>
   <thead data-id="head"></thead><tbody data-id="body"></tbody></table></div>
+<p class="end" data-id="cut" hidden></p>
 <p class="end"><span data-id="note"></span><span class="actions">
   <button type="button" class="quiet" data-id="csv">CSV</button>
   <button type="button" class="quiet" data-id="json">JSON</button>
@@ -203,6 +204,9 @@ class CompareTab {
     const text = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of one who decodes
       alone, no speedup is claimed, and trees may be smaller.`;
     write(this.at("shared"), text);
+    const cut = new Set(turn.rows.map((row) => sentence(row.cut ?? "")));
+    write(this.at("cut"), [...cut].join(" ").trim());
+    this.at("cut").hidden = !this.at("cut").textContent;
     this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));
     this.draw(turn.rows.length !== this.ended);
     this.ended = turn.rows.length;
