@@ -73,6 +73,11 @@ class AppOptions:
                 raise SpectraError("together", "a GPU that is lent by the call serves one at a time; leave it out")
 
     @property
+    def address(self) -> str:
+        """The host without the brackets that an IPv6 address has in a browser."""
+        return self.host.strip().removeprefix("[").removesuffix("]")
+
+    @property
     def models(self) -> tuple[str, ...]:
         return names(self.model.model or "")
 
@@ -129,9 +134,10 @@ def default_models(options: ModelOptions) -> tuple[str, ...]:
 
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
-    check_free(options.host, options.port)
-    check_proxies()
-    endpoint = Endpoint(options.endpoint, os.environ.get("OPENAI_API_KEY", "")) if options.endpoint else None
+    check_free(options.address, options.port)
+    check_proxies(options.address, options.port)
+    key = os.environ.get("OPENAI_API_KEY", "")
+    endpoint = None if options.endpoint is None else Endpoint(options.endpoint, key)
     from visual.page import build_page  # with gradio, which takes seconds: a wrong option ends the program before
     from visual.serve import launch, queued
 
@@ -151,7 +157,7 @@ def serve(options: AppOptions) -> int:
         build_page(engine, endpoint, max_visitors=MAX_VISITORS, guard=guard, together=options.together),
         8 * MAX_VISITORS,
     )
-    launch(page, guard, host=options.host, port=options.port, mcp=options.mcp)
+    launch(page, guard, host=options.address, port=options.port, mcp=options.mcp)
     return 0
 
 

@@ -12,13 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from spectra.errors import SpectraError
 from spectra.io.resources import shipped
 from visual import palette
 from visual.first_script import with_first_script
 from visual.form_values import with_refusals
 from visual.guard import Guard
-from visual.proxies import obstacle
 from visual.run.race_file import MAX_BYTES
 from visual.uploads import Uploads, with_places
 
@@ -71,18 +69,9 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
 
 
 def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = False) -> None:
-    """Serve the page until it is stopped.
-
-    Gradio asks the page once, as a browser would: raises SpectraError where a proxy stands between and does not
-    let that through.
-    """
-    try:
-        page.launch(server_name=host, server_port=port, mcp_server=mcp, **launch_options(guard))
-    except Exception as error:  # of the connection, or of what the proxy answers
-        why = obstacle("localhost" if host == "0.0.0.0" else host, error) if page.is_running else ""
-        if not why:
-            raise
-        raise SpectraError("proxy", why) from error
+    """Serve the page until it is stopped. Gradio asks it once, as a browser would: see `check_proxies`."""
+    name = f"[{host}]" if ":" in host else host  # it makes an address for a browser of it
+    page.launch(server_name=name, server_port=port, mcp_server=mcp, **launch_options(guard))
 
 
 def launch_options(guard: Guard | None = None) -> dict[str, Any]:

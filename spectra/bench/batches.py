@@ -22,7 +22,7 @@ from spectra.bench.run.rows import ROWS, Row, claimed_rows, grouped, read_rows
 from spectra.bench.run.runner import Cell, Progress, resume
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, check_number
@@ -75,6 +75,7 @@ class PromptGroup:
 
 def run_batch_sizes(options: BatchOptions) -> int:
     """The subcommand `batch`."""
+    check_writable_folder(options.out, "out")
     groups = groups_of(options.prompts.load(), max(options.batch))
     with distributed(options.model.device) as processes:
         mine = groups[processes.rank :: processes.world_size]

@@ -12,6 +12,7 @@ from spectra.bench.run.rows import Row
 from spectra.bench.run.runner import Cell, run_prompts
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
+from spectra.io.files import check_writable_folder
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.metrics import distinct4, first_difference
 from spectra.service.loading import LoadedModel, ModelOptions
@@ -61,6 +62,7 @@ class Count(NamedTuple):
 
 def run_exactness(options: ExactnessOptions) -> int:
     """The subcommand `exactness`."""
+    check_writable_folder(options.out, "out")
     prompts = options.prompts.load()
     model = options.model.load()
     model.check_methods(options.methods)

@@ -18,7 +18,7 @@ from spectra.bench.run.rows import Row
 from spectra.bench.run.runner import Cell, run_prompts
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference
 from spectra.service.loading import LoadedModel, ModelOptions
@@ -64,6 +64,7 @@ class Ways(NamedTuple):
 
 def run_half_precision(options: HalfPrecisionOptions) -> int:
     """The subcommand `half-precision`. Loads the model twice, in 16 bits and in fp32."""
+    check_writable_folder(options.out, "out")
     prompts = options.prompts.load()
     model, answers = load_ways(options)
     settings = {

@@ -27,6 +27,7 @@ from spectra.datastore.card import read_card
 from spectra.datastore.shipped import stores_for
 from spectra.decode import decode
 from spectra.errors import SpectraError
+from spectra.io.bounded import lines_of
 from spectra.io.files import check_writable, write_text
 from spectra.io.hashes import tokenizer_sha256
 from spectra.io.json_text import parse_json
@@ -279,17 +280,17 @@ class RightOnly:
 
 def read_recording(path: Path) -> Recordings:
     """Raises SpectraError naming the line that is wrong."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpectraError("recording", f"{path} cannot be read ({error}); name a file that `record` wrote") from error
     number = 0
     answers = []
     try:
-        header = _header(parse_json(lines[0]))
-        for line in lines[1:]:
-            number += 1
-            answers.append(_answer(parse_json(line)))
+        with path.open("rb") as file:
+            lines = lines_of(file)
+            header = _header(parse_json(next(lines, b"").decode("utf-8")))
+            for line in lines:
+                number += 1
+                answers.append(_answer(parse_json(line.decode("utf-8"))))
+    except OSError as error:
+        raise SpectraError("recording", f"{path} cannot be read ({error}); name a file that `record` wrote") from error
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise SpectraError("recording", f"{path} line {number + 1} is not a recording's ({error!r})") from error
     if not answers:

@@ -17,7 +17,7 @@ from spectra.bench.run.rows import Row
 from spectra.bench.run.runner import Cell, run_prompts
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.methods.presets import METHODS, PLAIN, redraws
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling
@@ -62,6 +62,7 @@ class RougeOptions:
 
 def run_rouge(options: RougeOptions) -> int:
     """The subcommand `rouge`."""
+    check_writable_folder(options.out, "out")
     prompts = [prompt for prompt in _articles(options.prompts) if prompt.reference]
     if not prompts:
         raise SpectraError("data", "no article there has highlights or a summary; use the published file")

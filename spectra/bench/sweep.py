@@ -15,7 +15,7 @@ from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.bench.timing import describe, run_methods
 from spectra.drafters.core import CoreSettings
 from spectra.errors import SpectraError
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.method import Method
 from spectra.methods.baselines import anpd, lookahead, prompt_lookup, suffix_automaton, token_recycling
 from spectra.methods.draft_models import binary, chain
@@ -102,6 +102,7 @@ class Point(NamedTuple):
 
 def run_sweep(options: SweepOptions) -> int:
     """The subcommand `sweep`."""
+    check_writable_folder(options.out, "out")
     prompts = options.prompts.load()
     model = options.model.load()
     found = measure(model, prompts, options)

@@ -31,7 +31,7 @@ from spectra.bench.steps import read_cost
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.decode import decode
 from spectra.errors import SpectraError
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.io.version import VERSION
 from spectra.method import Method
 from spectra.methods.presets import METHODS, PLAIN, redraws
@@ -67,6 +67,7 @@ class TimingOptions:
 
 def run_timing(options: TimingOptions) -> int:
     """The subcommand `run`. What is wrong is found before a model is loaded."""
+    check_writable_folder(options.out, "out")
     prompts = options.prompts.load()
     cost = read_cost(options.cost) if options.cost else None
     model = replace(options.model.load(), step_cost=cost)

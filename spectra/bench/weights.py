@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import read_whole
 from spectra.io.files import check_writable, write_text
 from spectra.service.loading import check_model
 from spectra.settings import check_number
@@ -80,7 +81,7 @@ def read_text(file: Path | None) -> str:
     if file is None:
         return "\n".join(inspect.getsource(importlib.import_module(name)) for name in BUILT_IN)
     try:
-        return file.read_text(encoding="utf-8")
+        return read_whole(file).decode("utf-8")
     except (OSError, ValueError) as error:
         raise SpectraError("text", f"cannot read {file} ({error}); give a UTF-8 text file") from error
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MAX_BYTES = 100_000_000
-"""Of a file that `read_json` reads: a larger one, or a device without an end, is the wrong file."""
+from spectra.io.bounded import read_whole
 
 
 def parse_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = None) -> Any:
@@ -18,9 +17,5 @@ def parse_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = 
 
 
 def read_json(path: Path) -> Any:
-    """What `parse_json` gives of a UTF-8 file. Raises OSError, or ValueError for one over MAX_BYTES too."""
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"it is over {MAX_BYTES // 1_000_000} MB")
-    return parse_json(data.decode("utf-8"))
+    """What `parse_json` gives of a UTF-8 file. Raises OSError as `read_whole` does, and ValueError."""
+    return parse_json(read_whole(path).decode("utf-8"))

@@ -71,7 +71,8 @@ class Placement:
         except OSError as error:
             raise SpectraError(
                 "device_map",
-                f"{self.device_map!r} is neither {', '.join(DEVICE_MAPS)} nor a readable file; give one of these",
+                f"{self.device_map!r} is neither {', '.join(DEVICE_MAPS)} nor a readable file ({error.strerror}); "
+                "give one of these",
             ) from error
         except ValueError as error:
             raise SpectraError("device_map", f"{file} is not JSON; give an object of module name to device") from error

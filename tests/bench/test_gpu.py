@@ -404,14 +404,15 @@ def test_starts_stand_in_one_table(tmp_path):
     part = Part("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
     other = Part("start-graphs-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "two.json"))
     figures = {"micro": 50.0, "tau": 2.5}
-    facts = {"numerics": "fast", "step": "graphs"}
+    facts = {"model": "tiny-llama", "numerics": "fast", "step": "graphs"}
     data = {"baseline": figures, "answer": figures | {"micro": 110.0}, "speedup": 2.2, "identical": True}
     (tmp_path / "one.json").write_text(json.dumps(data | {"environment": facts}))
     known = {part.name: Outcome("done", 3.0, "", ""), other.name: Outcome("failed", 3.0, "exit code 1", "Traceback")}
     write_report(tmp_path, [part, other], known, {"GPU": "none"})
     text = (tmp_path / "README.md").read_text()
-    assert "| eager-fast | 50.0 | 110.0 | 2.50 | 2.20 | yes | graphs, fast |" in text
+    assert "| eager-fast | 50.0 | 110.0 | 2.50 | 2.20 | yes | tiny-llama, graphs, fast |" in text
     assert "| graphs-fast | | | | | failed: exit code 1 | |" in text
+    assert "|\n\n`python -m spectra generate`\n" in text
 
 
 def test_of_a_line_that_was_written_over_the_last_is_reported():

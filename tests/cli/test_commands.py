@@ -300,6 +300,18 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["run", "batch", "sweep --vary nodes --values 4", "exactness", "half-precision", "rouge", "acceptance"],
+    ids=lambda line: line.split()[0],
+)
+def test_rows_that_cannot_be_kept_are_told_before_a_model_is_loaded(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ModelOptions, "load", lambda self: pytest.fail("loaded"))
+    (tmp_path / "file").touch()
+    assert bench.main([*line.split(), "--data", str(tmp_path), "--out", str(tmp_path / "file" / "rows")]) == 2
+    assert capsys.readouterr().err.startswith("spectra.bench: out: ")
+
+
 @pytest.mark.parametrize(("line", "said"), REFUSED, ids=[line.split()[0] for line, _ in REFUSED])
 def test_what_a_benchmark_cannot_use_is_one_line_that_names_it(line, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

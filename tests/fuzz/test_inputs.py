@@ -16,7 +16,9 @@ from spectra.bench.replay import FORMAT, VERSION, read_recording
 from spectra.bench.run.rows import claim, read_rows
 from spectra.bench.steps import read_cost
 from spectra.bench.tasks import TASKS, load_prompts
+from spectra.bench.weights import read_text
 from spectra.budget import weights
+from spectra.datastore.build.selftext import read_questions
 from spectra.datastore.memory import open_memory
 from spectra.errors import SpectraError
 from spectra.target.placement import Placement
@@ -91,10 +93,21 @@ def test_what_is_no_file_of_that_kind(kind: str, content: bytes, tmp_path: Path)
     reads_or_refuses(INPUTS[kind], tmp_path, content + b"\n", refused=True)
 
 
-@pytest.mark.parametrize("kind", ["cost", "estimates", "figures", "device map"])
-def test_a_file_without_an_end_is_refused(kind: str) -> None:
-    with pytest.raises(SpectraError, match=f"{INPUTS[kind].field}: /dev/zero"):
-        INPUTS[kind].read(Path("/dev/zero"))
+WITHOUT_END = INPUTS | {
+    "text": Input("text.txt", [], read_text, "text"),
+    "prompts": Input("prompts.jsonl", [], lambda p: read_questions(p, [0.0]), "prompts"),
+    "task, one list": Input("ClassEval_data.json", [], lambda p: load_prompts(["classeval"], p.parent), "data"),
+}
+
+
+@pytest.mark.parametrize("kind", WITHOUT_END)
+def test_a_file_without_an_end_is_refused(kind: str, tmp_path: Path) -> None:
+    one = WITHOUT_END[kind]
+    file = tmp_path / one.name
+    file.symlink_to("/dev/zero")
+    with pytest.raises(SpectraError, match=f"{file.name}.* is over 100 MB" if kind != "cost" else file.name) as refusal:
+        one.read(file)
+    assert refusal.value.field == one.field
 
 
 @given(KINDS, st.integers(0, 10**6), values)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from ipv6 import takes_ipv6
 
 import app
 from spectra.errors import SpectraError
@@ -86,6 +87,18 @@ def test_where_a_gpu_has_no_room_for_the_first_model_no_larger_one_is_fetched(
 @pytest.mark.parametrize("host", ["", " ", "999.1.1.1", "192.0.2.1", "x" * 300, "a\0b", "\udcff"])
 def test_a_host_that_is_none(capsys: pytest.CaptureFixture[str], host: str) -> None:
     assert refused(capsys, "--host", host, "--port", 7999).startswith("host: ")
+
+
+def test_an_endpoint_that_is_blank(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "--endpoint", "", "--port", 7999).startswith("endpoint: ")
+
+
+@takes_ipv6
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_an_ipv6_address_is_asked_for_its_port(capsys: pytest.CaptureFixture[str], host: str) -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
+        port = other.getsockname()[1]
+        assert refused(capsys, "--host", host, "--port", port).startswith(f"port: {port} is in use")
 
 
 def test_an_installed_copy_has_the_name_of_its_command(

@@ -19,7 +19,7 @@ from spectra.decode import decode
 from spectra.drafters.draft_model import SOURCES, Draft
 from spectra.errors import SpectraError
 from spectra.io.command_line import command_line
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.methods.preset import Setup
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, Sampling
@@ -73,6 +73,7 @@ class AcceptanceOptions:
 
 def run_acceptance(options: AcceptanceOptions) -> int:
     """The subcommand `acceptance`."""
+    check_writable_folder(options.out, "out")
     prompts = options.prompts.load()
     model = options.model.load()
     drafts = Setup("acceptance", model.target, model.resources).drafts(len(SOURCES))

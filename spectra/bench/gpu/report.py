@@ -52,9 +52,9 @@ def write_report(out: Path, parts: Sequence[Part], known: Mapping[str, Outcome],
 
 
 def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
-    """One table over the parts that answer a prompt."""
+    """One table over the parts that answer a prompt, and the command of the first; others differ in the step."""
     lines = [
-        "| | tokens/s, plain | tokens/s, SPECTRA | tau | speedup | identical | step, numerics |",
+        "| | tokens/s, plain | tokens/s, SPECTRA | tau | speedup | identical | model, step, numerics |",
         "|---|---:|---:|---:|---:|---|---|",
     ]
     for part in parts:
@@ -64,7 +64,7 @@ def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
             lines.append(f"| {name} | | | | | {_state(outcome)} | |")
             continue
         lines.append(f"| {name} | {' | '.join(_cells(Path(part.result)))} |")
-    return [*lines, ""]
+    return [*lines, "", f"`{_command(parts[0])}`", ""]
 
 
 def _cells(result: Path) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def _cells(result: Path) -> tuple[str, ...]:
         return (
             f"{data['baseline']['micro']:.1f}", f"{data['answer']['micro']:.1f}", f"{data['answer']['tau']:.2f}",
             f"{data['speedup']:.2f}", "yes" if data["identical"] else "no",
-            f"{facts.get('step', 'eager')}, {facts['numerics']}",
+            f"{facts['model']}, {facts.get('step', 'eager')}, {facts['numerics']}",
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         return ("", "", "", "", f"{result.name} cannot be read ({type(error).__name__})", "")

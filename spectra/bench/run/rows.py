@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import lines_of
 from spectra.io.files import write_text
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import parse_json, read_json
 
 Row = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -49,7 +50,8 @@ def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> lis
     if not file.exists():
         return []
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        with file.open("rb") as held:
+            lines = [line.decode(errors="replace") for line in lines_of(held) if line.endswith(b"\n")]
     except OSError as error:
         raise SpectraError(field, f"{file} cannot be read ({error.strerror}); give another folder") from error
     rows = []
@@ -115,7 +117,7 @@ def claim(folder: Path, settings: Mapping[str, Any], name: str = ROWS) -> None:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        return dict(parse_json(file.read_text(encoding="utf-8")))
+        return dict(read_json(file))
     except (OSError, ValueError, TypeError) as error:
         raise SpectraError("out", f"{file} is damaged ({error}); give another folder") from error
 

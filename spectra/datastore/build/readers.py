@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import lines_of
 from spectra.io.json_text import parse_json
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError)
@@ -159,12 +160,12 @@ def _text(value: Any, name: str) -> str:
 
 def _lines(file: Path, read_to: ReadTo) -> Iterator[bytes]:
     """Lines (those of a txt in pieces of 1 MiB at most)."""
-    size = -1 if kind_of(file) == "jsonl" else LONGEST
+    by_lines = kind_of(file) == "jsonl"
     with ExitStack() as open_files:
         raw: IO[bytes] = open_files.enter_context(file.open("rb"))
         stream = raw
         if file.suffix.lower() in PACKED:
             stream = open_files.enter_context(PACKED[file.suffix.lower()](raw, "rb"))
-        while line := stream.readline(size):
+        for line in lines_of(stream) if by_lines else iter(lambda: stream.readline(LONGEST), b""):
             read_to(raw.tell())
             yield line
