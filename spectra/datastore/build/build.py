@@ -21,7 +21,7 @@ from spectra.datastore.build.score import batches, score
 from spectra.datastore.build.select import select, to_score
 from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.build.workdir import Workdir
-from spectra.datastore.card import read_card
+from spectra.datastore.card import read_card, seal
 from spectra.datastore.language import Language
 from spectra.datastore.layout import CARD
 from spectra.datastore.sources import list_sha256, read_sources
@@ -70,16 +70,21 @@ def build(order: Order) -> dict[str, Any]:
     try:
         with distributed(order.device) as processes, ExitStack() as held:
             recipe: dict[str, Any] = {}
+            card: dict[str, Any] = {}
             if processes.first:
                 restore(order.out)
                 recipe = describe(order, language)
                 held.enter_context(workdir.held(recipe, force=order.force))
-                read(order, workdir, language)
+                if card := added(order, recipe):
+                    print(f"{order.out} has this corpus already", file=sys.stderr, flush=True)
+                    workdir.drop()
+                else:
+                    read(order, workdir, language)
             processes.wait()
             if order.settings.refine:
                 score_share(order, workdir, language, processes)
             processes.wait()
-            return finish(order, workdir, language, recipe) if processes.first else {}
+            return finish(order, workdir, language, recipe) if processes.first and not card else card
     except OSError as error:
         reason = error.strerror or error
         raise SpectraError(
@@ -114,6 +119,19 @@ def describe(order: Order, language: Language) -> dict[str, Any]:
     }
 
 
+def added(order: Order, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The card of a store that is to grow in its place, where the same was last added to it: the run before this one
+    ended, or was killed when its store had the place. Else nothing.
+    """
+    if order.base is None or order.base != order.out:
+        return {}
+    card = read_card(order.base)
+    wanted = seal({**recipe, "licence": order.licence})
+    last = card["corpus"][-len(wanted["corpus"]) :]
+    same = all(card.get(name) == wanted[name] for name in ("settings", "exclude", "dtype", "licence"))
+    return card if "base" in card and same and last == wanted["corpus"] else {}
+
+
 def read(order: Order, workdir: Workdir, language: Language) -> None:
     """First phase, unless it is done."""
     state = workdir.read_progress()
@@ -134,9 +152,9 @@ def read(order: Order, workdir: Workdir, language: Language) -> None:
 
 
 def score_share(order: Order, workdir: Workdir, language: Language, processes: Distributed) -> None:
-    """Second phase: what this process scores."""
+    """Second phase: what this process scores. Nothing where the corpus was added already."""
     settings = order.settings
-    rows = workdir.read_progress()["rows"]
+    rows = workdir.read_progress().get("rows", 0)
     wanted = to_score(workdir, rows, settings.score_tokens, settings.seed)
     if not np.isnan(workdir.read_scores(rows)[wanted]).any():
         return

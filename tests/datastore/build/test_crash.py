@@ -5,7 +5,7 @@ import resource
 import shutil
 import signal
 import sys
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -245,30 +245,56 @@ def add(model, tmp_path):
     """Adds some rows to a store in place; returns the exit code."""
     more = write_rows(tmp_path / "more.jsonl", rows(8, seed=5))
     fixed = ("--model", str(model), "--dtype", "fp32", "--device", "cpu")
-    return lambda store: main(["add", str(store), "--corpus", str(more), "--in-place", *fixed])
+    return lambda store, *named: main(["add", str(store), "--corpus", str(more), "--in-place", *fixed, *named])
 
 
-def test_adding_in_place_killed_half_way_goes_on_to_the_same_store(model, corpus, add, tmp_path, monkeypatch):
-    assert build(corpus, tmp_path / "base", model, *KEPT) == 0
-    base = index_hashes(tmp_path / "base")
-    grown = shutil.copytree(tmp_path / "base", tmp_path / "whole" / "store")
-    assert add(grown) == 0
-    for moment in range(3, 200, 7):
-        store = shutil.copytree(tmp_path / "base", tmp_path / str(moment) / "store")
-
-        def work(store=store, moment=moment):
-            die_at(monkeypatch, moment)
-            return add(store)
-
-        if in_child(work) == 0:
-            break
-        if not store.exists() or index_hashes(store) == base:
-            assert add(store) == 0
-        assert index_hashes(store) == index_hashes(grown), f"moment {moment}"
-    assert moment > 20
+def files(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in store.iterdir()}
 
 
 CAN_EXCHANGE = pytest.mark.parametrize("can", [True, False], ids=["exchanged", "renamed"])
+
+
+@CAN_EXCHANGE
+def test_adding_in_place_killed_at_any_moment_and_repeated_adds_once(model, corpus, add, tmp_path, monkeypatch, can):
+    if not can:
+        monkeypatch.setattr(finish, "exchange", lambda one, other: False)
+    store = tmp_path / "there" / "store"
+    assert build(corpus, tmp_path / "base", model, *KEPT) == 0
+
+    def anew():
+        shutil.rmtree(store.parent, ignore_errors=True)
+        shutil.copytree(tmp_path / "base", store)
+
+    def dies(moment):
+        die_at(monkeypatch, moment)
+        return add(store)
+
+    anew()
+    assert add(store) == 0
+    grown = files(store)
+    for moment in chain(range(0, 30, 5), count(30)):  # from there on the store is written and put in place
+        anew()
+        if in_child(lambda moment=moment: dies(moment)) == 0:
+            break
+        assert add(store) == 0
+        assert files(store) == grown, f"moment {moment}"
+        assert [path.name for path in store.parent.iterdir()] == ["store"]
+    assert moment > 40
+
+
+def test_what_was_added_last_is_not_added_again_but_with_other_settings(model, corpus, add, tmp_path, capsys):
+    store = tmp_path / "store"
+    assert build(corpus, store, model, *KEPT) == 0
+    assert add(store) == 0
+    grown = files(store)
+    assert add(store) == 0
+    assert files(store) == grown
+    assert "has this corpus already" in capsys.readouterr().err
+    seen = read_card(store)["seen"]["texts"]
+    assert add(store, "--keep", "14") == 0
+    assert read_card(store)["kept"]["texts"] == 14
+    assert read_card(store)["seen"]["texts"] > seen
 
 
 @CAN_EXCHANGE
@@ -286,9 +312,9 @@ def test_what_a_build_killed_after_its_end_left_is_in_nobodys_way(model, corpus,
 
     dies_tidying(build, corpus, out, model, *KEPT)
     dies_tidying(add, out)
-    grown = index_hashes(out)
+    grown = files(out)
     assert add(out) == 0
-    assert index_hashes(out) == grown
+    assert files(out) == grown
     assert [path.name for path in out.parent.iterdir()] == ["store"]
 
 
