@@ -100,7 +100,7 @@ def address(url: str) -> httpx.URL:
         given = httpx.URL(url)
         if given.scheme in ("http", "https") and given.host:
             return given
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, UnicodeError):  # the second: of bytes that are no UTF-8
         pass
     shown = url.rpartition("@")[2][:80]
     problem = f"{shown!r} is no address; start a server there and give one such as http://127.0.0.1:8000"

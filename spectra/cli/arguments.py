@@ -87,8 +87,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """`--option=--` is no value: argparse of Python 3.11 and 3.12 gives an empty list. A blank path is `.`."""
-        if arg_strings == ["--"] and action.option_strings and action.nargs in (None, "+"):
+        """`--` is no value: argparse of Python 3.11 and 3.12 gives an empty list. A blank path is `.`."""
+        if arg_strings == ["--"] and action.nargs in (None, "+"):
             raise argparse.ArgumentError(action, "'--' is no value; give one")
         if action.type is Path and any(not text.strip() for text in arg_strings):
             raise argparse.ArgumentError(action, "it is blank; give a path, `.` for this folder")
@@ -116,10 +116,15 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
+def several(text: str) -> tuple[str, ...]:
+    """An argparse type: `names`, of which there must be one."""
+    if found := names(text):
+        return found
+    raise argparse.ArgumentTypeError("there is none; give one or more, with commas between them")
+
+
 def numbers(field: str, texts: Sequence[str], kind: type[int] | type[float]) -> tuple[Any, ...]:
     """Each as a number, equal ones once. Raises SpectraError naming `field`."""
-    if not texts:
-        raise SpectraError(field, "there is none; give numbers with commas between them")
     try:
         return tuple(dict.fromkeys(map(number(kind), texts)))
     except argparse.ArgumentTypeError as error:
@@ -249,7 +254,7 @@ def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
         return {"action": _Repeated, "default": paths, "type": Path, "metavar": "PATH"}
     settings: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
     if kind.several and not kind.listed:
-        return settings | {"type": names, "metavar": "A,B,..."}
+        return settings | {"type": several, "metavar": "A,B,..."}
     if kind.listed:
         settings |= {"nargs": "+"}
     if kind.base is Path:

@@ -12,6 +12,7 @@ import numpy as np
 from spectra.datastore.layout import SOURCES
 from spectra.errors import SpectraError
 from spectra.io.arrays import save_array
+from spectra.io.bounded import lines_of
 
 WIDTH = 32
 NONE = bytes(WIDTH)
@@ -31,7 +32,9 @@ def digest(text: str) -> bytes:
 def read_hashes(file: Path) -> frozenset[bytes]:
     """A list of hashes in hex, one a line, as `python -m spectra.bench prompts` prints it."""
     try:
-        found = frozenset(bytes.fromhex(line) for line in file.read_text(encoding="utf-8").split())
+        with file.open("rb") as lines:
+            words = [word for line in lines_of(lines) for word in line.decode("utf-8").split()]
+        found = frozenset(map(bytes.fromhex, words))
     except OSError as error:
         raise SpectraError("exclude", f"{file} cannot be read ({error.strerror}); give a list of hashes") from error
     except ValueError as error:

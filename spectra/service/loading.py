@@ -69,25 +69,28 @@ def check_model(model: str | None, placement: Placement | None = None) -> None:
 
 
 def check_holds_model(place: Path) -> None:
-    """Raise SpectraError for a folder without a config and for a file that does not begin as a GGUF file."""
-    if place.is_dir() and not any((place / name).is_file() for name in CONFIGS):
-        raise SpectraError("model", f"{place} holds no model: config.json is missing; give a model's folder")
-    if place.is_file():
+    """Raise SpectraError for a folder without a config, and for what is no folder and does not begin as a GGUF file."""
+    if place.is_dir():
+        if not any((place / name).is_file() for name in CONFIGS):
+            raise SpectraError("model", f"{place} holds no model: config.json is missing; give a model's folder")
+        return
+    begin = b""
+    if place.is_file():  # a pipe would be waited for
         try:
             with place.open("rb") as file:
                 begin = file.read(len(GGUF_MAGIC))
         except OSError as error:
             raise SpectraError("model", f"{place} cannot be read ({error.strerror}); give another one") from error
-        if begin != GGUF_MAGIC:
-            raise SpectraError("model", f"{place} is no GGUF file; give one, a folder or a hub id")
+    if begin != GGUF_MAGIC:
+        raise SpectraError("model", f"{place} is no GGUF file; give one, a folder or a hub id")
 
 
-def check_draft(draft: Path) -> None:
+def check_draft(draft: Path, field_name: str = "draft") -> None:
     """Raise SpectraError unless it is a model's folder, or the hub may have it."""
     if not may_be_a_model(str(draft)):
-        raise SpectraError("draft", f"{str(draft)[:80]!r} is not there, and no hub id; give a model's folder")
+        raise SpectraError(field_name, f"{str(draft)[:80]!r} is not there, and no hub id; give a model's folder")
     if draft.exists() and not (draft / "config.json").is_file():
-        raise SpectraError("draft", f"{draft} holds no model: config.json is missing; give a model's folder")
+        raise SpectraError(field_name, f"{draft} holds no model: config.json is missing; give a model's folder")
 
 
 @dataclass(frozen=True, slots=True)

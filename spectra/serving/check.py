@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from spectra.datastore.card import read_card
 from spectra.datastore.shipped import stores_for
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
@@ -60,6 +61,10 @@ class ServedModel:
     ENVIRONMENT: ClassVar = "SPECTRA"
     model: str | None = None
     datastores: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        for folder in self.datastores:
+            read_card(folder)
 
 
 @dataclass(frozen=True, slots=True)

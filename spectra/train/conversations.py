@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectra.datastore.build.readers import UNREADABLE, json_rows, kind_of, reason, texts_of
+from spectra.datastore.build.readers import UNREADABLE, json_rows, reason, texts_of
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
 from spectra.io.chat_template import template_text
@@ -92,8 +92,6 @@ def read_conversations(
 
 def _pairs(files: Iterable[Path]) -> Iterator[Pair]:
     for file in files:
-        if kind_of(file) != "jsonl":
-            raise SpectraError("data", f"{file.name} is not jsonl; give rows with the fields user and assistant")
         try:
             for place, data in json_rows(file):
                 try:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM
 
+from spectra.datastore.build.readers import is_jsonl
 from spectra.datastore.sources import list_sha256
 from spectra.errors import SpectraError
+from spectra.io.files import check_writable_folder
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
 from spectra.io.workdir import clear, remove
@@ -56,6 +58,8 @@ class Run:
             raise SpectraError("out", f"{self.out} is there already; name another folder or remove it")
         if self.first is not None and not (self.first / "config.json").is_file():
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
+        if self.teacher is not None and not self.teacher.is_dir():
+            check_writable_folder(self.teacher, "teacher")
         self.files = {"data": facts_of("data", self.data), "general": facts_of("general_data", self.general)}
         recipe = {
             "files": self.files,
@@ -182,8 +186,10 @@ def describe(card: dict[str, Any]) -> str:
 
 
 def facts_of(field: str, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Of files that are read, as the card has them. Raises SpectraError naming `field` for one that is not there."""
+    """Of jsonl files, as the card has them. Raises SpectraError naming `field` for one that is not there or is none."""
     for file in files:
         if not file.is_file():
             raise SpectraError(field, f"{file} is not there; give jsonl files")
+        if not is_jsonl(file):
+            raise SpectraError(field, f"{file.name} is not jsonl; give rows with the fields user and assistant")
     return [{"name": file.name, "bytes": file.stat().st_size, "sha256": file_sha256(file)} for file in files]

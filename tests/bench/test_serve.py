@@ -10,6 +10,7 @@ from spectra.bench.served import load
 from spectra.bench.served.server import Running, ServerOptions
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
+from spectra.io.resources import shipped
 
 
 class Servers:
@@ -114,10 +115,11 @@ def test_an_interpreter_that_is_none_is_named(tmp_path):
 
 
 def test_what_starts_a_server():
-    options = ServerOptions("python3", 99, "m", 4, (Path("/a"), Path("/b")), "--max-model-len 9 --x 'y z'")
+    stores = [shipped("datastores") / name for name in ("code", "chat")]
+    options = ServerOptions("python3", 99, "m", 4, tuple(stores), "--max-model-len 9 --x 'y z'")
     assert options.command("ngram", 6) == [
         *("python3", "-m", "spectra.serving", "--port", "99", "--method", "ngram", "--k", "6", "--model", "m"),
-        *("--datastore", "/a", "--datastore", "/b", "--max-model-len", "9", "--x", "y z"),
+        *("--datastore", str(stores[0]), "--datastore", str(stores[1]), "--max-model-len", "9", "--x", "y z"),
     ]
     assert ServerOptions().command()[1:5] == ["-m", "spectra.serving", "--port", "8100"]
     assert "--method" not in ServerOptions().command() and Path(ServerOptions().python).name.startswith("python")

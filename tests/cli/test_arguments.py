@@ -98,6 +98,8 @@ def test_help_says_every_default(parser):
         ("hello", "--folder"),
         ("--folder x", "TEXT"),
         ("hello --folder x --max-tokens x", "'x' is not a number; give a whole"),
+        ("hello --folder x --factors ,", "argument --factors: there is none; give one or more"),
+        ("hello --folder x --names ,", "argument --names: there is none; give one or more"),
     ],
 )
 def test_what_cannot_be_parsed_is_one_line(parser, capsys, line, said):
@@ -112,7 +114,6 @@ def test_what_cannot_be_parsed_is_one_line(parser, capsys, line, said):
     [
         ("--max-tokens 0", "max_tokens: too few"),
         ("--factors 1,x", "factors: 'x' is not a number; give a number"),
-        ("--factors ,", "factors: there is none"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(parser, more, said):

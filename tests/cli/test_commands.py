@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ def run(program, *arguments, fake=None):
         ("--model", "no.gguf", "model: 'no.gguf' is not there, and no hub id"),
         ("--model", "x" * 5000, f"model: '{'x' * 80}' is not there, and no hub id"),
         ("--model", "a\0b", "model: 'a\\x00b' is not there, and no hub id"),
+        ("--model", "/dev/zero", "model: /dev/zero is no GGUF file; give one, a folder or a hub id"),
         ("--model", __file__, f"model: {__file__} is no GGUF file; give one, a folder or a hub id"),
         (
             "--model",
@@ -219,6 +221,12 @@ def test_two_dashes_are_no_value_of_any_option(program, capsys):
                 assert stop.value.code == 2 and said.count("\n") == 1 and action.option_strings[0] in said
 
 
+def test_two_dashes_behind_two_dashes_are_no_text(capsys):
+    with suppress(SystemExit):  # a text of two dashes from Python 3.13 on
+        assert datastore.main(["query", "--", "none", "--"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.parametrize("program", PARSERS)
 def test_every_option_of_a_number_refuses_what_is_none(program, capsys):
     for parser in parsers_of(PARSERS[program]()):
@@ -294,6 +302,17 @@ REFUSED = [
     ("sweep --data d --out o --vary N --values 4,inf", "values: 'inf' is not a number"),
     (f"run --data {LONG} --out o", "data: 'xxx"),
     (f"report {LONG}", "folders: 'xxx"),
+    ("run --data d --out o --assistant /no/such/model", "assistant: '/no/such/model' is not there, and no hub id"),
+    ("run --data d --out o --assistant=", "assistant: it is blank"),
+    ("gpu --out o --data .", "data: no task's file in ."),
+    ("serve --data d --out o --k 0", "k: 0 is out of range"),
+    ("serve --data d --out o --max-new-tokens 0", "max_new_tokens: 0 is out of range"),
+    ("serve --data d --out o --methods ngram:0", "methods: 0 is out of range"),
+    (f"serve --data d --out o --methods ngram:{'9' * 5000}", "methods: 'ngram:999"),
+    ("serve --data d --out o --datastore none", "datastore: none is not there"),
+    ("serve --data d --out o --model /no/such/model", "model: '/no/such/model' is not there"),
+    ("soak --data d --out o --flags '", 'flags: "\'" cannot be read (No closing quotation)'),
+    ("soak --data d --out o --max-new-tokens -1", "max_new_tokens: -1 is out of range"),
     (f"fit r --out o --datastore {LONG}", "datastore"),
     ("latency --shape large", "shape: 'large' is unknown; choose one of llama-tiny"),
     ("latency --shape llama-tiny --device-map auto", "device_map: a shape goes to one device"),
@@ -338,7 +357,10 @@ def test_a_shape_is_not_made_for_what_the_device_found_here_cannot_do(options, s
 
 def test_a_training_names_the_option_whose_file_is_missing(tmp_path, capsys):
     (tmp_path / "own.jsonl").touch()
-    own, out = str(tmp_path / "own.jsonl"), str(tmp_path / "out")
-    for more, field in ((["--general-data", "none"], "general_data"), (["--boost", LONG], "boost")):
+    (tmp_path / "file").touch()
+    own, out, file = (str(tmp_path / name) for name in ("own.jsonl", "out", "file"))
+    wrong = ("general_data", "none"), ("general_data", file), ("boost", LONG), ("teacher", file)
+    for field, value in wrong:
+        more = [f"--{field.replace('_', '-')}", value]
         assert train.main(["--data", own, "--out", out, *more]) == 2
         assert capsys.readouterr().err.startswith(f"spectra.train: {field}: ")

@@ -20,6 +20,7 @@ from spectra.bench.weights import read_text
 from spectra.budget import weights
 from spectra.datastore.build.selftext import read_questions
 from spectra.datastore.memory import open_memory
+from spectra.datastore.sources import read_hashes
 from spectra.errors import SpectraError
 from spectra.target.placement import Placement
 
@@ -95,6 +96,7 @@ def test_what_is_no_file_of_that_kind(kind: str, content: bytes, tmp_path: Path)
 
 WITHOUT_END = INPUTS | {
     "text": Input("text.txt", [], read_text, "text"),
+    "hashes": Input("hashes.txt", [], read_hashes, "exclude"),
     "prompts": Input("prompts.jsonl", [], lambda p: read_questions(p, [0.0]), "prompts"),
     "task, one list": Input("ClassEval_data.json", [], lambda p: load_prompts(["classeval"], p.parent), "data"),
 }

@@ -79,6 +79,7 @@ def test_other_methods_are_vllms_own(place, vllm, capsys, method, own):
         (["--method", "eagle"], "method:"),
         (["--model", "{place}/nothing"], "model:"),
         (["--model", "{model}", "--datastore", "{place}/nothing"], "datastore:"),
+        (["--model", "{model}", "--method", "ngram", "--datastore", "{place}/nothing"], "datastore:"),
         (["--model", "{other}", "--datastore", "{place}/store"], "datastore: store was built for the tokenizer"),
         (["--model", "{other}", "--datastore", "{place}/store"], "build one with the --model that is given here"),
         (["--model", "{model}", "--speculative-config", "{{}}"], "speculative-config:"),

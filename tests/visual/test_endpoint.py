@@ -70,6 +70,12 @@ def test_a_refusal_is_one_line(reply, status, said):
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("url", ["", "\udce9", "http://there/\udce9", "http://\udce9"])
+def test_what_is_no_address_is_one_line(url):
+    with pytest.raises(SpectraError, match=r"^endpoint: '.* is no address; start a server there and give one such as"):
+        Endpoint(url)
+
+
 ODD = [
     [],
     "text",

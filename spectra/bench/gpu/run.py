@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from spectra.bench.gpu.parts import Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.run.rows import make_folder
+from spectra.bench.tasks import load_prompts
 from spectra.errors import SpectraError
 from spectra.io.command_line import options_of, without_options
 from spectra.io.files import write_text
@@ -72,6 +73,8 @@ class GpuOptions:
 def run_gpu(options: GpuOptions) -> int:
     """The subcommand `gpu`. Returns 1 where a part failed."""
     check_here(options.model)
+    if options.data is not None:
+        load_prompts(None, options.data)  # refuses a folder that holds none
     make_folder(options.out)
     out = options.out.resolve()
     data = options.data.resolve() if options.data else write_prompts(out / "prompts")

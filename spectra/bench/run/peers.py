@@ -5,10 +5,12 @@ torch is loaded when one of them runs.
 
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from spectra.bench.run.answers import Turn
 from spectra.errors import SpectraError
+from spectra.service.loading import check_draft
 from spectra.settings import Sampling
 from spectra.target.choices import STOCK
 
@@ -22,8 +24,15 @@ PEERS: dict[str, dict[str, Any]] = {
 
 
 def check_assistant(methods: Collection[str], assistant: str | None, model: str | None) -> None:
-    """Raise SpectraError when a peer needs a draft model and none is named; the embedded model (None) has its own."""
-    if ASSISTED in methods and not assistant and model is not None:
+    """Raise SpectraError for a draft model that is none, and where a peer needs one that is not named.
+
+    The embedded model (None) has its own.
+    """
+    if assistant is not None:
+        if not assistant.strip():
+            raise SpectraError("assistant", "it is blank; give a model's folder or a hub id")
+        check_draft(Path(assistant), "assistant")
+    elif ASSISTED in methods and model is not None:
         raise SpectraError("assistant", f"{ASSISTED} needs a draft model; give --assistant PATH, a folder or a hub id")
 
 

@@ -19,8 +19,8 @@ from spectra.bench.served.server import Running, ServerOptions
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
-from spectra.serving.check import METHODS
-from spectra.settings import check_number
+from spectra.serving.check import MAX_K, METHODS
+from spectra.settings import Limits, check_number
 
 PLAIN, NGRAM = "plain", "ngram"
 COUNTED = {
@@ -58,11 +58,14 @@ class ServeOptions:
             name, colon, own = method.partition(":")
             if name not in METHODS:
                 raise SpectraError("methods", f"{method!r} is unknown; choose from {', '.join(METHODS)}")
-            if colon and not own.isdecimal():
-                raise SpectraError("methods", f"{method!r} names no number of guesses; give for example {name}:5")
+            if colon and not (own.isdecimal() and len(own) < 9):
+                raise SpectraError("methods", f"{method[:80]!r} names no number of guesses; give for example {name}:5")
+            if colon:
+                check_number("methods", int(own), 1, MAX_K, whole=True)
         for clients in self.concurrency:
             check_number("concurrency", clients, 1, 1024, whole=True)
         check_number("repeats", self.repeats, 1, 1000, whole=True)
+        Limits(self.max_new_tokens)
 
 
 @dataclass(frozen=True, slots=True)

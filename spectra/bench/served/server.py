@@ -16,6 +16,8 @@ from types import TracebackType
 from spectra.bench.served.client import Server
 from spectra.errors import SpectraError
 from spectra.io.resources import package_root
+from spectra.service.loading import check_model
+from spectra.serving.check import MAX_K, ServedModel
 from spectra.settings import check_number
 
 READY = 600.0
@@ -38,6 +40,13 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         check_number("port", self.port, 1, 65535, whole=True)
+        check_number("k", self.k, 1, MAX_K, whole=True)
+        check_model(self.model)
+        ServedModel(self.model, self.datastores)  # refuses folders that are no stores
+        try:
+            shlex.split(self.flags)
+        except ValueError as error:
+            raise SpectraError("flags", f"{self.flags[:80]!r} cannot be read ({error}); mend its quotes") from error
 
     def command(self, method: str | None = None, k: int | None = None) -> list[str]:
         """What starts a server. method: of drafting, None is the usual one. k: in the place of its own."""

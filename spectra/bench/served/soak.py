@@ -12,7 +12,7 @@ from spectra.bench.served.load import each
 from spectra.bench.served.server import Running, ServerOptions
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
-from spectra.settings import check_number
+from spectra.settings import Limits, check_number
 
 BATCH = 25
 """Requests between two looks at the memory."""
@@ -37,6 +37,7 @@ class SoakOptions:
     def __post_init__(self) -> None:
         check_number("requests", self.requests, 4 * BATCH, 1_000_000, whole=True)
         check_number("clients", self.clients, 1, 1024, whole=True)
+        Limits(self.max_new_tokens)
 
 
 def run_soak(options: SoakOptions) -> int:

@@ -4,6 +4,7 @@ A place is a file (its kind goes by its name), a folder of Python sources, `stdl
 """
 
 import hashlib
+import os
 import platform
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,6 +124,8 @@ class Corpus:
 def files_of(place: str) -> list[Path]:
     """The files of a place, sorted."""
     path = _path_of(place)
+    if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a name that is too long
+        raise SpectraError("corpus", f"{place[:80]} is not there; give files, a folder, stdlib or hf:NAME")
     if path.is_dir():
         below = sorted(file for file in path.rglob("*.py") if file.is_file())
         if place == STDLIB:
@@ -131,7 +134,7 @@ def files_of(place: str) -> list[Path]:
             raise SpectraError("corpus", f"{path} holds no *.py file; name files of other kinds one by one")
         return below
     if not path.is_file():
-        raise SpectraError("corpus", f"{place} is not there; give files, a folder, stdlib or hf:NAME")
+        raise SpectraError("corpus", f"{place} is a device or a pipe; give files, a folder, stdlib or hf:NAME")
     readers.kind_of(path)
     return [path]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from spectra.errors import SpectraError
-from spectra.io.bounded import lines_of
+from spectra.io.bounded import ByLines, lines_of
 from spectra.io.json_text import parse_json
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError)
@@ -60,6 +60,12 @@ def kind_of(file: Path) -> str:
     raise SpectraError("corpus", f"{file.name} is of no known kind; give jsonl or txt (also .gz, .xz), parquet or py")
 
 
+def is_jsonl(file: Path) -> bool:
+    """Whether its name, compressed or not, is that of jsonl."""
+    plain = file.with_suffix("") if file.suffix.lower() in PACKED else file
+    return KINDS.get(plain.suffix.lower()) == "jsonl"
+
+
 def reason(error: BaseException) -> object:
     """Why a file cannot be read, for one of UNREADABLE."""
     return getattr(error, "strerror", None) or error
@@ -67,7 +73,7 @@ def reason(error: BaseException) -> object:
 
 def json_rows(file: Path, read_to: ReadTo = lambda position: None) -> Iterator[Row]:
     """A row for each line that is not blank."""
-    for number, line in enumerate(_lines(file, read_to), 1):
+    for number, line in enumerate(_pieces(file, lines_of, read_to), 1):
         if line.strip():
             try:
                 data = parse_json(line)
@@ -81,7 +87,7 @@ def paragraphs(file: Path, read_to: ReadTo) -> Iterator[str]:
     decode = codecs.getincrementaldecoder("utf-8")().decode
     held: list[str] = []
     length = 0
-    for line in _lines(file, read_to):
+    for line in _pieces(file, _cut_lines, read_to):
         text = decode(line)
         blank = not text.strip()
         if held and (blank or length >= LONGEST):
@@ -158,14 +164,18 @@ def _text(value: Any, name: str) -> str:
     return value.encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair
 
 
-def _lines(file: Path, read_to: ReadTo) -> Iterator[bytes]:
-    """Lines (those of a txt in pieces of 1 MiB at most)."""
-    by_lines = kind_of(file) == "jsonl"
+def _cut_lines(file: ByLines) -> Iterator[bytes]:
+    """Lines, longer ones in pieces of 1 MiB."""
+    return iter(lambda: file.readline(LONGEST), b"")
+
+
+def _pieces(file: Path, read: Callable[[ByLines], Iterator[bytes]], read_to: ReadTo) -> Iterator[bytes]:
+    """What `read` makes of the file, unpacked if it is packed."""
     with ExitStack() as open_files:
         raw: IO[bytes] = open_files.enter_context(file.open("rb"))
         stream = raw
         if file.suffix.lower() in PACKED:
             stream = open_files.enter_context(PACKED[file.suffix.lower()](raw, "rb"))
-        for line in lines_of(stream) if by_lines else iter(lambda: stream.readline(LONGEST), b""):
+        for piece in read(stream):
             read_to(raw.tell())
-            yield line
+            yield piece

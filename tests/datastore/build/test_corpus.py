@@ -176,10 +176,11 @@ def test_half_a_surrogate_pair_does_no_harm(tmp_path):
     assert [one.text for one in texts(tmp_path / "a.jsonl")] == ["a ? b"]
 
 
-@pytest.mark.parametrize("place", ["nowhere.jsonl", "empty"])
+@pytest.mark.parametrize("place", ["nowhere.jsonl", "empty", "x" * 5000, "device.txt"])
 def test_what_is_not_there_is_named_before_anything_is_read(tmp_path, place):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SpectraError, match=r"^corpus: .*(is not there|holds no)"):
+    (tmp_path / "device.txt").symlink_to("/dev/zero")
+    with pytest.raises(SpectraError, match=r"^corpus: .*(is not there|holds no|is a device)"):
         Corpus([str(tmp_path / place)])
 
 

@@ -96,6 +96,7 @@ def test_answers_to_other_prompts_are_left_alone(model, prompts, tmp_path, capsy
 
 BAD = {
     "prompts: ": ("--prompts", "nowhere.jsonl"),
+    "prompts: nowhere cannot be read": ("--prompts", "nowhere"),
     "temperatures: -1.0 is out of range": ("--temperatures", "0,-1"),
     "'x' is not a number": ("--temperatures", "x"),
     "batch: 0 is out of range": ("--batch", "0"),
