@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import gradio as gr
+from starlette.datastructures import QueryParams
 
 from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
@@ -31,8 +32,11 @@ class Filled(NamedTuple):
 
 
 def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
-    """usual: the preset that a link without one is about. What it leaves out or what is out of range stays as it is."""
-    left: list[str] = []
+    """usual: the preset that a link without one is about. What it leaves out or what is out of range stays as it is.
+
+    Of a name that is there several times the last value counts.
+    """
+    left = _repeated(query)
     whole = query.get("prompt", "")
     prompt = whole[:MAX_CHARACTERS].encode(errors="replace").decode()
     if len(whole) > MAX_CHARACTERS:
@@ -48,7 +52,7 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     for name in FIELDS:
         if name in query:
             changed.update(_setting(name, query[name], method if known else usual, engine, left))
-    unknown = _unknown(query)
+    unknown = [name for name in query if not _is_known(name) and not name.startswith("__")]  # those are gradio's own
     left += [f"{name[:40]!r}: there is no such setting" for name in unknown[:MAX_NAMED]]
     if len(unknown) > MAX_NAMED:
         left.append(f"{len(unknown) - MAX_NAMED} more names that are no setting")
@@ -56,9 +60,17 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     return Filled(form, method if known else "", changed, left)
 
 
-def _unknown(query: Mapping[str, str]) -> list[str]:
-    """Names of parameters that are neither the form's nor gradio's own."""
-    return [name for name in query if name not in {"prompt", "method", *NUMBERS, *FIELDS} and not name.startswith("__")]
+def _is_known(name: str) -> bool:
+    return name in {"prompt", "method", *NUMBERS, *FIELDS}
+
+
+def _repeated(query: Mapping[str, str]) -> list[str]:
+    """A line for each field that a link of a browser sets more than once."""
+    if not isinstance(query, QueryParams):
+        return []
+    names = [name for name, _ in query.multi_items()]
+    again = [name for name in query if _is_known(name) and names.count(name) > 1]
+    return [f"{name}: it is there {names.count(name)} times, and the last one counts" for name in again]
 
 
 def _number(query: Mapping[str, str], field: str, left: list[str]) -> Any:

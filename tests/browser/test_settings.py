@@ -117,13 +117,14 @@ def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> No
 
 
 def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) -> None:
-    page = visit(f"{fake[1]}?rows=999&order=6&pool=%3Cb%3E&method=%24%7Balert(1)%7D&max_tokens=5&seed=-1")
+    page = visit(f"{fake[1]}?rows=999&pool=%3Cb%3E&method=%24%7Balert(1)%7D&max_tokens=5&seed=-1&order=4&order=6")
     note = page.locator("#left-out")
     note.wait_for()
     unfold(page)
     page.wait_for_function("document.querySelector('#field-order input')?.value === '6'")
     assert value_of(page, "rows") == "2" and page.locator("#field-pool input").is_checked()
     said = note.inner_text()
+    assert "order: it is there 2 times, and the last one counts" in said
     assert "rows: 999 is out of range" in said and "pool: '<b>' is neither on nor off" in said
     assert (
         "'max_tokens': there is no such setting" in said

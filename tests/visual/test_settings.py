@@ -7,6 +7,7 @@ import gradio as gr
 import pytest
 from asking import asked
 from fakes_engine import SETTINGS, FakeEngine, recorded_race
+from starlette.datastructures import QueryParams
 
 from spectra.drafters.core import IMPROVED, CoreSettings
 from spectra.errors import SpectraError
@@ -96,6 +97,9 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
         "'max_tokens': there is no such setting",
     ]
     assert read_link({"rows": " "}, FakeEngine(), "spectra").left == ["rows: it is blank"]
+    twice = read_link(QueryParams("rows=3&prompt=a&rows=5&x=1&x=2"), FakeEngine(), "spectra")
+    assert (twice.form[0], twice.changed) == ("a", {"rows": 5})
+    assert twice.left == ["rows: it is there 2 times, and the last one counts", "'x': there is no such setting"]
     blank = read_link({"prompt": "\n", "method": ""}, FakeEngine(), "spectra")
     assert all(isinstance(field, dict) for field in blank.form)
     assert blank.left == ["prompt: it is blank", "method: '' is not offered here"]

@@ -95,6 +95,19 @@ def test_a_single_guess_is_one() -> None:
     assert said.endswith("so there was little to guess from: 0 % of 1 guess was accepted.")
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [(REPEATING, "The sources guessed seldom"), (NEW, "so there was little to guess from")],
+)
+def test_few_guesses_that_were_right_are_not_blamed(tokens: list[int], said: str, temperature: float) -> None:
+    method = guessed(tokens, offered=0, temperature=temperature)
+    right = guessed(tokens, offered=1, right=1).steps[1]
+    method.steps = [*method.steps[:3], replace(right, index=3), *method.steps[5:]]
+    why = slow_reason(plain_of(tokens), method, 1.0)
+    assert why.endswith(f"{said}: 1 guess in 39 passes, 1 accepted.")
+
+
 def test_a_budget_that_left_guesses_out_is_named() -> None:
     method = guessed(NEW, offered=0)
     method.steps = [replace(step, offered=3) for step in method.steps]

@@ -17,6 +17,8 @@ WIDE = 2
 """Rows of a pass, pool rows too, from which on it is a wide one."""
 SELDOM = 0.25
 """Guesses a pass, below which the budget hardly guessed."""
+WELL = 0.5
+"""Share of accepted guesses from which on it is not they that failed, but that there were few."""
 SWITCHES = ("forward", "backward", "pool", "retrieval")
 """Settings that switch off a source, or what it learns from."""
 
@@ -55,14 +57,19 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
         off = _switched_off(method)
         why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
         return f"No source had a guess: {why}."
-    made = "1 guess was" if guessed == 1 else f"{guessed} guesses were"
-    right = f"{_percent(accepted / guessed)} of {made} accepted"
+    made = "1 guess" if guessed == 1 else f"{guessed} guesses"
+    right = f"{_percent(accepted / guessed)} of {made} {'was' if guessed == 1 else 'were'} accepted"
+    well = accepted >= WELL * guessed
+    if well:
+        right = f"{made} in {ours.passes} passes, {accepted} accepted"
     temperature = method.settings.get("temperature")
-    if isinstance(temperature, int | float) and temperature >= WARM:
+    if isinstance(temperature, int | float) and temperature >= WARM and not well:
         return f"At temperature {temperature:g} a draw is hard to foresee: {right}."
     if ours.distinct4 >= NEW_TEXT:
         new = f"{_percent(ours.distinct4)} of its runs of four tokens are distinct"
         return f"The answer hardly repeats itself ({new}), so there was little to guess from: {right}."
+    if well:
+        return f"The sources guessed seldom: {right}."
     return f"Only {right}: the answer was not what the sources knew."
 
 
