@@ -25,13 +25,13 @@ SMALLER = {
     "--limit": "2", "--max-new-tokens": "6", "--contexts": "128", "--queries": "1,4", "--pairs": "2", "--steps": "2",
     "--requests": "2", "--visitors": "2", "--seconds": "8", "--tokens": "16", "--rounds": "2", "--keep": "2000",
     "--keep-tokens": "3000", "--score-tokens": "2000", "--teacher-tokens": "64", "--nodes": "8", "--batch": "1,2",
-    "--shape": "llama-tiny", "--minutes": "3",
+    "--shape": "llama-tiny", "--minutes": "3", "--texts": "50",
 }  # fmt: skip
 """Flags whose numbers in the text take minutes to hours."""
 
 LIMITED = {
     "--limit": "--max-new-tokens", "selftext": "--max-new-tokens", "spectra.train": "--steps",
-    "tests/tools/page_cost.py": "--tokens",
+    "tests/tools/page_cost.py": "--tokens", "tests/tools/build_cost.py": "--texts",
 }  # fmt: skip
 """What has a flag of its own for how long it takes, where the text leaves that out."""
 
@@ -50,7 +50,8 @@ ELSEWHERE = {
     "needs a GPU": re.compile(r"graphs|--device-map|figure4|tests/target/cuda_graphs|gpu --minutes"),
     "needs vLLM": re.compile(r"spectra\.serving|bench (serve|soak)"),
     "serves until it is stopped": re.compile(r"app\.py"),
-    "is measured by its own tests": re.compile(r"-m pytest|tests/tools/(recording|screenshots|build_cost)|a0d9959"),
+    "is a run of tests": re.compile(r"-m pytest"),
+    "needs the history of the repository": re.compile(r"a0d9959"),
 }
 """Why a command is not run here."""
 
