@@ -7,12 +7,13 @@ from gradio.block_function import BlockFunction
 
 from spectra.io.json_text import parse_json
 from visual.guard import App, Message, Receive, Send, held_back, refuse
+from visual.steady_fields import SteadyBlocks
 
 TITLE = "Refused"
 REASON = "the page does not send such values; load it again"
 
 
-class CheckedBlocks(gr.Blocks):
+class CheckedBlocks(SteadyBlocks):
     """A page whose handlers are only called with as many values, and such ones, as their fields can have."""
 
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *args: Any, **options: Any) -> Any:

@@ -1,7 +1,9 @@
 """The index against a brute-force count, byte for byte the same when built again, and what an open store answers."""
 
+import errno
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,6 +111,15 @@ def test_the_same_texts_give_the_same_bytes(tmp_path):
 def test_nothing_to_index_is_said(tmp_path):
     with pytest.raises(ValueError, match="no text"):
         build_index([[]], tmp_path, vocabulary=WORDS)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_what_is_told(tmp_path):
+    """The trie's own writer raised a RuntimeError that names a line of its source."""
+    (tmp_path / TRIE).symlink_to("/dev/full")
+    with pytest.raises(OSError) as caught:
+        build_index([[1, 2, 3]], tmp_path, vocabulary=WORDS)
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_damaged_files_do_not_open(tmp_path):

@@ -83,18 +83,15 @@ def _write_texts(workdir: Workdir, kept: NDArray[Any], settings: BuildSettings, 
         table[name] = kept[name]
     table["start"] = np.cumsum(table["length"], dtype=np.int64) - table["length"]
     save_array(workdir.store / TEXTS, table)
-    try:
-        return build_index(
-            texts,
-            workdir.store,
-            vocabulary=language.vocabulary,
-            order=settings.order,
-            successors=settings.successors,
-            header=language.header(settings.header),
-            banned=language.banned,
-        )
-    except RuntimeError as error:  # what the trie's writer raises on a full disk
-        raise OSError(str(error)) from error
+    return build_index(
+        texts,
+        workdir.store,
+        vocabulary=language.vocabulary,
+        order=settings.order,
+        successors=settings.successors,
+        header=language.header(settings.header),
+        banned=language.banned,
+    )
 
 
 def put_in_place(workdir: Workdir) -> None:

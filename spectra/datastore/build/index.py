@@ -67,7 +67,7 @@ def build_index(
 
     successors: how many a context keeps, the most frequent ones (ties: the lowest id). header: ids put before every
     text, known but never predicted. banned: ids that are never predicted. Raises ValueError without any text, and for
-    more than 255 successors.
+    more than 255 successors; OSError where a file cannot be written whole.
     """
     if not 1 <= successors <= np.iinfo(np.uint8).max:
         raise ValueError(f"{successors} successors do not fit; keep 1 to 255")
@@ -77,7 +77,7 @@ def build_index(
     levels = list(_levels(joined, kept, vocabulary, order, successors))
     keys = [key for level in levels for key in _keys(joined.tokens, level)]
     trie = marisa_trie.BinaryTrie(keys)
-    trie.save(str(folder / TRIE))
+    (folder / TRIE).write_bytes(trie.tobytes())  # its own `save` does not say why it could not
     place = np.fromiter((trie.key_id(key) for key in keys), np.int64, len(keys))
     del keys
     sizes_by_level = np.concatenate([level.sizes for level in levels])
