@@ -39,7 +39,7 @@ $(JS)/.done: tests/js/package.json tests/js/package-lock.json | .venv/.done
 	@touch $@
 
 test: lint
-	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --no-loadscope-reorder
 
 test-all: lint
 	$(BIN)/python -m pytest --all-cases

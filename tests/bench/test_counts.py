@@ -168,11 +168,13 @@ def test_half_precision_offers_neither_numerics_nor_a_seed(bench, capsys):
 
 
 @pytest.mark.parametrize("command", ["run", "exactness", "rouge"])
-def test_nothing_to_measure_is_an_error(bench, command):
+def test_nothing_to_measure_is_an_error(bench, command, capsys):
     for field in ("methods", "tasks"):
-        code, _, err = bench(command, f"--{field}", "")
-        assert (code, err.count("\n")) == (2, 1)
-        assert err.startswith(f"spectra.bench: {field}: there is none")
+        with pytest.raises(SystemExit) as ended:
+            bench(command, f"--{field}", "")
+        said = capsys.readouterr().err
+        assert (ended.value.code, said.count("\n")) == (2, 1)
+        assert f"argument --{field}: there is none" in said
 
 
 def test_half_precision_of_a_method_without_its_datastore_says_how_to_build_one(bench):
