@@ -14,6 +14,7 @@ from chromium import LEFT_OUT, find_chromium
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio and its client would tell the Hub that they run
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 BROWSER, REAL = "tests/browser", "real"
+BROWSERS = (f"{BROWSER} 1", f"{BROWSER} 2")
 
 
 def pytest_addoption(parser):
@@ -22,13 +23,14 @@ def pytest_addoption(parser):
 
 @cache
 def scope_of(file):
-    """What stays in one process: all tests with Chromium, all files with `real` tests, else one file.
+    """What stays in one process: half of the files with Chromium, all files with `real` tests, else one file.
 
     Those with Chromium come first, for they take the longest and wait for the page half of the time; then the files
     with the embedded model, which would be loaded once a process, and whose threads slow each other down.
     """
     if file.startswith(f"{BROWSER}/"):
-        return BROWSER
+        names = sorted(path.name for path in Path(__file__).with_name("browser").glob("test_*.py"))
+        return BROWSERS[names.index(Path(file).name) % 2]
     return REAL if "mark.real" in Path(__file__).parents[1].joinpath(file).read_text(encoding="utf-8") else file
 
 
@@ -46,7 +48,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_collection_modifyitems(config, items):
     """Without --all-cases, cases marked `all_cases` are left out; with it, a test may take an hour."""
-    first = [BROWSER, REAL]
+    first = [*BROWSERS, REAL]
     scopes = {item: scope_of(item.nodeid.partition("::")[0]) for item in items}
     items.sort(key=lambda item: first.index(scopes[item]) if scopes[item] in first else len(first))
     if config.getoption("all_cases"):
