@@ -70,13 +70,13 @@ class SharedDecoding:
             return True
         return False
 
-    def next_waiting(self, group: Group, running: Sequence[Request]) -> SharedSteps | None:
+    def next_waiting(self, group: Group, running: int) -> SharedSteps | None:
         """The first of those that wait, taken out of the queue, where there is a place and room for its cache.
 
         With its error where it cannot be said how much it takes.
         """
         with self.changed:
-            if not self._waiting or len(running) >= self._at_once:
+            if not self._waiting or running >= self._at_once:
                 return None
             one = self._waiting[0]
         try:
@@ -186,7 +186,7 @@ class SharedQueue:
 
     def _let_in(self) -> None:
         """The next one, its prompt read; an error is its own."""
-        one = self._owner.next_waiting(self._group, [each.request for each in self.answers.values()])
+        one = self._owner.next_waiting(self._group, len(self.answers))
         if one is None:
             return
         try:
