@@ -52,18 +52,21 @@ class Row(NamedTuple):
 
 def kind_of(file: Path) -> str:
     """The file's kind by its name, compressed or not. Raises SpectraError naming `corpus` for an unknown one."""
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes and suffixes[-1] in PACKED and KINDS.get(suffixes[-2] if suffixes[1:] else "") in ("jsonl", "txt"):
-        return KINDS[suffixes[-2]]
-    if suffixes and suffixes[-1] in KINDS:
-        return KINDS[suffixes[-1]]
+    if kind := _known_kind(file):
+        return kind
     raise SpectraError("corpus", f"{file.name} is of no known kind; give jsonl or txt (also .gz, .xz), parquet or py")
 
 
 def is_jsonl(file: Path) -> bool:
     """Whether its name, compressed or not, is that of jsonl."""
-    plain = file.with_suffix("") if file.suffix.lower() in PACKED else file
-    return KINDS.get(plain.suffix.lower()) == "jsonl"
+    return _known_kind(file) == "jsonl"
+
+
+def _known_kind(file: Path) -> str | None:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if suffixes and suffixes[-1] in PACKED and KINDS.get(suffixes[-2] if suffixes[1:] else "") in ("jsonl", "txt"):
+        return KINDS[suffixes[-2]]
+    return KINDS.get(suffixes[-1]) if suffixes else None
 
 
 def reason(error: BaseException) -> object:
