@@ -34,6 +34,15 @@ def upload(page: Any, file: Path, text: str) -> None:
     page.set_input_files("#own-ask input[type=file]", str(file))
 
 
+def gone(file: Path | None) -> None:
+    """Wait until an upload and its folder are deleted, which is after the last word that the page gets of its build."""
+    assert file is not None
+    deadline = time.monotonic() + 20
+    while file.parent.exists():
+        assert time.monotonic() < deadline, "the upload stays on the disk"
+        time.sleep(0.05)
+
+
 def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_path: Path) -> None:
     engine, url = builder
     page, other = visit(url), visit(url)
@@ -46,7 +55,7 @@ def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_pa
     card.wait_for()
     assert "my-notes" in card.inner_text() and "7 of 8,000 kept" in card.inner_text()
     assert stage.locator(".progress").count() == 0
-    assert not engine.uploads[-1].exists() and not engine.uploads[-1].parent.exists()
+    gone(engine.uploads[-1])
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'my-notes'")
     page.click("#store-go")
     stage.locator(".answers h2:has-text('What “my-notes” expects next')").wait_for()
@@ -101,10 +110,7 @@ def test_a_closed_tab_ends_its_build(builder: Served, visit: Visit, tmp_path: Pa
     upload(page, tmp_path / "left.txt", "a line of words\n" * 3000)
     stage.locator(".progress").wait_for()
     page.close()
-    deadline = time.monotonic() + 20
-    while engine.uploads[-1].exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    gone(engine.uploads[-1])
     page = visit(url)
     race(page, max_new_tokens=10)  # the line is free again
     assert not any(card["name"] == "my-left" for cards in engine.own.values() for card in cards)
