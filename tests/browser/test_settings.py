@@ -292,6 +292,7 @@ def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fa
     page.wait_for_function("document.querySelector('#field-store-store input').value === 'python-library'")
     assert engine.uploads[-1] is None
     card = page.locator("#stage-datastore .own-store .store")
+    card.wait_for()
     seen = LIBRARY["perplexity"]
     pairs = list(zip(seen["kept"], seen["scored"], strict=True))
     ends = [f"perplexity {low:.1f} to {high:.1f}" for low, high in pairwise(seen["edges"])]
