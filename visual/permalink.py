@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
 from visual.engine import PLAIN, Engine
-from visual.method_settings import FIELDS, OFF, ON, settings_of
+from visual.method_settings import FIELDS, OFF, ON, form_of, settings_of
 from visual.request import MAX_CHARACTERS, RANGES, number
 
 NUMBERS = ("max_new_tokens", "temperature", "seed", "top_p")
@@ -52,12 +52,22 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     for name in FIELDS:
         if name in query:
             changed.update(_setting(name, query[name], method if known else usual, engine, left))
+    _leave_empty_pool(changed, engine.settings.get(method if known else usual, {}), left)
     unknown = [name for name in query if not _is_known(name) and not name.startswith("__")]  # those are gradio's own
     left += [f"{name[:40]!r}: there is no such setting" for name in unknown[:MAX_NAMED]]
     if len(unknown) > MAX_NAMED:
         left.append(f"{len(unknown) - MAX_NAMED} more names that are no setting")
     form = [prompt if prompt.strip() else gr.skip(), method if known else gr.skip(), *numbers.values()]
     return Filled(form, method if known else "", changed, left)
+
+
+def _leave_empty_pool(changed: dict[str, Value], preset: Mapping[str, Value], left: list[str]) -> None:
+    """Take out a pool that would be without rows: each value is in range, but no form with both is taken."""
+    try:
+        settings_of(form_of(preset, changed), preset)
+    except SpectraError:
+        changed.pop("pool", None)
+        left.append("pool: with 0 rows there is none")
 
 
 def _is_known(name: str) -> bool:

@@ -105,6 +105,19 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
     assert blank.left == ["prompt: it is blank", "method: '' is not offered here"]
 
 
+def test_a_link_to_a_pool_without_rows_leaves_the_pool_out() -> None:
+    link = QueryParams("pool=on&rows=0&order=4")
+    filled = read_link(link, FakeEngine(), "spectra-paper")
+    assert (filled.changed, filled.left) == ({"order": 4, "rows": 0}, ["pool: with 0 rows there is none"])
+    form = form_of(SETTINGS, filled.changed)
+    assert form["pool"] is False and settings_of(form, SETTINGS).changed == {"order": 4, "rows": 0, "pool": False}
+    engine = FakeEngine()
+    engine.settings = {**engine.settings, "spectra": {**SETTINGS, "rows": 0, "pool": False}}
+    alone = read_link(QueryParams("pool=on"), engine, "spectra")
+    assert (alone.changed, alone.left) == ({}, ["pool: with 0 rows there is none"])
+    assert read_link(QueryParams("pool=on&rows=2"), engine, "spectra").changed == {"rows": 2, "pool": True}
+
+
 def test_a_sweep_has_a_lane_for_every_value() -> None:
     own = asked("hello", "spectra-paper", settings=MethodSettings(order=4))
     sweep = read_sweep("rows", "0, 3,3, 15")
