@@ -1,6 +1,9 @@
 """`python -m spectra.bench batch`: tokens/s of batches, and whether each text is the one that it is alone.
 
-Batches of every size answer the same prompts; plain decoding of one after the other is what they are measured against.
+As many sequences at once as a batch has answer a group of prompts: the next joins when one is done. Stock `generate`
+takes batch by batch, each as long as its longest answer. Plain decoding of one after the other is what all are measured
+against.
+
 Under `accelerate launch` each process answers its part of the prompts, with a model of its own.
 """
 
@@ -32,7 +35,8 @@ from spectra.target.distributed import distributed
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """methods: presets, and stock generate. batch: how many prompts are answered together; the largest is a group.
+    """methods: presets, and stock generate. batch: how many prompts are answered together. group: prompts that wait in
+    one line, at least the largest batch; None: so many.
 
     repeats: how often everything is measured, in turn.
     """
@@ -43,6 +47,7 @@ class BatchOptions:
     out: Path
     methods: tuple[str, ...] = ("spectra", STOCK)
     batch: tuple[int, ...] = (1, 4, 8, 16)
+    group: int | None = None
     repeats: int = 1
 
     def __post_init__(self) -> None:
@@ -51,12 +56,14 @@ class BatchOptions:
             raise SpectraError("batch", "there is no size; give numbers with commas between them")
         for size in self.batch:
             check_number("batch", size, 1, 4096, whole=True)
+        if self.group is not None:
+            check_number("group", self.group, max(self.batch), 1 << 20, whole=True)
         check_number("repeats", self.repeats, 1, 1000, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptGroup:
-    """As many prompts as the largest batch."""
+    """Prompts that wait in one line."""
 
     prompts: tuple[Prompt, ...]
 
@@ -76,7 +83,7 @@ class PromptGroup:
 def run_batch_sizes(options: BatchOptions) -> int:
     """The subcommand `batch`."""
     check_writable_folder(options.out, "out")
-    groups = groups_of(options.prompts.load(), max(options.batch))
+    groups = groups_of(options.prompts.load(), options.group or max(options.batch))
     with distributed(options.model.device) as processes:
         mine = groups[processes.rank :: processes.world_size]
         if len(groups) < processes.world_size:
@@ -107,7 +114,10 @@ def groups_of(prompts: Sequence[Prompt], size: int) -> list[PromptGroup]:
     """Whole groups of `size` prompts; what is left over is not measured."""
     groups = [PromptGroup(tuple(prompts[at : at + size])) for at in range(0, len(prompts) - size + 1, size)]
     if not groups:
-        raise SpectraError("batch", f"{len(prompts)} prompts do not fill a batch of {size}; give a smaller one")
+        raise SpectraError(
+            "batch",
+            f"{len(prompts)} prompts do not fill a group of {size}; give more prompts, or a smaller batch or group",
+        )
     return groups
 
 
@@ -131,7 +141,8 @@ def run_groups(
     methods = list(dict.fromkeys([PLAIN, *methods]))
     settings = {
         "max_new_tokens": answers.max_new_tokens, "temperature": answers.temperature, "top_p": answers.top_p,
-        "seed": answers.seed, "nodes": answers.nodes, **model.target.facts, **drafted_from(model, methods),
+        "seed": answers.seed, "nodes": answers.nodes, "joins": True, **model.target.facts,
+        **drafted_from(model, methods),
     }  # fmt: skip
     rows = claimed_rows(out, settings)
     alone = {row["id"]: row["output"] for row in rows.all if "output" in row}
@@ -150,7 +161,7 @@ class _Answers(NamedTuple):
     """texts: the new ids of each prompt."""
 
     texts: list[list[int]]
-    prefill_seconds: float
+    prefill_seconds: float | None
 
 
 @dataclass(slots=True)
@@ -166,16 +177,13 @@ class _Timing:
         ids = [turn_ids(self.model.target.tokenizer, prompt) for prompt in group.prompts]
         if self.cold:
             for method, size in dict.fromkeys((cell["method"], cell["batch"]) for cell in cells):
-                self._answer(method, ids[:size], 8)
+                self._answer(method, ids[:size], size, 8)
             self.cold = False
         for cell in cells:
             method, size = cell["method"], cell["batch"]
             began = time.perf_counter()
-            batches = [ids[at : at + size] for at in range(0, len(ids), size)]
-            answers = [self._answer(method, batch, self.answers.max_new_tokens) for batch in batches]
+            said, reading = self._answer(method, ids, size, self.answers.max_new_tokens)
             seconds = time.perf_counter() - began
-            said = [text for some in answers for text in some.texts]
-            reading = None if method == STOCK else sum(some.prefill_seconds for some in answers)
             alone = self.alone.setdefault(group.id, said)
             sampling = self.answers.sampling
             same = sum(text == own for text, own in zip(said, alone, strict=True))
@@ -186,20 +194,23 @@ class _Timing:
             }  # fmt: skip
             yield row | {"output": said} if (method, size, cell["repeat"]) == (PLAIN, 1, 0) else row
 
-    def _answer(self, method: str, prompts: Sequence[list[int]], max_new_tokens: int) -> _Answers:
-        """All of them together."""
+    def _answer(self, method: str, prompts: Sequence[list[int]], size: int, max_new_tokens: int) -> _Answers:
+        """`size` of them at a time."""
         target, sampling = self.model.target, self.answers.sampling
+        said: list[list[int]] = [[] for _ in prompts]
         if method == STOCK:
-            return _Answers(run_batch(target, prompts, sampling=sampling, max_new_tokens=max_new_tokens), 0.0)
+            for at in range(0, len(prompts), size):
+                batch = prompts[at : at + size]
+                said[at : at + size] = run_batch(target, batch, sampling=sampling, max_new_tokens=max_new_tokens)
+            return _Answers(said, None)
         limits = Limits(max_new_tokens, target.eos)
-        together = len(prompts) if target.joins else 1
+        together = size if target.joins else 1
         requests = []
         for prompt in prompts:
             made = self.model.method(method, nodes=self.answers.nodes, sampling=sampling, together=together)
             requests.append(Request(prompt, made, sampling, limits))
-        said: list[list[int]] = [[] for _ in prompts]
         reading = 0.0
-        for number, step in decode_many(target, requests, at_once=len(prompts)):
+        for number, step in decode_many(target, requests, at_once=size):
             said[number] += step.tokens
             reading += step.prefill_seconds
         return _Answers(said, reading)

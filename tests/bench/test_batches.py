@@ -131,6 +131,19 @@ def test_processes_share_the_prompts_and_the_first_reports(place, tmp_path, monk
     assert "limit: 4 processes share 3 groups" in capsys.readouterr().err
 
 
+def test_prompts_wait_in_a_line_longer_than_a_batch(place, tmp_path, capsys):
+    assert main(command(place, tmp_path, "--group", "6")) == 0
+    rows = read_rows(tmp_path / "rows.jsonl")
+    assert [(row["batch"], row["sequences"], row["identical"]) for row in rows] == [
+        (size, 6, 6) for size in (1, 1, 2, 2)
+    ]
+    assert capsys.readouterr().out.count("6 of 6") == 4
+    assert main(command(place, tmp_path / "short", "--group", "1")) == 2
+    assert "group: 1 is out of range" in capsys.readouterr().err
+    assert main(command(place, tmp_path / "long", "--group", "7")) == 2
+    assert "batch: 6 prompts do not fill a group of 7; give more prompts" in capsys.readouterr().err
+
+
 @pytest.mark.all_cases
 def test_under_accelerate_launch(place, tmp_path):
     launch = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",

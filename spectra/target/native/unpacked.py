@@ -26,7 +26,7 @@ PERIODS = (5, 3)
 """One block of so many may be held unpacked."""
 LEAST = 16 << 20  # weights; what is smaller stays in caches, and there is little to gain
 SAMPLE = 1 << 20  # weights
-SCRATCH = 32 << 20  # bytes
+SCRATCH = 256 << 20  # bytes; what is much smaller than a model stays in large caches, where reading is faster
 TURNS = 5
 DENSE = 0.3
 """Arithmetic of a product of one row with an unpacked weight, the code's being 1: 4 of its 14 instructions."""

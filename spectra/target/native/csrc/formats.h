@@ -96,61 +96,89 @@ INLINE void fetch(const void* p) {
     NEAR ? prefetch(p) : prefetch_far(p);
 }
 
-// take(input, low, high) for the pairs of inputs [k, end) of a group: two registers that rounded to bf16 are a BF16 pair.
-// ahead: how many bytes further on memory is fetched, NEAR: into the nearest cache.
-template <bool NEAR, bool LIFTED, class Take>
-INLINE void pairs_of_four_bits(const Group& group, const uint8_t* codes, int64_t k, int64_t end, int64_t ahead,
-                               Take take) {
-    const Line low = for_four_bits<LIFTED, 19>(group.low), high = for_four_bits<LIFTED, 15>(group.high);
-    for (; k < end; k += 8, codes += 64) {
-        fetch<NEAR>(codes + ahead);
-        I16 word = load_int(codes);
+// take(input, low, high) for the pairs of inputs [k, end) of a group of P panels: registers that rounded to bf16 are a
+// BF16 pair of each. ahead: how many bytes further on memory is fetched, NEAR: into the nearest cache.
+template <bool NEAR, bool LIFTED, int P, class Take>
+INLINE void pairs_of_four_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end,
+                               int64_t ahead, Take take) {
+    Group lines[P];
+    UNROLL
+    for (int p = 0; p < P; ++p)
+        lines[p] = {for_four_bits<LIFTED, 19>(group[p].low), for_four_bits<LIFTED, 15>(group[p].high)};
+    for (int64_t at = 0; k < end; k += 8, at += 64) {
+        I16 word[P];
+        UNROLL
+        for (int p = 0; p < P; ++p) {
+            fetch<NEAR>(codes[p] + at + ahead);
+            word[p] = load_int(codes[p] + at);
+        }
         UNROLL
         for (int t = 0; t < 8; t += 2) {
-            take(k + t, low.at(four_bits<LIFTED, 19>(word)), high.at(four_bits<LIFTED, 15>(word)));
-            word = turned_by_a_byte(word);
+            F16 low[P], high[P];
+            UNROLL
+            for (int p = 0; p < P; ++p) {
+                low[p] = lines[p].low.at(four_bits<LIFTED, 19>(word[p]));
+                high[p] = lines[p].high.at(four_bits<LIFTED, 15>(word[p]));
+                word[p] = turned_by_a_byte(word[p]);
+            }
+            take(k + t, low, high);
         }
     }
 }
-template <bool NEAR, class Take>
-INLINE void pairs_of_eight_bits(const Group& group, const uint8_t* codes, int64_t k, int64_t end, int64_t ahead,
-                                Take take) {
-    for (; k < end; k += 2, codes += 32) {
-        fetch<NEAR>(codes + ahead);
-        take(k, group.low.at(load_int8((const int8_t*)codes)), group.high.at(load_int8((const int8_t*)codes + LANES)));
+template <bool NEAR, int P, class Take>
+INLINE void pairs_of_eight_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end,
+                                int64_t ahead, Take take) {
+    for (int64_t at = 0; k < end; k += 2, at += 32) {
+        F16 low[P], high[P];
+        UNROLL
+        for (int p = 0; p < P; ++p) {
+            fetch<NEAR>(codes[p] + at + ahead);
+            low[p] = group[p].low.at(load_int8((const int8_t*)codes[p] + at));
+            high[p] = group[p].high.at(load_int8((const int8_t*)codes[p] + at + LANES));
+        }
+        take(k, low, high);
     }
 }
 
-// The pairs of inputs in [from, to) of a panel. from and to: multiples of 16, of 32 for 4 bits.
-template <bool NEAR, class Take>
+// The pairs of inputs in [from, to) of P panels. from and to: multiples of 16, of 32 for 4 bits.
+template <bool NEAR, int P, class Take>
 INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, Meanwhile meanwhile,
                       Take take) {
     const int64_t header = LANES * m.scale_bytes * (1 + m.has_minimum);
     const int64_t step = m.format == BITS4 ? LANES / 2 : LANES;  // bytes of codes an input
     const int64_t block = header + m.group * step;
     const int64_t first = from / m.group;
-    const uint8_t* place = m.panel(panel) + first * block;
-    for (int64_t k = from, start = first * m.group; k < to; place += block) {
-        fetch<NEAR>(place + ahead);
-        for (int64_t i = 0; i < meanwhile.lines; ++i, meanwhile.from += 64) prefetch_far(meanwhile.from);
-        const Group group = load_group(m, place);
-        const uint8_t* codes = place + header + (k - start) * step;
+    const uint8_t* place[P];
+    UNROLL
+    for (int p = 0; p < P; ++p) place[p] = m.panel(panel + p) + first * block;
+    for (int64_t k = from, start = first * m.group; k < to;) {
+        for (int64_t i = 0; i < P * meanwhile.lines; ++i, meanwhile.from += 64) prefetch_far(meanwhile.from);
+        Group group[P];
+        const uint8_t* codes[P];
+        UNROLL
+        for (int p = 0; p < P; ++p) {
+            fetch<NEAR>(place[p] + ahead);
+            group[p] = load_group(m, place[p]);
+            codes[p] = place[p] + header + (k - start) * step;
+            place[p] += block;
+        }
         start += m.group;
         const int64_t end = start < to ? start : to;
         if (m.format == BITS8)
-            pairs_of_eight_bits<NEAR>(group, codes, k, end, ahead, take);
+            pairs_of_eight_bits<NEAR, P>(group, codes, k, end, ahead, take);
         else if (m.lifted)
-            pairs_of_four_bits<NEAR, true>(group, codes, k, end, ahead, take);
+            pairs_of_four_bits<NEAR, true, P>(group, codes, k, end, ahead, take);
         else
-            pairs_of_four_bits<NEAR, false>(group, codes, k, end, ahead, take);
+            pairs_of_four_bits<NEAR, false, P>(group, codes, k, end, ahead, take);
         k = end;
     }
 }
 
 // The same as bf16 pairs [(to - from) / 2][16][2].
 inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out) {
-    each_pair<false>(m, panel, from, to, ahead, {m.data, 0},
-                     [=](int64_t k, F16 low, F16 high) { store_bf16(out + (k - from) * LANES, low, high); });
+    each_pair<false, 1>(m, panel, from, to, ahead, {m.data, 0}, [=](int64_t k, const F16 (&low)[1], const F16 (&high)[1]) {
+        store_bf16(out + (k - from) * LANES, low[0], high[0]);
+    });
 }
 
 }  // namespace spectra

@@ -184,11 +184,17 @@ double spectra_read_seconds(const uint8_t* const* buffers, const int64_t* bytes,
     std::lock_guard<std::mutex> lock(engine->busy);
     std::atomic<int64_t> kept{0};
     std::atomic<int> awake{0};
+    std::atomic<bool> begun{false};
     std::chrono::steady_clock::time_point start;
     engine->pool.run(threads, [&](Worker& worker) {
         awake.fetch_add(1);
-        while (worker.index == 0 && awake.load() < worker.count) std::this_thread::yield();
-        if (worker.index == 0) start = std::chrono::steady_clock::now();
+        if (worker.index == 0) {
+            while (awake.load() < worker.count) std::this_thread::yield();
+            start = std::chrono::steady_clock::now();
+            begun.store(true);
+        } else {
+            while (!begun.load()) std::this_thread::yield();
+        }
         I16 mixed = set1_int(0);
         for (int64_t b = 0; b < count; ++b)
             worker.share(bytes[b] / 64, 1, [&](int64_t from, int64_t to) {

@@ -96,24 +96,29 @@ INLINE void add_pair(const Element<false>* x, int64_t stride, const I16 (&pair)[
 #endif
 }
 
+// What a block fetches while it computes: from so many bytes behind its weights on, `pace` bytes for each line it reads.
+struct Fetch {
+    int64_t ahead, pace;
+};
+
 // Rows R, panels P: sums[R][WIDTH * 16] (+)= over `count` inputs. weights: one pointer a panel.
 template <bool WIDE, int R, int P>
 void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, float* sums, int64_t count,
-           bool first, int64_t ahead) {
+           bool first, Fetch fetch) {
     F16 sum[R][P];
     UNROLL
     for (int r = 0; r < R; ++r)
         UNROLL
         for (int p = 0; p < P; ++p) sum[r][p] = first ? zero() : load(sums + (r * WIDTH + p) * LANES);
-    const uint8_t* w[P];
+    const uint8_t *w[P], *next[P];
     UNROLL
-    for (int p = 0; p < P; ++p) w[p] = weights[p];
+    for (int p = 0; p < P; ++p) w[p] = weights[p], next[p] = w[p] + fetch.ahead;
     if constexpr (WIDE) {
         for (int64_t k = 0; k < count; ++k) {
             F16 column[P];
             UNROLL
             for (int p = 0; p < P; ++p) {
-                prefetch_far(w[p] + k * 64 + ahead);
+                prefetch_far(next[p] + k * fetch.pace);
                 column[p] = load((const float*)(w[p] + k * 64));
             }
             UNROLL
@@ -128,7 +133,7 @@ void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride
             I16 pair[P];
             UNROLL
             for (int p = 0; p < P; ++p) {
-                prefetch_far(w[p] + k * 32 + ahead);
+                prefetch_far(next[p] + k / 2 * fetch.pace);
                 pair[p] = load_int(w[p] + k * 32);
             }
             add_pair<R, P>(x + k, stride, pair, sum);
@@ -142,55 +147,65 @@ void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride
 
 template <bool WIDE, int P, int R = TALL>
 INLINE void block_of(int rows, const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, float* sums,
-                     int64_t count, bool first, int64_t ahead) {
+                     int64_t count, bool first, Fetch fetch) {
     if constexpr (R > 1)
-        if (rows != R) return block_of<WIDE, P, R - 1>(rows, weights, x, stride, sums, count, first, ahead);
-    block<WIDE, R, P>(weights, x, stride, sums, count, first, ahead);
+        if (rows != R) return block_of<WIDE, P, R - 1>(rows, weights, x, stride, sums, count, first, fetch);
+    block<WIDE, R, P>(weights, x, stride, sums, count, first, fetch);
 }
 
-// All rows over one block of inputs, in blocks of rows of nearly the same height.
+// All rows over one block of inputs, in blocks of rows of nearly the same height. What follows is fetched by all of them.
 template <bool WIDE>
 void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, int64_t rows,
                float* sums, int64_t count, bool first, int64_t ahead) {
 #if SPECTRA_AMX
     if constexpr (!WIDE) return tiles_over(panels, weights, x, stride, rows, sums, count, first, ahead);
 #endif
-    const int64_t blocks = (rows + TALL - 1) / TALL;
+    const int64_t blocks = (rows + TALL - 1) / TALL, lines = WIDE ? count : count / 2;
     for (int64_t b = 0; b < blocks; ++b) {
         const int64_t from = rows * b / blocks, to = rows * (b + 1) / blocks;
         const Element<WIDE>* top = x + from * stride;
         float* out = sums + from * WIDTH * LANES;
+        const Fetch share{ahead + b * lines / blocks * 64, 64 / blocks};
         if (panels == WIDTH && REGISTER_PANELS == WIDTH)
-            block_of<WIDE, REGISTER_PANELS>(int(to - from), weights, top, stride, out, count, first, ahead);
+            block_of<WIDE, REGISTER_PANELS>(int(to - from), weights, top, stride, out, count, first, share);
         else
             for (int p = 0; p < panels; ++p)
-                block_of<WIDE, 1>(int(to - from), weights + p, top, stride, out + p * LANES, count, first, ahead);
+                block_of<WIDE, 1>(int(to - from), weights + p, top, stride, out + p * LANES, count, first, share);
     }
 }
 
 #if SPECTRA_FEW_ROWS
 constexpr int64_t STREAM_AHEAD = 4096;  // bytes
+constexpr int SIDE_BY_SIDE = 4;  // so many rows take two panels at once: the sums of one would wait for themselves
 
-// Few rows, quantised weights: a panel goes from its codes into the sums without a detour through memory.
-template <int R>
+// Few rows, quantised weights: P panels go from their codes into the sums without a detour through memory.
+template <int R, int P>
 void few_rows(const Place& place, const Element<false>* x, int64_t stride, float* sums) {
     const Matrix& m = place.matrix;
-    F16 sum[R][1];
+    F16 sum[R][P];
     UNROLL
-    for (int r = 0; r < R; ++r) sum[r][0] = zero();
-    each_pair<true>(m, place.panel, 0, m.inputs, STREAM_AHEAD, place.meanwhile, [&](int64_t k, F16 low, F16 high) {
-        const I16 pair[1] = {to_bf16(low, high)};
-        add_pair<R, 1>(x + k, stride, pair, sum);
-    });
+    for (int r = 0; r < R; ++r)
+        UNROLL
+        for (int p = 0; p < P; ++p) sum[r][p] = zero();
+    const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
+    each_pair<true, P>(m, place.panel, 0, m.inputs, ahead, place.meanwhile,
+                       [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+                           I16 pair[P];
+                           UNROLL
+                           for (int p = 0; p < P; ++p) pair[p] = to_bf16(low[p], high[p]);
+                           add_pair<R, P>(x + k, stride, pair, sum);
+                       });
     UNROLL
-    for (int r = 0; r < R; ++r) store(sums + r * WIDTH * LANES, sum[r][0]);
+    for (int r = 0; r < R; ++r)
+        UNROLL
+        for (int p = 0; p < P; ++p) store(sums + (r * WIDTH + p) * LANES, sum[r][p]);
 }
 
-template <int R = FEW>
+template <int P, int R>
 INLINE void few_rows_of(int64_t rows, const Place& place, const Element<false>* x, int64_t stride, float* sums) {
     if constexpr (R > 1)
-        if (rows != R) return few_rows_of<R - 1>(rows, place, x, stride, sums);
-    few_rows<R>(place, x, stride, sums);
+        if (rows != R) return few_rows_of<P, R - 1>(rows, place, x, stride, sums);
+    few_rows<R, P>(place, x, stride, sums);
 }
 #endif
 
@@ -208,9 +223,11 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
         const bool coded = !WIDE && part.quantised();
 #if SPECTRA_FEW_ROWS
         if constexpr (!WIDE)
-            if (few && coded)
+            if (few && coded && rows <= SIDE_BY_SIDE && panels == WIDTH)
+                few_rows_of<WIDTH, SIDE_BY_SIDE>(rows, place, x, stride, buffers.sums.data());
+            else if (few && coded)
                 for (int p = 0; p < panels; ++p)
-                    few_rows_of(rows, place_of(m, n + p), x, stride, buffers.sums.data() + p * LANES);
+                    few_rows_of<1, FEW>(rows, place_of(m, n + p), x, stride, buffers.sums.data() + p * LANES);
 #endif
         const int64_t deep = coded ? DEEP_UNPACKED : DEEP;
         const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
