@@ -1,5 +1,6 @@
 """How the page is launched: its own theme, style, icon and files. All come from this machine, nothing from a CDN."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,17 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
 
 
 def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = False) -> None:
-    """Serve the page until it is stopped. Gradio asks it once, as a browser would: see `check_proxies`."""
+    """Serve the page until it is stopped, by Ctrl-C or a signal to terminate: either way uploads are deleted.
+
+    Gradio asks it once, as a browser would: see `check_proxies`.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     name = f"[{host}]" if ":" in host else host  # it makes an address for a browser of it
-    page.launch(server_name=name, server_port=port, mcp_server=mcp, **launch_options(guard))
+    try:
+        page.launch(server_name=name, server_port=port, mcp_server=mcp, **launch_options(guard))
+    except KeyboardInterrupt:  # before gradio waits for one
+        page.close(verbose=False)
+        raise
 
 
 def launch_options(guard: Guard | None = None) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 import http.client
 import http.server
 import json
+import os
 import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +24,7 @@ from visual.guard import Guard, Limits
 from visual.uploads import UPLOADED, name_of, placed
 from visual.wire.events import encode
 
+ROOT = Path(__file__).parents[2]
 API = "/gradio_api"
 FORM = "multipart/form-data; boundary=b"
 PART = b'--b\r\nContent-Disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n'
@@ -146,6 +150,54 @@ def test_uploads_go_when_the_server_ends(limited: Callable[[Limits], Server]) ->
     server.upload(RACE)
     server.page.close()
     until_gone(*server.kept())
+
+
+SERVED = """
+import sys
+from fakes_engine import FakeEngine
+from visual.guard import Guard
+from visual.page import build_page
+from visual.serve import launch, queued
+guard = Guard()
+launch(queued(build_page(FakeEngine(), guard=guard), 8), guard, host="127.0.0.1", port=int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    "begun", [pytest.param(False, marks=pytest.mark.all_cases), True], ids=["while it begins", "later"]
+)
+def test_uploads_go_when_the_program_is_told_to_end(begun: bool, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "tests/support"))
+    environment = os.environ | {"GRADIO_TEMP_DIR": str(tmp_path), "PYTHONPATH": paths}
+    program = subprocess.Popen(
+        [sys.executable, "-u", "-c", SERVED, str(port)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not listens(port):
+            assert program.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        if begun:
+            assert program.stdout is not None
+            assert any("To create a public link" in line for line in program.stdout), "the last that gradio prints"
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        body = PART % (b"files", b"race.json", RACE) + b"--b--\r\n"
+        connection.request("POST", f"{API}/upload", body, {"content-type": FORM})
+        assert connection.getresponse().status == 200
+        assert any(path.is_file() for path in tmp_path.rglob("*"))
+        program.terminate()
+        program.communicate(timeout=60)
+        assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    finally:
+        program.kill()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
 
 
 def until_gone(*files: Path) -> None:
