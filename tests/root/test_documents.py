@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 
 import pytest
 from drafting import decode_by
-from examples import FENCED, PAGES, REDIRECTED, ROOT, blocks, commands, name_of, text_of
+from examples import FENCED, OTHERS, PAGES, REDIRECTED, ROOT, blocks, commands, name_of, text_of
 from fakes_engine import FakeEngine
 from programs import PARSERS
 from tiny import make, target_of
@@ -24,7 +24,6 @@ import spectra
 from spectra.methods.preset import Preset, Setup
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "assets/hub/README.md", "datastores/README.md")]
 NAMED = re.compile(r"`(?:python )?((?:assets|docs|spectra|tests|visual)/[\w./-]+\w)/?(?:`| -k (\"[\w ]+\"|\w+))")
 PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md"]
 

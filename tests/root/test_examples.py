@@ -30,8 +30,8 @@ SMALLER = {
 """Flags whose numbers in the text take minutes to hours."""
 
 LIMITED = {
-    "--limit": "--max-new-tokens", "selftext": "--max-new-tokens", "spectra.train": "--steps",
-    "tests/tools/page_cost.py": "--tokens", "tests/tools/build_cost.py": "--texts",
+    "batch": "--limit", "figure4": "--limit", "--limit": "--max-new-tokens", "selftext": "--max-new-tokens",
+    "spectra.train": "--steps", "tests/tools/page_cost.py": "--tokens", "tests/tools/build_cost.py": "--texts",
 }  # fmt: skip
 """What has a flag of its own for how long it takes, where the text leaves that out."""
 
@@ -39,18 +39,19 @@ ASKED = "Explain in four short sentences why the sky is blue."
 
 PLACES = {
     "PLACEHOLDER": "embedded", "FILES": "selftext.jsonl.xz", "FILE": "prompts.jsonl", "PROMPT": ASKED,
-    "COST": "flat.json", "NAME": "name",
+    "COST": "flat.json", "NAME": "name", "MODEL": "embedded",
     ".venv/lib/python3.11/site-packages/transformers": "spectra/io",
 }  # fmt: skip
 """What a reader puts in the place of a word in capitals."""
 
 ELSEWHERE = {
-    "installs": re.compile(r"^pip |^make |^sh |get_chromium"),
+    "installs": re.compile(r"^pip |^make |^sh |get_chromium|gpu_carry"),
     "needs the hub": re.compile(r"\bhub\b|hf:|recipe|meta-llama|vicuna"),
-    "needs a GPU": re.compile(r"graphs|--device-map|figure4|tests/target/cuda_graphs|gpu --minutes"),
+    "needs a GPU": re.compile(r"graphs|--device-map|tests/target/cuda_graphs|gpu --minutes"),
     "needs vLLM": re.compile(r"spectra\.serving|bench (serve|soak)"),
     "serves until it is stopped": re.compile(r"app\.py"),
     "is a run of tests": re.compile(r"-m pytest"),
+    "stands in a report of the run that gave it": re.compile(r"OUT/"),
     "needs the history of the repository": re.compile(r"a0d9959"),
 }
 """Why a command is not run here."""
@@ -81,7 +82,10 @@ def home(tmp_path_factory):
     with gzip.open(data / "HumanEval.jsonl.gz", "wt") as file:
         file.write(row(task_id="HumanEval/0", prompt='def add(a, b):\n    """The sum."""\n'))
     text = "River {0} rises in the hills and meets the sea after {0} miles. Many towns lie on it; boats go up and down."
-    answers = "".join(row(user=f"What is river {at}?", assistant=text.format(at)) for at in range(60))
+    answers = "".join(
+        row(source=("chat", "gsm8k", "mbpp")[at % 3], user=f"What is river {at}?", assistant=text.format(at))
+        for at in range(60)
+    )
     (home / "answers.jsonl").write_text(answers)
     for name in ("selftext", "instruct"):
         with lzma.open(home / f"{name}.jsonl.xz", "wt") as file:

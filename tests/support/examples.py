@@ -8,8 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "assets/hub/README.md", "datastores/README.md")]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^\n((?: {4}\S.*\n(?: {4}.*\n)*)+)", re.MULTILINE)
+INLINE = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:python|accelerate|spectra|spectra-demo)\s[^`]*\s--[^`]*)`")
 VARIABLE = re.compile(r"^[A-Z_]+=")
 PLACEHOLDER = re.compile(r"<[a-z ]+>")
 REDIRECTED = (">", "|")
@@ -43,9 +45,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands() -> Iterator[Command]:
-    """Every command line in a block of shell, fenced or indented, its continued lines joined."""
-    for page in PAGES:
-        found = [*blocks(page, "sh"), *INDENTED.findall(FENCED.sub("", text_of(page)))]
+    """Every command line in a block of shell, fenced or indented, its continued lines joined, and in a sentence or a
+    table where it has flags."""
+    for page in [*PAGES, *OTHERS]:
+        text = FENCED.sub("", text_of(page))
+        said = [" ".join(command.split()) for command in INLINE.findall(text)]
+        found = [*blocks(page, "sh"), *INDENTED.findall(text), *said]
         for line in re.sub(r"\\\n *", "", "\n".join(found)).splitlines():
             words = shlex.split(PLACEHOLDER.sub("PLACEHOLDER", line), comments=True)
             first = next((at for at, word in enumerate(words) if not VARIABLE.match(word)), len(words))
