@@ -14,7 +14,7 @@ class SpectraError(ValueError):
     """Bad input. `str(error)` is one short line of printable Unicode: `field: what is wrong; the fix`."""
 
     def __init__(self, field: str, problem: str) -> None:
-        self.field = field
+        self.field, self.problem = field, one_line(problem)
         super().__init__(one_line(f"{field}: {problem}"))
 
 

@@ -79,7 +79,10 @@ class NewStore:
 
     def random_sample(self, places: Sequence[str], like: Path) -> "Order":
         """As many tokens of the same corpus as that store keeps, by its settings, but unrefined."""
-        card = read_card(like)
+        try:
+            card = read_card(like)
+        except SpectraError as error:
+            raise SpectraError("random_sample_like", error.problem) from error
         same = {"refine": False, "keep": None, "keep_tokens": card["kept"]["tokens"], "seed": self.settings.seed}
         settings = BuildSettings.from_dict({**card["settings"], **same})
         order = self.reading.order(places, self.out, settings, self.licence, self.command_line, base=None)

@@ -218,7 +218,7 @@ class LentEngine(Engine):
                     if time.monotonic() > over:
                         raise SpectraError("max_new_tokens", "the GPU's time is over; ask for fewer tokens")
         except SpectraError as error:
-            yield Failed(error.field, str(error).removeprefix(f"{error.field}: "))
+            yield Failed(error.field, error.problem)
         except Exception as error:
             log.exception("a lent call failed")
             yield Failed("", f"the run ended early ({type(error).__name__}); the server's log has the details")

@@ -278,7 +278,7 @@ BAD = {
     "window: 1001 tokens do not fit the context of 256": ("--window", "1000", "--batch-tokens", "9"),
     "device: 'moon' is not available": ("--device", "moon"),
     "dtype: 'fp8' is unknown": ("--dtype", "fp8"),
-    "datastore: nowhere is not there": ("--random-sample-like", "nowhere"),
+    "random_sample_like: nowhere is not there": ("--random-sample-like", "nowhere"),
     "exclude: nowhere cannot be read": ("--exclude", "nowhere"),
     "exclude: /dev/null/x cannot be read": ("--exclude", "/dev/null/x"),
 }
