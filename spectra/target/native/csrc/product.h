@@ -36,7 +36,7 @@ constexpr int64_t DEEP = 2048;  // inputs a block
 constexpr int64_t DEEP_UNPACKED = 256;
 #if SPECTRA_AVX512 && !SPECTRA_AMX
 #define SPECTRA_FEW_ROWS 1
-constexpr int FEW = 12;  // so many rows take quantised weights as they are unpacked
+constexpr int FEW = 16;  // so many rows take quantised weights as they are unpacked
 #else
 constexpr int FEW = 0;
 #endif
