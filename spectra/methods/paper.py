@@ -33,13 +33,14 @@ def literal(settings: CoreSettings = PAPER, *, core: bool = True, store: bool | 
         guesses = chosen.guesses or 0
         rows = chosen.rows if core else 0
         size = (rows + guesses) * width
+        nodes = setup.max_nodes(size, at_most=size)
+        chosen = replace(chosen, rows=min(chosen.rows, nodes // width))
         banned = setup.target.eos
         dictionaries = SpectraCore(chosen, banned=banned, seed=setup.seed)
         drafter: Drafter = dictionaries
         if refined is not None:
             retrieval = PaperRetrieval(setup.stores(refined=refined), guesses=guesses, width=width, banned=banned)
             drafter = FilledCore(dictionaries, retrieval) if core else retrieval
-        nodes = setup.max_nodes(size, at_most=size)
         values = values_of(chosen, nodes, retrieval=refined is not None)
         if not core:
             values = {name: values[name] for name in STORE_ONLY}

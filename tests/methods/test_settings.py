@@ -56,6 +56,14 @@ def test_changes_reach_the_drafters(target):
     assert not any(isinstance(each, Recycling) for each in made(target, "spectra-core", successors=0).drafters)
 
 
+def test_pool_rows_that_no_step_has_room_for_are_not_told_as_used(target):
+    for name in ("spectra-paper-core", "spectra-core"):
+        for nodes, rows in ((10, 2), (4, 1), (3, 0)):
+            method = made(target, name, order=5, rows=15, nodes=nodes)
+            assert method.drafters[0].pool.size == method.settings["rows"] == rows
+            assert method.settings["pool"] == (rows > 0) and method.settings["nodes"] == nodes
+
+
 def test_what_cannot_be_is_refused_at_its_field(target):
     for name, changes, field in (
         ("spectra-paper-core", {"rows": 0, "pool": True}, "rows"),
