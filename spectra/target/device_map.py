@@ -48,6 +48,22 @@ def check_device_map(model: Any, device_map: Any) -> None:
             raise SpectraError("device_map", f"{other} and {name} are the same numbers; put both on disk, or none")
 
 
+def flat_map(model: Any, device_map: Mapping[str, Any], name: str = "", place: Any = None) -> dict[str, Any]:
+    """The same places, by names of which none holds another: accelerate moves all that a name holds to its place.
+
+    model: the module that has this name. place: of what holds it, None where nothing does.
+    """
+    place = device_map.get(name, place)
+    if not any(other != name and is_in(other, name) for other in device_map):
+        return {} if place is None else {name: place}
+    flat: dict[str, Any] = {}
+    own = [*model.named_parameters(recurse=False), *model.named_buffers(recurse=False), *model.named_children()]
+    for part, module in own:
+        inner = f"{name}.{part}" if name else part
+        flat |= flat_map(module, device_map, inner, place)
+    return flat
+
+
 def check_here(field: str, places: Iterable[Any]) -> None:
     """Raise SpectraError for a device that is not here."""
     for place in {str(place): place for place in places if place != "disk"}.values():

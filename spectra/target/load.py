@@ -29,7 +29,7 @@ from spectra.target.choices import (
 )
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.device_map import check_device_map, check_here, empty_model, try_device
+from spectra.target.device_map import check_device_map, check_here, empty_model, flat_map, try_device
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
@@ -190,6 +190,7 @@ def load_network(
         if quantised or isinstance(device_map, Mapping):
             empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached))
             check_device_map(empty, device_map)
+            device_map = flat_map(empty, device_map) if isinstance(device_map, Mapping) else device_map
             options |= loading_arguments(weights, empty) if quantised else {}
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(

@@ -229,10 +229,18 @@ def folder(tmp_path):
     return tmp_path / "tiny"
 
 
-def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path):
+@pytest.mark.parametrize(
+    "others",
+    [
+        dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "model.layers.0", "lm_head"), "cpu"),
+        {"": "cpu"},
+        {"model": "cpu", "lm_head": "cpu"},
+        {"": "disk", "model.layers": "cpu"},
+    ],
+)
+def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path, others):
     whole = load_target(folder, dtype="fp32", device="cpu")
-    halves = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "cpu"}
-    device_map = halves | {"model.layers.0": "cpu", "model.layers.1": "disk"}
+    device_map = others | {"model.layers.1": "disk"}
     spread = load_target(folder, dtype="fp32", device_map=device_map, offload_folder=tmp_path / "offload")
     assert spread.spread
     assert any(p.device.type == "meta" for p in spread.model.parameters())

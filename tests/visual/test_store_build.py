@@ -37,7 +37,14 @@ def until(stream: Iterator[dict[str, Any]], texts: int) -> dict[str, Any]:
     ],
 )
 def test_the_cost_is_said_from_what_was_measured(speed: float, already: int, words: str) -> None:
-    assert words in writing_cost(TextOrder((), 24, 200), speed, already)
+    assert words in writing_cost(TextOrder((), 24, 200), speed, 600, already)
+
+
+@pytest.mark.parametrize(("speed", "cut"), [(40.0, False), (8.0, False), (7.9, True), (0.0, True)])
+def test_a_cost_beyond_one_turn_says_when_the_turn_ends(speed: float, cut: bool) -> None:
+    """A large model on a CPU was said to write for 33 minutes, and was stopped after ten."""
+    said = "A turn ends after 10 minutes, and a store is built from the texts that are finished; start again to go on."
+    assert (said in writing_cost(TextOrder((), 24, 200), speed, 600)) == cut
 
 
 def test_texts_are_written_then_a_store_is_built_of_them() -> None:

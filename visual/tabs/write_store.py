@@ -10,6 +10,7 @@ from spectra.errors import SpectraError
 from spectra.settings import Range, TextOrder
 from visual.engine import Engine
 from visual.request import MAX_CHARACTERS, number
+from visual.run.run import MAX_SECONDS
 from visual.widgets import visitor_of
 from visual.wire.writing_cost import writing_cost
 
@@ -107,7 +108,7 @@ def price(engine: Engine, visit: gr.Request, prompts: object, texts: object, tok
 def cost_of(engine: Engine, order: TextOrder, visitor: str = "") -> str:
     """What writing the rest of the texts will cost, as HTML."""
     already = engine.written(visitor, order) if visitor else 0
-    return f"<p class='lead'>{writing_cost(order, engine.plain.tokens_per_second, already)}</p>"
+    return f"<p class='lead'>{writing_cost(order, engine.plain.tokens_per_second, MAX_SECONDS, already)}</p>"
 
 
 def wanted(engine: Engine, visitor: str = "") -> bool:
@@ -118,5 +119,5 @@ def wanted(engine: Engine, visitor: str = "") -> bool:
 def offer_text(engine: Engine) -> str:
     """The offer to write a store for a model that none fits, as HTML."""
     order = TextOrder((), TEXTS, TOKENS)
-    cost = writing_cost(order, engine.plain.tokens_per_second)
+    cost = writing_cost(order, engine.plain.tokens_per_second, MAX_SECONDS)
     return f"<p>No datastore fits {escape(engine.model)} yet, so let it write one. {cost}</p>"

@@ -8,8 +8,10 @@ STORE_BYTES = 6_000
 """Of the smallest store."""
 
 
-def writing_cost(order: TextOrder, tokens_per_second: float, already: int = 0) -> str:
-    """tokens_per_second: of plain decoding, 0 where nothing is measured. already: texts that are written."""
+def writing_cost(order: TextOrder, tokens_per_second: float, turn_seconds: float, already: int = 0) -> str:
+    """tokens_per_second: of plain decoding, 0 where nothing is measured. turn_seconds: after which the writing ends.
+    already: texts that are written.
+    """
     missing = max(0, order.texts - already)
     tokens = missing * order.max_new_tokens
     size = kilobytes(STORE_BYTES + TOKEN_BYTES * max(order.texts, already) * order.max_new_tokens)
@@ -20,8 +22,13 @@ def writing_cost(order: TextOrder, tokens_per_second: float, already: int = 0) -
         time = f"about {duration(tokens / tokens_per_second)} at the {speed} that plain decoding has here"
     else:
         time = "how long it takes is not measured yet: the first text will tell"
-    stays = f" {already} texts are written already and stay." if already else ""
-    return f"It writes {tokens:,} tokens at most; {time}. The store takes {size} at most.{stays}"
+    said = f"It writes {tokens:,} tokens at most; {time}. The store takes {size} at most."
+    if tokens > tokens_per_second * turn_seconds:
+        said += (
+            f" A turn ends after {duration(turn_seconds)}, and a store is built from the texts that are finished; "
+            "start again to go on."
+        )
+    return f"{said} {already} texts are written already and stay." if already else said
 
 
 def duration(seconds: float) -> str:
