@@ -92,7 +92,8 @@ def run_batch_sizes(options: BatchOptions) -> int:
             )
         folders = [options.out]
         if processes.world_size > 1:
-            folders = [options.out / f"process-{number}" for number in range(processes.world_size)]
+            names = [f"process-{number}-of-{processes.world_size}" for number in range(processes.world_size)]
+            folders = [options.out / name for name in names]
         model = replace(options.model, device=processes.device or options.model.device).load()
         model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
         check_whole(options.methods, model.target)
@@ -122,10 +123,12 @@ def groups_of(prompts: Sequence[Prompt], size: int) -> list[PromptGroup]:
 
 
 def _rows_of(folders: Sequence[Path], groups: Sequence[PromptGroup]) -> list[Row]:
-    """Those of these groups, each with the number of its process."""
-    ids = {group.id for group in groups}
-    found = [(number, row) for number, folder in enumerate(folders) for row in read_rows(folder / ROWS)]
-    return [row | {"process": number} for number, row in found if row["id"] in ids]
+    """Those that each process has of its part of these groups, with its number."""
+    rows: list[Row] = []
+    for number, folder in enumerate(folders):
+        ids = {group.id for group in groups[number :: len(folders)]}
+        rows += [row | {"process": number} for row in read_rows(folder / ROWS) if row["id"] in ids]
+    return rows
 
 
 def run_groups(

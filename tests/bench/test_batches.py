@@ -119,7 +119,7 @@ def test_processes_share_the_prompts_and_the_first_reports(place, tmp_path, monk
     for number in (1, 0):
         monkeypatch.setattr(batches, "distributed", as_process(number, 2))
         assert main(command(place, tmp_path)) == 0
-    rows = [read_rows(tmp_path / f"process-{number}" / "rows.jsonl") for number in (0, 1)]
+    rows = [read_rows(tmp_path / f"process-{number}-of-2" / "rows.jsonl") for number in (0, 1)]
     assert [len({row["id"] for row in some}) for some in rows] == [2, 1]
     assert not {row["id"] for row in rows[0]} & {row["id"] for row in rows[1]}
     assert {row["identical"] for some in rows for row in some} == {2}
@@ -129,6 +129,16 @@ def test_processes_share_the_prompts_and_the_first_reports(place, tmp_path, monk
     monkeypatch.setattr(batches, "distributed", as_process(0, 4))
     assert main(command(place, tmp_path / "four")) == 2
     assert "limit: 4 processes share 3 groups" in capsys.readouterr().err
+
+
+def test_groups_that_another_process_had_before_count_once(place, tmp_path, monkeypatch, capsys):
+    lines = (place / "gsm8k_test.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "gsm8k_test.jsonl").write_text("".join(lines[4:] + lines[:4]))
+    for processes, data in ((2, place), (3, place), (2, tmp_path)):
+        for number in reversed(range(processes)):
+            monkeypatch.setattr(batches, "distributed", as_process(number, processes))
+            assert main(command(place, tmp_path / "out", "--data", str(data))) == 0
+        assert capsys.readouterr().out.count("6 of 6") == 4, (processes, data)
 
 
 def test_prompts_wait_in_a_line_longer_than_a_batch(place, tmp_path, capsys):

@@ -26,7 +26,7 @@ PERIODS = (5, 3)
 """One block of so many may be held unpacked."""
 LEAST = 16 << 20  # weights; what is smaller stays in caches, and there is little to gain
 SAMPLE = 1 << 20  # weights
-SCRATCH = 256 << 20  # bytes; what is much smaller than a model stays in large caches, where reading is faster
+SCRATCH = 256 << 20  # bytes at most; what is much smaller than a model stays in large caches, where reading is faster
 TURNS = 5
 DENSE = 0.3
 """Arithmetic of a product of one row with an unpacked weight, the code's being 1: 4 of its 14 instructions."""
@@ -67,11 +67,12 @@ def _measured(library: Library, codes: Mapping[str, Codes], fit: Mapping[str, Fo
     outputs, inputs = largest.shape
     sample = largest.rows(torch.arange(min(outputs, -(-SAMPLE // inputs))))
     matrix = Matrix.of(library.with_threads(1), sample)
-    scratch = torch.ones(SCRATCH, dtype=torch.uint8)
+    nbytes = sum(form.nbytes for form in fit.values())  # packing takes as much: there is memory for it
+    scratch = torch.ones(min(SCRATCH, nbytes), dtype=torch.uint8)
     return best_period(
         unpacking=min(_processor_seconds(matrix) for _ in range(TURNS)) / sample.codes.numel() / library.threads,
-        reading=min(library.read_seconds([scratch]) for _ in range(TURNS)) / SCRATCH,
-        packed=sum(form.nbytes for form in fit.values()) / sum(form.weights for form in fit.values()),
+        reading=min(library.read_seconds([scratch]) for _ in range(TURNS)) / scratch.nbytes,
+        packed=nbytes / sum(form.weights for form in fit.values()),
         most=most,
     )
 
