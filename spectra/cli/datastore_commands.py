@@ -247,7 +247,7 @@ class SelfText:
     seed: int = 0
 
     def run(self) -> int:
-        from spectra.datastore.build.selftext import Writing, own_questions, read_questions, write_answers
+        from spectra.datastore.build.selftext import Writing, held, own_questions, read_questions, write_answers
         from spectra.datastore.build.stock_answers import by_generate
 
         quiet_transformers()
@@ -258,7 +258,7 @@ class SelfText:
         model, tokenizer, name = self.network.load()
         if not tokenizer.chat_template:
             raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")
-        with bar("answering", len(questions), " prompts") as shown:
+        with held(self.out), bar("answering", len(questions), " prompts") as shown:
             answering = by_generate(model.eval(), tokenizer, writing.max_new_tokens)
             write_answers(answering, questions, self.out, writing, shown.update)
         return 0

@@ -92,6 +92,31 @@ def test_a_stopped_run_goes_on(tmp_path):
     assert rows == read_rows(tmp_path / ROWS) and len(rows) == 8
 
 
+def test_one_process_at_a_time_adds_rows(tmp_path):
+    rows = Rows(tmp_path, needed=["id"])
+    resume(rows, ITEMS, CELLS, counting([]), Watched())
+    with pytest.raises(SpectraError, match=r"^out: another process adds to \S*rows.jsonl; wait for it"):
+        Rows(tmp_path, needed=["id"])
+    del rows
+    assert len(Rows(tmp_path, needed=["id"]).all) == 8
+
+
+def test_a_disk_that_refuses_is_told_and_the_run_goes_on_later(tmp_path, monkeypatch):
+    rows = Rows(tmp_path, needed=["id"])
+    rows.add({"id": "x", "figure": 1})
+    with monkeypatch.context() as full:
+        full.setattr(rows, "file", tmp_path)
+        with pytest.raises(SpectraError, match=r"^out: cannot write \S* \(Is a directory\); free some"):
+            rows.add({"id": "y", "figure": 2})
+    del rows
+    with (tmp_path / ROWS).open("a") as torn:
+        torn.write('{"id": "y", "fig')
+    rows = Rows(tmp_path, needed=["id"])
+    assert rows.all == [{"id": "x", "figure": 1}]
+    rows.add({"id": "y", "figure": 2})
+    assert read_rows(tmp_path / ROWS) == [{"id": "x", "figure": 1}, {"id": "y", "figure": 2}]
+
+
 def test_only_rows_of_these_items_and_cells_are_given_back(tmp_path):
     resume(Rows(tmp_path, needed=["id"]), ITEMS, CELLS, counting([]), Watched())
     rows = resume(Rows(tmp_path, needed=["id"]), ITEMS[1:], CELLS[:1], counting([]), Watched())

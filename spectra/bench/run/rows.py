@@ -1,9 +1,13 @@
 """Benchmark rows on disk, one JSON object a line, each written as soon as it is known so that a run can be resumed.
 
-A row that a kill cut short is dropped and run again; rows of other settings are not mixed with these.
+A row that a kill cut short is dropped and run again; rows of other settings are not mixed with these, and one process
+at a time adds to them.
 """
 
+import fcntl
 import json
+import os
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,21 +29,44 @@ JOINING = ("drafts",)
 class Rows:
     """The rows of one file: `all` holds what was there and what was added. needed: names that each has.
 
-    Raises SpectraError for a damaged file.
+    Raises SpectraError for a damaged file, and while another process adds to it.
     """
 
     def __init__(self, folder: Path, name: str = ROWS, needed: Sequence[str] = ("task", "id")) -> None:
         make_folder(folder)
         self.file = folder / name
+        weakref.finalize(self, os.close, _hold(self.file))
         self.all = read_rows(self.file, needed=needed)
-        whole = "".join(json.dumps(row) + "\n" for row in self.all)
-        if self.file.exists() and self.file.stat().st_size != len(whole.encode()):
-            write_text(self.file, whole, "out")
 
     def add(self, row: Row) -> None:
+        """Raises SpectraError where the disk refuses."""
         self.all.append(row)
-        with self.file.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(row) + "\n")
+        try:
+            with self.file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise SpectraError(
+                "out", f"cannot write {self.file} ({error.strerror}); free some space, and the same command goes on"
+            ) from error
+
+
+def _hold(file: Path) -> int:
+    """A descriptor of the file, which is made if need be: while it is open no other process gets one. A row that was
+    cut short is dropped.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.truncate(descriptor, file.read_bytes().rfind(b"\n") + 1)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except BlockingIOError:
+        raise SpectraError("out", f"another process adds to {file}; wait for it, or give another folder") from None
+    except OSError as error:
+        raise SpectraError("out", f"cannot write {file} ({error.strerror}); give a writable folder") from error
+    return descriptor
 
 
 def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> list[Row]:

@@ -73,6 +73,7 @@ def build(order: Order) -> dict[str, Any]:
             card: dict[str, Any] = {}
             if processes.first:
                 restore(order.out)
+                workdir.tidy()
                 recipe = describe(order, language)
                 held.enter_context(workdir.held(recipe, force=order.force))
                 if card := added(order, recipe):

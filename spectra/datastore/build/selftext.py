@@ -4,9 +4,11 @@ Batches are formed from the prompts alone, each is seeded by its number and writ
 on to the same file. Who answers is handed in: stock `generate` with left padding for the command.
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,27 @@ def _ranked(prompts: Mapping[str, str], temperatures: Sequence[float]) -> list[Q
     """prompts: each with its source."""
     ranked = sorted(prompts, key=lambda prompt: (len(prompt), prompt))
     return [Question(prompts[prompt], prompt, t) for t in temperatures for prompt in ranked]
+
+
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """Hold the file that answers are written to, which is made if need be, for one process.
+
+    Raises SpectraError for "out" while another process holds it, and where the disk refuses, which loses no answer.
+    """
+    try:
+        with out.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SpectraError("out", f"{out} is being written by another process; wait for it") from None
+            yield
+    except OSError as error:
+        raise SpectraError(
+            "out",
+            f"cannot write {out} ({error.strerror or error}); free some space or make it writable: the answers so far "
+            "are kept, and the same command goes on",
+        ) from error
 
 
 def write_answers(

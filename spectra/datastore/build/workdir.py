@@ -78,6 +78,14 @@ class Workdir:
     def drop(self) -> None:
         workdir.remove(self.folder)
 
+    def tidy(self) -> None:
+        """Remove what a build left that was killed when its store had the place."""
+        recipe = workdir.read_recipe(self.folder / workdir.RECIPE)
+        removing = recipe is None and self.folder.is_dir() and (self.out / CARD).is_file()
+        if removing or self.done:
+            with self.held(recipe or {}, force=False):
+                workdir.remove(self.folder)
+
     @contextmanager
     def held(self, recipe: Mapping[str, Any], *, force: bool) -> Iterator[None]:
         """Hold the folder for the build that `recipe` describes.

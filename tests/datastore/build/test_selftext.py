@@ -1,14 +1,18 @@
 """The model's own answers: those of stock generate, whole batches at a time, and the same file after a stop."""
 
 import json
+import os
 import re
+import resource
+import signal
+import sys
 
 import pytest
 from words import save_model
 
 from spectra.cli.datastore import main
 from spectra.datastore.build.seed_prompts import SEED_PROMPTS
-from spectra.datastore.build.selftext import Question
+from spectra.datastore.build.selftext import Question, held
 from spectra.datastore.build.stock_answers import answer
 from spectra.target.load import load_network
 
@@ -84,6 +88,38 @@ def test_a_stopped_run_goes_on_to_the_same_file(model, prompts, tmp_path, kept, 
     (tmp_path / "out.jsonl").write_bytes(part)
     assert write(model, prompts, tmp_path / "out.jsonl") == 0
     assert (tmp_path / "out.jsonl").read_bytes() == b"".join(lines)
+
+
+def test_a_file_that_another_process_writes_is_left_alone(model, prompts, tmp_path, capsys):
+    out = tmp_path / "out.jsonl"
+    assert write(model, prompts, out) == 0
+    whole = out.read_bytes()
+    with held(out):
+        assert write(model, prompts, out) == 2
+    assert capsys.readouterr().err.strip().endswith(f"out: {out} is being written by another process; wait for it")
+    assert out.read_bytes() == whole
+
+
+def test_a_full_disk_is_told_and_loses_no_answer(model, prompts, tmp_path):
+    out, told = tmp_path / "out.jsonl", tmp_path / "told"
+    assert write(model, prompts, tmp_path / "whole.jsonl") == 0
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            os.dup2(os.open(told, os.O_WRONLY | os.O_CREAT), 2)
+            sys.stderr = os.fdopen(2, "w")
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+            code = write(model, prompts, out)
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert f"out: cannot write {out} (File too large); free some space" in told.read_text()
+    assert write(model, prompts, out) == 0
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
 def test_answers_to_other_prompts_are_left_alone(model, prompts, tmp_path, capsys):
