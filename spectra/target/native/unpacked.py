@@ -48,7 +48,7 @@ def choose_period(library: Library, codes: Mapping[str, Codes], memory: int) -> 
     file = cache_home() / "unpacked" / hashlib.sha256(repr(same).encode()).hexdigest()[:24]
     period = _remembered(file)
     if period is None:
-        period = _measured(library, codes, fit, memory / (2 * weights))
+        period = _measured(library, codes, fit, memory)
         with suppress(OSError, SpectraError):  # a cache folder that cannot be written is no error
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, f"{period}\n")
@@ -62,18 +62,18 @@ def _remembered(file: Path) -> int | None:
     return None
 
 
-def _measured(library: Library, codes: Mapping[str, Codes], fit: Mapping[str, Form], most: float) -> int:
+def _measured(library: Library, codes: Mapping[str, Codes], fit: Mapping[str, Form], memory: int) -> int:
     largest = codes[max(fit, key=lambda name: fit[name].weights)]
     outputs, inputs = largest.shape
     sample = largest.rows(torch.arange(min(outputs, -(-SAMPLE // inputs))))
     matrix = Matrix.of(library.with_threads(1), sample)
-    nbytes = sum(form.nbytes for form in fit.values())  # packing takes as much: there is memory for it
-    scratch = torch.ones(min(SCRATCH, nbytes), dtype=torch.uint8)
+    nbytes, weights = sum(form.nbytes for form in fit.values()), sum(form.weights for form in fit.values())
+    scratch = torch.ones(min(SCRATCH, memory, 4 * nbytes), dtype=torch.uint8)  # a small model is measured with little
     return best_period(
         unpacking=min(_processor_seconds(matrix) for _ in range(TURNS)) / sample.codes.numel() / library.threads,
         reading=min(library.read_seconds([scratch]) for _ in range(TURNS)) / scratch.nbytes,
-        packed=nbytes / sum(form.weights for form in fit.values()),
-        most=most,
+        packed=nbytes / weights,
+        most=memory / (2 * weights),
     )
 
 
