@@ -19,6 +19,7 @@ from gpu_carry import ROOT, WHEELS
 from packaging.requirements import Requirement
 
 from spectra.bench.figure4 import figure4
+from spectra.bench.gpu import report
 from spectra.bench.gpu import run as runner
 from spectra.bench.gpu.page import served
 from spectra.bench.gpu.parts import PROMPTS, Part, parts_of, write_prompts
@@ -279,6 +280,15 @@ def test_a_full_disk_costs_what_could_not_be_written(scripted, tmp_path, monkeyp
     monkeypatch.setattr(runner, "write_text", full)
     assert run_gpu(GpuOptions(ModelOptions(), out, parts=("works", "fails"))) == 1
     assert states(out) == {"fails": "failed"} and "No space left" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_is_no_success(scripted, tmp_path, monkeypatch):
+    def full(path, *rest):
+        raise SpectraError("out", f"cannot write {path} (No space left on device); give a writable file path")
+
+    monkeypatch.setattr(report, "write_text", full)
+    with pytest.raises(SpectraError, match=r"cannot write .*README\.md"):
+        run_gpu(GpuOptions(ModelOptions(), tmp_path / "out", parts=("works",)))
 
 
 def test_a_page_ends_with_the_part_that_serves_it(tmp_path):

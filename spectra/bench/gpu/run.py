@@ -88,6 +88,7 @@ def run_gpu(options: GpuOptions) -> int:
         check_same(out, same)
         known = read_outcomes(out)
         _run(options, listed, in_order(chosen, known, again=options.again), known, out, lock)
+        write_report(out, listed, known, machine(options.model.device))  # raises where it could not be written before
     print(out / "README.md")
     return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
 
