@@ -6,6 +6,7 @@ which goes on while codes are unpacked. The weights are the same numbers in both
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +37,8 @@ GAIN = 0.95  # of the time without
 
 
 def choose_period(library: Library, codes: Mapping[str, Codes], memory: int) -> int:
-    """The `period` of `Matrix.of` for these weights; 0: all stay packed. Measured once, kept in the cache folder.
+    """The `period` of `Matrix.of` for these weights; 0: all stay packed. Measured once, kept in the cache folder; again
+    the next time where the machine was busy.
 
     memory: bytes that unpacked weights may take. Codes that are stored are not read, but for one matrix to measure.
     """
@@ -49,6 +51,8 @@ def choose_period(library: Library, codes: Mapping[str, Codes], memory: int) -> 
     period = _remembered(file)
     if period is None:
         period = _measured(library, codes, fit, memory)
+        if os.getloadavg()[0] > (os.cpu_count() or 1):
+            return period
         with suppress(OSError, SpectraError):  # a cache folder that cannot be written is no error
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, f"{period}\n")

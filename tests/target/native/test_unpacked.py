@@ -35,6 +35,7 @@ def test_small_models_and_scales_of_whole_rows_stay_packed(quantise):
 def test_a_model_of_some_size_is_measured_once(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(unpacked, "LEAST", 1 << 12)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.5, 0.0, 0.0))
     seen = []
     monkeypatch.setattr(unpacked, "best_period", lambda **about: seen.append(about) or 3)
     ready = library()
@@ -55,6 +56,18 @@ def test_a_model_of_some_size_is_measured_once(monkeypatch, tmp_path):
         file.write_text("4\n")
     assert choose_period(ready, codes, 8192) == 3
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize(("load", "times"), [(0.5, 1), (1000.0, 2)])
+def test_what_a_busy_machine_chose_is_measured_again(monkeypatch, tmp_path, load, times):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(unpacked, "LEAST", 1 << 12)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    seen = []
+    monkeypatch.setattr(unpacked, "best_period", lambda **about: seen.append(about) or 5)
+    ready, codes = library(), {"a": four_bits(torch.randn(64, 128))}
+    assert {choose_period(ready, codes, 8192) for _ in range(2)} == {5 if ready.isa in PATHS else 0}
+    assert len(seen) == (times if ready.isa in PATHS else 0)
 
 
 def test_a_choice_that_cannot_be_kept_is_used_all_the_same(monkeypatch, tmp_path):
