@@ -27,7 +27,7 @@ PERIODS = (5, 3)
 """One block of so many may be held unpacked."""
 LEAST = 16 << 20  # weights; what is smaller stays in caches, and there is little to gain
 SAMPLE = 1 << 20  # weights
-SCRATCH = 256 << 20  # bytes at most; what is much smaller than a model stays in large caches, where reading is faster
+SCRATCH = 32 << 20  # bytes
 TURNS = 5
 DENSE = 0.3
 """Arithmetic of a product of one row with an unpacked weight, the code's being 1: 4 of its 14 instructions."""
@@ -50,7 +50,7 @@ def choose_period(library: Library, codes: Mapping[str, Codes], memory: int) -> 
     file = cache_home() / "unpacked" / hashlib.sha256(repr(same).encode()).hexdigest()[:24]
     period = _remembered(file)
     if period is None:
-        period = _measured(library, codes, fit, memory)
+        period = _measured(library, codes, fit, memory / (2 * weights))
         if os.getloadavg()[0] > (os.cpu_count() or 1):
             return period
         with suppress(OSError, SpectraError):  # a cache folder that cannot be written is no error
@@ -66,18 +66,17 @@ def _remembered(file: Path) -> int | None:
     return None
 
 
-def _measured(library: Library, codes: Mapping[str, Codes], fit: Mapping[str, Form], memory: int) -> int:
+def _measured(library: Library, codes: Mapping[str, Codes], fit: Mapping[str, Form], most: float) -> int:
     largest = codes[max(fit, key=lambda name: fit[name].weights)]
     outputs, inputs = largest.shape
     sample = largest.rows(torch.arange(min(outputs, -(-SAMPLE // inputs))))
     matrix = Matrix.of(library.with_threads(1), sample)
-    nbytes, weights = sum(form.nbytes for form in fit.values()), sum(form.weights for form in fit.values())
-    scratch = torch.ones(min(SCRATCH, memory, 4 * nbytes), dtype=torch.uint8)  # a small model is measured with little
+    scratch = torch.ones(SCRATCH, dtype=torch.uint8)
     return best_period(
         unpacking=min(_processor_seconds(matrix) for _ in range(TURNS)) / sample.codes.numel() / library.threads,
-        reading=min(library.read_seconds([scratch]) for _ in range(TURNS)) / scratch.nbytes,
-        packed=nbytes / weights,
-        most=memory / (2 * weights),
+        reading=min(library.read_seconds([scratch]) for _ in range(TURNS)) / SCRATCH,
+        packed=sum(form.nbytes for form in fit.values()) / sum(form.weights for form in fit.values()),
+        most=most,
     )
 
 

@@ -6,7 +6,6 @@ from native_paths import library
 
 from spectra.target.native import unpacked
 from spectra.target.native.codes import four_bits, int8
-from spectra.target.native.library import Library
 from spectra.target.native.unpacked import PATHS, best_period, choose_period
 
 PACKED = 0.625  # bytes a weight
@@ -77,14 +76,3 @@ def test_a_choice_that_cannot_be_kept_is_used_all_the_same(monkeypatch, tmp_path
     (tmp_path / "spectra").write_text("no folder")
     ready = library()
     assert choose_period(ready, {"a": four_bits(torch.randn(64, 128))}, 1 << 14) == (3 if ready.isa in PATHS else 0)
-
-
-def test_measuring_takes_no_more_memory_than_unpacked_weights_may_and_little_for_a_small_model(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(unpacked, "LEAST", 1 << 12)
-    read = []
-    monkeypatch.setattr(Library, "read_seconds", lambda self, buffers: read.extend(one.nbytes for one in buffers) or 1)
-    codes, ready = four_bits(torch.randn(64, 128)), library()
-    for memory in (1 << 14, 1 << 20):
-        assert choose_period(ready, {"a": codes}, memory) == 0
-    assert set(read) == ({1 << 14, 4 * codes.nbytes} if ready.isa in PATHS else set())
