@@ -99,6 +99,10 @@ def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, visi
     boxes = stage.locator(".chapters > li, .what-if")
     long = "(all) => all.filter((box) => box.offsetHeight > innerHeight).map((box) => box.textContent)"
     assert boxes.count() == 14 and boxes.evaluate_all(long) == [], "longer than a screen"
+    page.set_viewport_size({"width": 390, "height": 844})
+    chapters = stage.locator(".chapters > li")
+    assert chapters.evaluate_all(long) == [], "longer than a phone's"
+    page.set_viewport_size({"width": 1300, "height": 900})
     past = "(all) => all.filter((tree) => tree.scrollWidth > tree.clientWidth).length"
     assert stage.locator(".chapters .tree").evaluate_all(past) == 0
     hub = stage.locator(".chapters li", has_text="SpecHub: a pair")

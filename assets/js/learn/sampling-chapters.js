@@ -94,15 +94,15 @@ export function noise(race) {
  */
 export function precision({ badges, divergence }) {
   const lesson = prose`16-bit numbers are rounded coarsely, and rounding depends on the order of additions. A pass over
-    several tokens adds in another order than a pass over one, so the same model can score two close candidates the
-    other way round, and from there on the text is another.`;
-  const cure = prose`Here every sum is added in one fixed order, however many tokens a pass has (“exact”), so a
-    token gets the same bits alone and inside a tree. How this page runs: ${badges[1]}.`;
+    several tokens adds in another order than a pass over one, so two close candidates can change places, and from
+    there on the text is another.`;
+  const cure = prose`Here every sum has one fixed order (“exact”), so a token gets the same bits alone and inside a
+    tree. How this page runs: ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
   if (!divergence) return { title: "What half precision does", text: [lesson, cure], pointer };
   const { after, index, before, exact } = divergence;
   const words = after.map((text) => `“${text.trim()} …”`);
-  const last = before.trimEnd().split(/\s+/).slice(-7).join(" ");
+  const last = before.trimEnd().split(/\s+/).slice(-4).join(" ");
   return {
     title: "What half precision does",
     text: [
@@ -111,7 +111,7 @@ export function precision({ badges, divergence }) {
         “${divergence.prompt}” with ${divergence.model} in ${divergence.dtype}. They write the same
         ${plural(index, "token")}, up to “… ${last}”, then ${words[0]} and ${words[1]}.`,
       prose`${cure} Recorded beside it: SPECTRA and plain decoding wrote the same ${plural(exact.tokens, "token")}. The
-        scores (logits) of the two words at that place:`,
+        logits of the two words there:`,
     ],
     figure: logits(divergence),
     pointer,
