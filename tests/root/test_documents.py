@@ -41,7 +41,10 @@ def program(arguments):
     elif name == "spectra.serving":  # flags that are not its own go to vLLM
         PARSERS[name]().parse_known_args(arguments)
     else:
-        PARSERS[name]().parse_args(arguments)
+        try:
+            PARSERS[name]().parse_args(arguments)
+        except SystemExit as end:  # --version ends well
+            assert not end.code
 
 
 @pytest.mark.parametrize("command", commands(), ids=str)
@@ -51,6 +54,10 @@ def test_commands_can_be_typed(command):
     match words:
         case ["python" | "python3", *arguments]:
             program(arguments)
+        case ["spectra", *arguments]:
+            program(["-m", "spectra", *arguments])
+        case ["spectra-demo", *arguments]:
+            program(["app.py", *arguments])
         case ["accelerate", "launch", *arguments]:
             program(arguments[arguments.index("-m") :])
         case ["make", target]:
@@ -67,6 +74,8 @@ def test_commands_can_be_typed(command):
 def test_the_commands_are_found():
     found = Counter(command.words[0] for command in commands())
     assert found["python"] > 60 and found["make"] >= 6
+    said = {command.line for command in commands()}
+    assert said >= {"spectra-demo --host 0.0.0.0", "PYTHONPATH=. python tests/tools/hidden_match.py RECORDING"}
 
 
 HOSTS = {"HOME", "PYTHONPATH", "SPACE_ID", "SPACES_ZERO_GPU", "GRADIO_ANALYTICS_ENABLED"}
@@ -198,6 +207,18 @@ def test_the_drafter_is_offered_by_one_line():
         for method in (pairs, plain)
     )
     assert one == other
+
+
+def test_the_drafter_tells_what_it_learned():
+    """By the function that docs/drafter.md shows: the step view has its figures."""
+    (block,) = blocks(ROOT / "docs/drafter.md", "python")
+    (function,) = re.findall(r"`(def held\(self\): .*?)`", text_of(ROOT / "docs/drafter.md"))
+    body = block[: block.index("target =")]
+    namespace = {}
+    exec(f"{body.rstrip()}\n\n    {function}\n", namespace)
+    method = spectra.Method("pairs", [namespace["Pairs"]()], spectra.FixedBudget(8), max_nodes=8)
+    first, *_ = decode_by(target_of(make("llama")), [3, 7, 3, 7], method, limits=spectra.Limits(4))
+    assert first.held == {"pairs": 2}
 
 
 @pytest.fixture

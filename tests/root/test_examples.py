@@ -39,7 +39,7 @@ ASKED = "Explain in four short sentences why the sky is blue."
 
 PLACES = {
     "PLACEHOLDER": "embedded", "FILES": "selftext.jsonl.xz", "FILE": "prompts.jsonl", "PROMPT": ASKED,
-    "COST": "flat.json", "NAME": "name", "MODEL": "embedded",
+    "COST": "flat.json", "NAME": "name", "MODEL": "embedded", "RECORDING": "greedy.jsonl",
     ".venv/lib/python3.11/site-packages/transformers": "spectra/io",
 }  # fmt: skip
 """What a reader puts in the place of a word in capitals."""
@@ -49,7 +49,8 @@ ELSEWHERE = {
     "needs the hub": re.compile(r"\bhub\b|hf:|recipe|meta-llama|vicuna"),
     "needs a GPU": re.compile(r"graphs|--device-map|tests/target/cuda_graphs|gpu --minutes"),
     "needs vLLM": re.compile(r"spectra\.serving|bench (serve|soak)"),
-    "serves until it is stopped": re.compile(r"app\.py"),
+    "serves until it is stopped": re.compile(r"app\.py|^spectra-demo"),
+    "needs the package installed": re.compile(r"^spectra "),
     "is a run of tests": re.compile(r"-m pytest"),
     "stands in a report of the run that gave it": re.compile(r"OUT/"),
     "needs the history of the repository": re.compile(r"a0d9959"),

@@ -11,7 +11,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "assets/hub/README.md", "datastores/README.md")]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^\n((?: {4}\S.*\n(?: {4}.*\n)*)+)", re.MULTILINE)
-INLINE = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:python|accelerate|spectra|spectra-demo)\s[^`]*\s--[^`]*)`")
+INLINE = re.compile(
+    r"`((?:[A-Z_]+=\S+ )*(?:(?:python|accelerate|spectra|spectra-demo)\s(?:[^`]*\s)?--"
+    r"|python\s(?:-m\sspectra[.\w]*\s\w+|-m\spytest|[\w/]+\.py)\s)[^`]*)`"
+)
 VARIABLE = re.compile(r"^[A-Z_]+=")
 PLACEHOLDER = re.compile(r"<[a-z ]+>")
 REDIRECTED = (">", "|")
@@ -46,7 +49,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def commands() -> Iterator[Command]:
     """Every command line in a block of shell, fenced or indented, its continued lines joined, and in a sentence or a
-    table where it has flags."""
+    table where it has flags or arguments: those without name a program."""
     for page in [*PAGES, *OTHERS]:
         text = FENCED.sub("", text_of(page))
         said = [" ".join(command.split()) for command in INLINE.findall(text)]

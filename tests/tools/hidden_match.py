@@ -1,6 +1,6 @@
 """Which of several matches to follow: the newest, or the one with the nearest hidden state (PLD+, 2412.01447)?
 
-python tests/tools/hidden_match.py RECORDING...
+PYTHONPATH=. python tests/tools/hidden_match.py RECORDING...
 
 Recordings of `python -m spectra.bench record`, of the embedded model. Wherever the last two tokens stood in the text
 before, one match is followed for at most 7 tokens, and those that the model wrote are counted. The hidden state of the
