@@ -1,7 +1,7 @@
 /** The clock on a timer of the test's own: it shows every frame, ends at its end, and stops when told. */
 
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { after, describe, test } from "node:test";
 import { Clock } from "../../assets/js/race/clock.js";
 
 /** A clock whose frames come when the test says so. */
@@ -42,6 +42,27 @@ describe("the speed", () => {
       [0, 3, 15, 15.1, 31, 150].map((span) => Clock.speed(span)),
       [1, 1, 1, 2, 3, 10],
     );
+  });
+});
+
+describe("a clock that was told no speed", () => {
+  /** @param {boolean} matches */
+  const browser = (matches) => Object.assign(globalThis, { matchMedia: () => ({ matches }) });
+  after(() => Reflect.deleteProperty(globalThis, "matchMedia"));
+
+  test("shows the end at once to a visitor who asked for little motion", () => {
+    browser(true);
+    const { clock, shown, ends } = scripted();
+    clock.play(0, 31);
+    assert.deepEqual([shown, ends(), clock.running], [[31], 1, false]);
+  });
+
+  test("has its own speed for all others", () => {
+    browser(false);
+    const { clock, shown, frame } = scripted();
+    clock.play(0, 31);
+    for (const now of [0, 1000]) frame(now);
+    assert.deepEqual(shown, [0, 3]);
   });
 });
 

@@ -247,23 +247,32 @@ describe("a conversation", () => {
     assert.deepEqual(stream.turns[1].lanes.method.steps, steps);
   });
 
+  const readout = {
+    tokens: 3,
+    seconds: 1,
+    first: 0.2,
+    rate: 4,
+    tau: 2,
+    prompt: 5,
+    kept: 0,
+    plain: 2,
+    context: 9,
+    estimate: 2,
+  };
+
   test("has the readout of an end, and of a snapshot with one", () => {
-    const readout = {
-      tokens: 3,
-      seconds: 1,
-      first: 0.2,
-      rate: 4,
-      tau: 2,
-      prompt: 5,
-      kept: 0,
-      plain: 2,
-      context: 9,
-      estimate: 2,
-    };
     const ended = after([beginOf("t0", lanes, { turn: 0 }), endOf("t0", { method: 0 }, { turn: 0, readout })]);
     assert.deepEqual(ended.turns[0].readout, readout);
     const snapshot = snapshotOf(beginOf("t0", lanes), { method: [] }, endOf("t0", { method: 0 }), { turn: 0, readout });
     assert.deepEqual(after([snapshot]).turns[0].readout, readout);
+  });
+
+  test("keeps the readout that came with its last steps, and has none before", () => {
+    const begin = beginOf("t0", lanes, { turn: 0 });
+    const step = { method: [stepOf(["model"])] };
+    const last = after([begin, deltaOf("t0", { method: 0 }, step, { turn: 0, readout })]);
+    assert.deepEqual(after([deltaOf("t0", { method: 1 }, step, { turn: 0 })], last).turns[0].readout, readout);
+    assert.equal(after([begin, deltaOf("t0", { method: 0 }, step, { turn: 0 })]).turns[0].readout, null);
   });
 });
 
