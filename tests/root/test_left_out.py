@@ -1,11 +1,14 @@
-"""Without Chromium the browser tests are left out, and pytest says so in one line, with how to get it."""
+"""What is left out where something is not installed: it is said with how to get it, and the nightly workflow has it."""
 
 import os
+import re
 import subprocess
 import sys
 
 from chromium import LEFT_OUT
 from examples import ROOT
+
+NEEDS = re.compile(r'(?:importorskip|skipif\(importlib\.util\.find_spec)\("(\w+)')
 
 
 def test_it_is_said_of_a_single_file_too(tmp_path):
@@ -15,3 +18,16 @@ def test_it_is_said_of_a_single_file_too(tmp_path):
         cwd=ROOT, env={**os.environ, **nowhere}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout.splitlines().count(LEFT_OUT) == 1, done.stdout
+
+
+def test_the_nightly_workflow_installs_what_tests_are_left_out_without():
+    nightly = (ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8")
+    (installed,) = re.findall(r"pip install (.*)", nightly)
+    needed = {
+        (str(path.relative_to(ROOT)), package)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for package in NEEDS.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(needed) >= 3
+    for file, package in needed:
+        assert file in nightly.split() and package.replace("_", "-") in installed, f"{file} needs {package}"
