@@ -201,7 +201,8 @@ def test_nothing_is_built_where_no_program_may_run(compiler, tmp_path, monkeypat
     assert not (tmp_path / "log").exists()
 
 
-def test_it_can_be_turned_off_and_forced(tmp_path, monkeypatch):
+def test_it_can_be_turned_off_and_forced(monkeypatch):
+    library()  # skips the test where there is no compiler
     monkeypatch.setenv("SPECTRA_NATIVE", "0")
     assert native_library() is None
     assert native_reason() == "SPECTRA_NATIVE=0"
