@@ -3,7 +3,6 @@
 import pytest
 import torch
 from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
-from compiled import needs_native
 from tiny import VOCABULARY, model_of
 
 import spectra
@@ -31,7 +30,6 @@ def request_of(target, prompt, *, most=12, preset="spectra-core", temperature=0.
 
 
 def test_sixty_four_at_once_and_lengths_far_apart(known):
-    needs_native()
     target, dice = target_by("native bf16", "llama", known), dice_of("many")
     lengths = [1, 2, 300, 63, 64, 65] + [dice.randrange(1, 90) for _ in range(58)]
     prompts = [[dice.randrange(VOCABULARY) for _ in range(length)] for length in lengths]
@@ -48,8 +46,6 @@ def test_sixty_four_at_once_and_lengths_far_apart(known):
 @pytest.mark.parametrize("family", ["qwen2", "llama-g3", "llama-mha"])
 @pytest.mark.parametrize("way", WAYS)
 def test_other_families_with_windows_and_groups_of_heads(way, family, known):
-    if way.startswith("native"):
-        needs_native()
     target = target_by(way, family, known)
     dice = dice_of(f"{way} {family}")
     prompts = random_prompts(dice)
@@ -101,7 +97,6 @@ def test_what_fails_in_one_sequence_ends_the_batch_and_frees_the_target(way, kno
 
 def test_those_who_share_a_prefix_object(known):
     """It serves one of them; the others read their own prompt."""
-    needs_native()
     target, prefix = target_by("native bf16", "llama", known), Prefix()
     prompt = [dice_of(7).randrange(VOCABULARY) for _ in range(30)]
     assert together(target, [request_of(target, prompt, prefix=prefix)])

@@ -7,7 +7,6 @@ from weakref import WeakSet
 import pytest
 import torch
 from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
-from compiled import needs_native
 from drafting import random_tree
 from tiny import VOCABULARY
 from uncollected import uncollected
@@ -50,8 +49,6 @@ def check_case(number, target):
 
 @pytest.mark.parametrize(("way", "family"), CASES)
 def test_random_batches(way, family, cases, known):
-    if way.startswith("native"):
-        needs_native()
     target = target_by(way, family, known)
     assert target.joins == (way != "torch fast")
     for number in range(cases(2, 84)):
@@ -60,8 +57,6 @@ def test_random_batches(way, family, cases, known):
 
 @pytest.mark.parametrize(("way", "family"), [case for case in CASES if case[0] != "torch fast"])
 def test_rows_have_the_bits_that_they_have_alone(way, family, known):
-    if way.startswith("native"):
-        needs_native()
     target, dice = target_by(way, family, known), dice_of(family)
     prompts = [[dice.randrange(VOCABULARY) for _ in range(length)] for length in (3, 63, 64, 130)]
     with closing(target.group()) as group, torch.inference_mode():
@@ -130,8 +125,6 @@ def test_who_does_not_fit_in_memory_waits(known):
 @pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
 def test_the_memory_of_those_who_ended_is_free_when_the_next_begin(way, known, monkeypatch):
     """All of them end in the same step. Nothing waits for the garbage collector."""
-    if way.startswith("native"):
-        needs_native()
     target, caches, slots_for = target_by(way, "llama", known), WeakSet(), SlabCache.slots_for
     with closing(target.group()) as group:
         each = group.cache_bytes(30, 6, 1)
@@ -155,8 +148,6 @@ def test_the_memory_of_those_who_ended_is_free_when_the_next_begin(way, known, m
     ("way", "family"), [("native bf16", "llama"), ("native bf16", "gpt2"), ("torch exact", "llama")]
 )
 def test_what_prompts_share_is_computed_once(way, family, known, monkeypatch):
-    if way.startswith("native"):
-        needs_native()
     target, dice = target_by(way, family, known), dice_of(3)
     first = [dice.randrange(VOCABULARY) for _ in range(40)]
     prompts = [[*first, 1], [*first, 2], [*first, 1], [*first, 9, 1]]
@@ -174,7 +165,6 @@ def test_what_prompts_share_is_computed_once(way, family, known, monkeypatch):
 
 def test_what_prompts_share_is_held_once(known):
     """In whole blocks of attention; whoever has it may leave, and its cache may go on, before those who read it."""
-    needs_native()
     target, dice = target_by("native bf16", "llama", known), dice_of(7)
     first = [dice.randrange(VOCABULARY) for _ in range(150)]
     prompts = [[*first, *last] for last in ([1], [2], [3, 4])] + [[*first[:80], 5], [*first[:130], 6], first[:60]]
@@ -208,7 +198,6 @@ def test_what_prompts_share_is_held_once(known):
 
 
 def test_those_who_share_a_beginning_fit_into_less_memory(known):
-    needs_native()
     target = target_by("native bf16", "llama", known)
     prompts = [[*([7] * 128), number, 5] for number in range(4)]
     truth = [alone(target, one) for one in requests_of(target, prompts)]

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from batches import alone, dice_of, random_prompts, random_request, target_by
-from compiled import needs_native
 from tiny import target_of
 from uncollected import Held, uncollected
 
@@ -29,7 +28,6 @@ def known():
 
 @pytest.fixture
 def target(known):
-    needs_native()
     return target_by("native bf16", "llama", known)
 
 
@@ -71,8 +69,6 @@ def check_all_is_over(target):
 
 @pytest.mark.parametrize("way", ["native bf16", "torch fast"])
 def test_every_answer_reads_as_it_does_alone(way, known, cases):
-    if way.startswith("native"):
-        needs_native()
     target = target_by(way, "llama", known)
     for case in range(cases(2, 40)):
         dice = dice_of(f"shared {way} {case}")
@@ -177,8 +173,6 @@ def test_what_fails_in_one_answer_is_its_own_and_the_others_go_on(target, where)
 
 @pytest.mark.parametrize("way", ["native fp32", "torch exact"])
 def test_a_model_that_gives_no_numbers_to_one_answers_the_others(way):
-    if way.startswith("native"):
-        needs_native()
     target = target_by(way, "llama", {})
     target = target_of(deepcopy(target.model), target.plan) if way == "torch exact" else target
     target.model.model.embed_tokens.weight.data[63] = float("nan")
@@ -200,8 +194,6 @@ def test_a_model_that_gives_no_numbers_to_one_answers_the_others(way):
 @pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
 def test_who_gets_no_memory_in_a_shared_pass_ends_alone(way, kind, known, monkeypatch):
     """A prompt of one token has no prefill: its cache is allocated in the first pass."""
-    if way.startswith("native"):
-        needs_native()
     target = target_by(way, "llama", known)
     slots_for = SlabCache.slots_for
 
