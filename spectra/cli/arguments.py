@@ -304,7 +304,11 @@ def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> 
     resumes: the same command, given again, goes on where it was.
     """
     try:
-        code = go()
+        try:
+            code = go()
+        except SystemExit:  # of --help and --version, which have written
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()
         return code
     except BrokenPipeError:

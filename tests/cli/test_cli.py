@@ -338,8 +338,10 @@ def test_output_that_nobody_reads_on_is_no_traceback(monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_version_that_cannot_be_written_is_one_line():
-    command = [sys.executable, "-m", "spectra", "--version"]
+@pytest.mark.parametrize(("option", "unbuffered"), [("--version", ""), ("--version", "1"), ("--help", "")])
+def test_a_version_that_cannot_be_written_is_one_line(option, unbuffered):
+    command = [sys.executable, "-m", "spectra", option]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=environment)
     assert (done.returncode, done.stderr) == (2, "spectra: [Errno 28] No space left on device\n")
