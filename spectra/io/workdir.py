@@ -4,7 +4,6 @@ A file in it is whole or absent (`replaced`, `replace`), or it grows by whole re
 anything counts on them. Does not know what the work is.
 """
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.io.hashes import canonical
 from spectra.io.json_text import parse_json
+from spectra.io.locks import take_lock
 
 LOCK, RECIPE = "lock", "recipe.json"
 
@@ -47,10 +47,7 @@ def held(folder: Path, recipe: Mapping[str, Any], *, busy: str, on_other: Callab
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SpectraError("out", busy) from None
+        take_lock(lock, busy)
         there = read_recipe(folder / RECIPE)
         if there is None or differences(there, recipe):
             if there is not None:

@@ -6,7 +6,6 @@ never tried first. The report is written anew after every part.
 """
 
 import ctypes
-import fcntl
 import json
 import os
 import signal
@@ -28,6 +27,7 @@ from spectra.errors import SpectraError
 from spectra.io.command_line import options_of, without_options
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
+from spectra.io.locks import take_lock
 from spectra.io.resources import python_path
 from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
@@ -140,12 +140,7 @@ def keep(options: GpuOptions, out: Path, listed: Sequence[Part], known: dict[str
 def held(out: Path) -> Iterator[int]:
     """Hold the folder; yields an open file that parts inherit, so that one which outlives this process holds it too."""
     with (out / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SpectraError(
-                "out", f"a run is at work in {out}, or a part of one that was killed; wait for it or end it"
-            ) from None
+        take_lock(lock, f"a run is at work in {out}, or a part of one that was killed; wait for it or end it")
         yield lock.fileno()
 
 

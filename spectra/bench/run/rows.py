@@ -4,7 +4,6 @@ A row that a kill cut short is dropped and run again; rows of other settings are
 at a time adds to them.
 """
 
-import fcntl
 import json
 import os
 import weakref
@@ -16,6 +15,7 @@ from spectra.errors import SpectraError
 from spectra.io.bounded import lines_of
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json, read_json
+from spectra.io.locks import take_lock
 
 Row = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -57,13 +57,11 @@ def _hold(file: Path) -> int:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(descriptor, f"another process adds to {file}; wait for it, or give another folder")
             os.truncate(descriptor, file.read_bytes().rfind(b"\n") + 1)
         except BaseException:
             os.close(descriptor)
             raise
-    except BlockingIOError:
-        raise SpectraError("out", f"another process adds to {file}; wait for it, or give another folder") from None
     except OSError as error:
         raise SpectraError("out", f"cannot write {file} ({error.strerror}); give a writable folder") from error
     return descriptor

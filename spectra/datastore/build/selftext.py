@@ -4,7 +4,6 @@ Batches are formed from the prompts alone, each is seeded by its number and writ
 on to the same file. Who answers is handed in: stock `generate` with left padding for the command.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, re
 from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.errors import SpectraError
 from spectra.io.json_text import parse_json
+from spectra.io.locks import take_lock
 from spectra.io.workdir import append
 from spectra.settings import check_number
 
@@ -93,10 +93,7 @@ def held(out: Path) -> Iterator[None]:
     """
     try:
         with out.open("ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SpectraError("out", f"{out} is being written by another process; wait for it") from None
+            take_lock(file, f"{out} is being written by another process; wait for it")
             yield
     except OSError as error:
         raise SpectraError(
