@@ -39,6 +39,20 @@ def test_every_row_count_gives_the_bits_of_one_row(path, dtype, shape):
 
 
 @every_path
+@pytest.mark.parametrize(("rows", "weights"), [(-63, -63), (-30, -98), (-130, 3), (1, -130)])
+def test_sums_around_the_smallest_numbers_have_the_bits_of_one_row(path, rows, weights):
+    def spread(outputs, inputs, power, seed):
+        return (
+            numbers(outputs, inputs, seed=seed) * 2.0 ** (power + 2 * numbers(outputs, inputs, seed=seed + 1))
+        ).bfloat16()
+
+    matrix, x = Matrix.of(library(path), spread(32, 96, weights, 0)), spread(40, 96, rows, 2)
+    alone = torch.cat([matrix.product(row[None]) for row in x])
+    for count in (2, 5, 16, 17, 40):
+        assert torch.equal(matrix.product(x[:count]), alone[:count]), count
+
+
+@every_path
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_product_is_near_float64(path, dtype, shape):

@@ -6,7 +6,6 @@
 // sits in, what other rows there are and how work is cut changes no bit.
 #pragma once
 #include <algorithm>
-#include <vector>
 
 #include "layers.h"
 #include "pool.h"
@@ -78,12 +77,12 @@ struct Heads {
 
 // What a thread keeps at hand for one key head and some rows.
 struct AttentionBuffers {
-    std::vector<float> keys, values;          // a block: keys [dim][64], values [64][filled]
-    std::vector<float> own_keys, own_values;  // own rows: keys [dim][columns], values [own][filled]
-    std::vector<float> own_scores;            // [queries][columns]
-    std::vector<float> scores;                // [queries][64], then weights
-    std::vector<float> mixed;                 // [queries][filled]
-    std::vector<float> top, total, old_part, new_part;  // [queries]
+    Lines<float> keys, values;          // a block: keys [dim][64], values [64][filled]
+    Lines<float> own_keys, own_values;  // own rows: keys [dim][columns], values [own][filled]
+    Lines<float> own_scores;            // [queries][columns]
+    Lines<float> scores;                // [queries][64], then weights
+    Lines<float> mixed;                 // [queries][filled]
+    Lines<float> top, total, old_part, new_part;  // [queries]
     std::vector<const float*> query;
 };
 

@@ -174,10 +174,12 @@ INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, 
     }
 }
 
-// The same as bf16 pairs [(to - from) / 2][16][2].
-inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out) {
-    each_pair<false, 1>(m, panel, from, to, ahead, {m.data, 0}, [=](int64_t k, const F16 (&low)[1], const F16 (&high)[1]) {
-        store_bf16(out + (k - from) * LANES, low[0], high[0]);
+// The same as bf16 pairs [(to - from) / 2][16][2] of each panel, `apart` numbers from one panel to the next.
+template <int P>
+inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out, int64_t apart) {
+    each_pair<false, P>(m, panel, from, to, ahead, {m.data, 0}, [=](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+        UNROLL
+        for (int p = 0; p < P; ++p) store_bf16(out + p * apart + (k - from) * LANES, low[p], high[p]);
     });
 }
 

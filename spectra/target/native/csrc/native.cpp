@@ -17,7 +17,7 @@ struct Engine {
     std::mutex busy;
     Pool pool;
     Buffers buffers;
-    std::vector<uint8_t> rows;  // of a lone product
+    Lines<uint8_t> rows;  // of a lone product
 };
 
 // Never freed: its threads sleep until the process ends. A forked child has none of them and starts with a new one.
@@ -42,7 +42,7 @@ void on_pool(int threads, const Body& body) {
     engine->pool.run(threads, [&](Worker& worker) {
         const Arithmetic arithmetic;
 #if SPECTRA_AMX
-        tiles_on();
+        tiles_on(TILE);
         body(worker);
         tiles_off();
 #else
@@ -153,7 +153,7 @@ void spectra_step(const Model* model, void* buffers, const Rows* rows, int threa
 
 // Rows of a packed matrix as numbers: out [rows][inputs of the matrix, filled up].
 void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* out) {
-    std::vector<bf16> unpacked;
+    Lines<bf16> unpacked;
     for (int64_t r = 0; r < rows; ++r, out += m->inputs) {
         const int64_t lane = which[r] % LANES;
         const Place place = place_of(*m, which[r] / LANES);
@@ -165,7 +165,7 @@ void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* ou
         const bf16* pairs = (const bf16*)data;
         if (place.matrix.quantised()) {
             unpacked.resize(m->inputs * LANES);
-            unpack(place.matrix, place.panel, 0, m->inputs, 0, unpacked.data());
+            unpack<1>(place.matrix, place.panel, 0, m->inputs, 0, unpacked.data(), 0);
             pairs = unpacked.data();
         }
         for (int64_t k = 0; k < m->inputs; ++k) out[k] = to_float(pairs[(k / 2 * LANES + lane) * 2 + k % 2]);

@@ -5,7 +5,6 @@
 #pragma once
 #include <algorithm>
 #include <type_traits>
-#include <vector>
 
 #include "formats.h"
 
@@ -50,14 +49,23 @@ constexpr int REGISTER_PANELS = 1;
 
 // What a thread keeps at hand.
 struct ProductBuffers {
-    std::vector<float> sums;
-    std::vector<bf16> unpacked;
+    Lines<float> sums, numbers;
+    Lines<bf16> unpacked;
 
     void prepare(int64_t rows) {
         sums.resize(rounded(rows, 32) * WIDTH * LANES);
         unpacked.resize(WIDTH * DEEP_UNPACKED * LANES);
     }
 };
+
+constexpr int64_t STREAM_AHEAD = 4096;  // bytes
+
+// A sum over all inputs to who asked for it, the bias added.
+template <class Out>
+INLINE void hand_over(const Matrix& m, int64_t row, int64_t panel, F16 sum, Out out) {
+    const int64_t output = panel * LANES;
+    out(row, output, m.bias ? sum + load(m.bias + output) : sum);
+}
 
 }  // namespace spectra
 
@@ -175,7 +183,6 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
 }
 
 #if SPECTRA_FEW_ROWS
-constexpr int64_t STREAM_AHEAD = 4096;  // bytes
 constexpr int SIDE_BY_SIDE = 4;  // so many rows take two panels at once: the sums of one would wait for themselves
 
 // Few rows, quantised weights: P panels go from their codes into the sums without a detour through memory.
@@ -214,6 +221,12 @@ INLINE void few_rows_of(int64_t rows, const Place& place, const Element<false>* 
 template <bool WIDE, class Out>
 void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
              ProductBuffers& buffers, Out out) {
+#if SPECTRA_AMX
+    if constexpr (!WIDE) {
+        if (rows == 1) return product_of_row(m, x, from, to, buffers, out);
+        tiles_on(rows);
+    }
+#endif
     const bool few = !WIDE && m.quantised() && rows <= FEW;
     for (int64_t n = from, next; n < to; n = next) {
         next = std::min(to, n / WIDTH * WIDTH + WIDTH);
@@ -236,25 +249,19 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
         for (int64_t k = 0; k < m.inputs && !(few && coded); k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
             const uint8_t* weights[WIDTH];
-            for (int p = 0; p < panels; ++p) {
-                if (coded) {
-                    bf16* unpacked = buffers.unpacked.data() + p * DEEP_UNPACKED * LANES;
-                    unpack(part, place.panel + p, k, k + count, ahead, unpacked);
-                    weights[p] = (const uint8_t*)unpacked;
-                } else {
-                    weights[p] = part.panel(place.panel + p) + k * input_bytes;
-                }
-            }
+            bf16* unpacked = buffers.unpacked.data();
+            if (coded && panels == WIDTH)
+                unpack<WIDTH>(part, place.panel, k, k + count, ahead, unpacked, DEEP_UNPACKED * LANES);
+            else if (coded)
+                unpack<1>(part, place.panel, k, k + count, ahead, unpacked, 0);
+            for (int p = 0; p < panels; ++p)
+                weights[p] = coded ? (const uint8_t*)(unpacked + p * DEEP_UNPACKED * LANES)
+                                   : part.panel(place.panel + p) + k * input_bytes;
             rows_over<WIDE>(panels, weights, x + k, stride, rows, buffers.sums.data(), count, k == 0, coded ? 0 : ahead);
         }
-        for (int p = 0; p < panels; ++p) {
-            const int64_t output = (n + p) * LANES;
-            const F16 bias = m.bias ? load(m.bias + output) : zero();
-            for (int64_t r = 0; r < rows; ++r) {
-                F16 sum = load(buffers.sums.data() + (r * WIDTH + p) * LANES);
-                out(r, output, m.bias ? sum + bias : sum);
-            }
-        }
+        for (int p = 0; p < panels; ++p)
+            for (int64_t r = 0; r < rows; ++r)
+                hand_over(m, r, n + p, load(buffers.sums.data() + (r * WIDTH + p) * LANES), out);
     }
 }
 

@@ -1,5 +1,5 @@
-// The same products by AMX tiles of 16 rows, 16 outputs and 32 inputs. Rows are filled up to whole tiles: a row's sums do
-// not depend on the other rows of its tile. Models in float have no tiles.
+// The same products by AMX tiles of up to 16 rows, 16 outputs and 32 inputs: a row's sums do not depend on the other
+// rows of its tile. One row goes by vectors, in the order of the tiles. Models in float have no tiles.
 #pragma once
 #if SPECTRA_EMULATED_AMX
 #include "amx_emulation.h"
@@ -8,6 +8,7 @@
 namespace spectra {
 
 constexpr int TILE = 16;
+constexpr int64_t TILES_AHEAD = 1536;  // bytes
 
 struct alignas(64) TileConfig {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -15,20 +16,27 @@ struct alignas(64) TileConfig {
     uint8_t rows[16] = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE};
 };
 
-// Every thread before and after its tiles.
-inline void tiles_on() {
+// Rows of a row tile: as few as so many rows need, all tiles alike.
+inline int tile_height(int64_t rows) {
+    const int64_t tiles = (rows + TILE - 1) / TILE;
+    return int((rows + tiles - 1) / tiles);
+}
+
+// Tiles 0..3: sums (row tile, panel); 4, 5: rows; 6, 7: weights. Every thread before and after its tiles.
+inline void tiles_on(int64_t rows) {
     TileConfig config;
+    std::fill(config.rows, config.rows + 6, uint8_t(tile_height(rows)));
     _tile_loadconfig(&config);
 }
 inline void tiles_off() { _tile_release(); }
 
-// Tiles 0..3: sums (row tile, panel); 4, 5: rows; 6, 7: weights. Row tiles ROWS and panels P of 1 or 2.
+// Row tiles ROWS and panels P of 1 or 2.
 template <int ROWS, int P>
 void tile_block(const uint8_t* const* weights, const bf16* x, int64_t stride, float* sums, int64_t count, bool first,
-                int64_t ahead) {
+                int64_t ahead, int64_t height) {
     constexpr int64_t sum_bytes = WIDTH * LANES * 4;
-    float* below = sums + TILE * WIDTH * LANES;
-    const bf16* x_below = x + TILE * stride;
+    float* below = sums + height * WIDTH * LANES;
+    const bf16* x_below = x + height * stride;
     if (first) {
         _tile_zero(0);
         if constexpr (P > 1) _tile_zero(1);
@@ -67,10 +75,89 @@ void tile_block(const uint8_t* const* weights, const bf16* x, int64_t stride, fl
 // All rows over one block of inputs.
 inline void tiles_over(int panels, const uint8_t* const* weights, const bf16* x, int64_t stride, int64_t rows,
                        float* sums, int64_t count, bool first, int64_t ahead) {
-    for (int64_t r = 0; r < rows; r += 2 * TILE) {
-        auto over = rows - r > TILE ? (panels > 1 ? tile_block<2, 2> : tile_block<2, 1>)
-                                    : (panels > 1 ? tile_block<1, 2> : tile_block<1, 1>);
-        over(weights, x + r * stride, stride, sums + r * WIDTH * LANES, count, first, ahead);
+    const int64_t height = tile_height(rows);
+    for (int64_t r = 0; r < rows; r += 2 * height) {
+        auto over = rows - r > height ? (panels > 1 ? tile_block<2, 2> : tile_block<2, 1>)
+                                      : (panels > 1 ? tile_block<1, 2> : tile_block<1, 1>);
+        over(weights, x + r * stride, stride, sums + r * WIDTH * LANES, count, first, ahead ? TILES_AHEAD : 0, height);
+    }
+}
+
+// Denormal numbers count as 0, given or computed, as the tiles have it.
+class Flushing {
+  public:
+    Flushing() { _mm_setcsr(before_ | FLUSH); }
+    ~Flushing() { _mm_setcsr(before_); }
+
+  private:
+    static constexpr unsigned FLUSH = 0x8040;
+    const unsigned before_ = _mm_getcsr();
+};
+
+// One row, P panels: of every 32 inputs the even and the odd ones have sums of their own, then both go onto the row's.
+template <int P>
+struct RowSums {
+    F16 sum[P], even[P], odd[P];
+
+    INLINE RowSums() {
+        UNROLL
+        for (int p = 0; p < P; ++p) sum[p] = even[p] = odd[p] = zero();
+    }
+    // Inputs k and k + 1.
+    INLINE void add(const float* x, int64_t k, const I16 (&pair)[P]) {
+        UNROLL
+        for (int p = 0; p < P; ++p) {
+            even[p] = fma(set1(x[k]), bf16_pairs_even(pair[p]), even[p]);
+            odd[p] = fma(set1(x[k + 1]), bf16_pairs_odd(pair[p]), odd[p]);
+        }
+        if (k % 32 != 30) return;
+        UNROLL
+        for (int p = 0; p < P; ++p) {
+            sum[p] = sum[p] + (even[p] + odd[p]);
+            even[p] = odd[p] = zero();
+        }
+    }
+};
+
+template <int P>
+void panels_of_row(const Place& place, const float* x, F16 (&sum)[WIDTH]) {
+    const Flushing flushing;
+    const Matrix& m = place.matrix;
+    const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
+    RowSums<P> sums;
+    if (m.quantised())
+        each_pair<true, P>(m, place.panel, 0, m.inputs, ahead, place.meanwhile,
+                           [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+                               I16 pair[P];
+                               UNROLL
+                               for (int p = 0; p < P; ++p) pair[p] = to_bf16(low[p], high[p]);
+                               sums.add(x, k, pair);
+                           });
+    else
+        for (int64_t k = 0; k < m.inputs; k += 2) {
+            I16 pair[P];
+            UNROLL
+            for (int p = 0; p < P; ++p) {
+                const uint8_t* weights = m.panel(place.panel + p) + k * 32;
+                prefetch_far(weights + ahead);
+                pair[p] = load_int(weights);
+            }
+            sums.add(x, k, pair);
+        }
+    UNROLL
+    for (int p = 0; p < P; ++p) sum[p] = sums.sum[p];
+}
+
+// `product` of one row.
+template <class Out>
+void product_of_row(const Matrix& m, const bf16* x, int64_t from, int64_t to, ProductBuffers& buffers, Out out) {
+    buffers.numbers.resize(m.inputs);
+    for (int64_t k = 0; k < m.inputs; k += LANES) store(buffers.numbers.data() + k, load_bf16(x + k));
+    for (int64_t n = from, next; n < to; n = next) {
+        next = std::min(to, n / WIDTH * WIDTH + WIDTH);
+        F16 sum[WIDTH];
+        (next - n == WIDTH ? panels_of_row<WIDTH> : panels_of_row<1>)(place_of(m, n), buffers.numbers.data(), sum);
+        for (int64_t p = n; p < next; ++p) hand_over(m, 0, p, sum[p - n], out);
     }
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
+#include <vector>
 
 #if defined(SPECTRA_AVX512_BF16)
 #define SPECTRA_AVX512 1
@@ -319,5 +321,22 @@ INLINE void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0);
 INLINE void prefetch_far(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
 
 constexpr int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// A vector that begins with a cache line: registers and tiles that lie across two take twice the time.
+template <class T>
+struct LineAllocator {
+    using value_type = T;
+    static constexpr std::align_val_t LINE{64};
+
+    LineAllocator() = default;
+    template <class U>
+    LineAllocator(const LineAllocator<U>&) {}
+    T* allocate(size_t n) { return (T*)::operator new(n * sizeof(T), LINE); }
+    void deallocate(T* p, size_t) { ::operator delete(p, LINE); }
+    bool operator==(const LineAllocator&) const { return true; }
+    bool operator!=(const LineAllocator&) const { return false; }
+};
+template <class T>
+using Lines = std::vector<T, LineAllocator<T>>;
 
 }  // namespace spectra

@@ -34,8 +34,8 @@ struct Rows {
 
 // What a call works on; kept between calls so that memory is asked for once.
 struct Buffers {
-    std::vector<float> stream, query, key, value, up;
-    std::vector<uint8_t> normed, mixed, active;
+    Lines<float> stream, query, key, value, up;
+    Lines<uint8_t> normed, mixed, active;
     std::vector<ProductBuffers> products;
     std::vector<AttentionBuffers> attention;
 };
