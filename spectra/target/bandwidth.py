@@ -9,6 +9,7 @@ from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.parameter_state import stored
 from spectra.target.preflight import Probe, probe_tokens
 from spectra.target.session import synchronize
+from spectra.verify.picks import likeliest
 
 TURNS = 101
 COPIED = 1 << 28  # bytes, more than any cache holds
@@ -52,7 +53,7 @@ def step_and_read_seconds(target: HuggingFaceTarget, context: int) -> tuple[floa
     with Probe(target, prefix, 1) as session, torch.inference_mode(), target.one_torch_thread():
         for _ in range(TURNS):
             began = time.perf_counter()
-            target.forward(session.cache, prefix[-1:], [[0]], [0]).argmax(-1).tolist()
+            likeliest(target.forward(session.cache, prefix[-1:], [[0]], [0]))
             steps.append(time.perf_counter() - began)
             reads.append(native.read_seconds())
     return statistics.median(steps), statistics.median(reads)

@@ -20,6 +20,7 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.parameter_state import odd_numbers
 from spectra.target.session import HuggingFaceSession, synchronize
+from spectra.verify.picks import likeliest
 
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_BLOCKS = 3
@@ -232,7 +233,7 @@ def time_sizes(
                 if first and began > end:
                     break
                 tokens = [prefix[-1], *guesses[: size - 1]]
-                target.forward(session.cache, tokens, chains, range(size)).argmax(-1).tolist()
+                likeliest(target.forward(session.cache, tokens, chains, range(size)))
                 seconds = time.perf_counter() - began
                 if not turn:  # the first round warms up
                     first[size] = seconds
