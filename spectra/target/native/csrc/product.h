@@ -221,6 +221,7 @@ INLINE void few_rows_of(int64_t rows, const Place& place, const Element<false>* 
 template <bool WIDE, class Out>
 void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
              ProductBuffers& buffers, Out out) {
+    if (!rows) return;
 #if SPECTRA_AMX
     if constexpr (!WIDE) {
         if (rows == 1) return product_of_row(m, x, from, to, buffers, out);

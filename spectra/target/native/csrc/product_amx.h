@@ -26,6 +26,7 @@ inline int tile_height(int64_t rows) {
 inline void tiles_on(int64_t rows) {
     TileConfig config;
     std::fill(config.rows, config.rows + 6, uint8_t(tile_height(rows)));
+    asm volatile("" : : "m"(config));  // GCC takes the instruction to read the first 8 bytes alone
     _tile_loadconfig(&config);
 }
 inline void tiles_off() { _tile_release(); }
