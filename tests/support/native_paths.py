@@ -1,4 +1,4 @@
-"""The CPU library by every path that this machine has, and AMX with its tiles emulated.
+"""The CPU library by every path that this machine has, and with AMX tiles that are emulated.
 
 Built in the user's own cache, so that compiling is waited for once.
 """
@@ -24,7 +24,7 @@ def paths() -> list[str]:
         there = paths_here()
     except LibraryError:
         return []
-    return [*there, EMULATED] if "avx512_bf16" in there and "amx_bf16" not in there else there
+    return [*there, EMULATED] if "avx512_bf16" in there else there
 
 
 def _emulating() -> tuple[str, ...]:

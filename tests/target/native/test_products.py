@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from native_paths import every_path, library, row_counts
+from native_paths import EMULATED, every_path, library, paths, row_counts
 
 from spectra.target.native.codes import Codes, int8
 from spectra.target.native.matrix import Matrix, lifts
@@ -50,6 +50,14 @@ def test_sums_around_the_smallest_numbers_have_the_bits_of_one_row(path, rows, w
     alone = torch.cat([matrix.product(row[None]) for row in x])
     for count in (2, 5, 16, 17, 40):
         assert torch.equal(matrix.product(x[:count]), alone[:count]), count
+
+
+@pytest.mark.skipif("amx_bf16" not in paths(), reason="a CPU without AMX")
+@pytest.mark.parametrize("power", [0, -63])
+def test_emulated_tiles_have_the_bits_of_tiles(power):
+    weight, rows = ((numbers(40, 96, seed=seed) * 2.0**power).bfloat16() for seed in (0, 1))
+    tiles, emulated = (Matrix.of(library(path), weight).product(rows) for path in ("amx_bf16", EMULATED))
+    assert torch.equal(tiles, emulated)
 
 
 @every_path
