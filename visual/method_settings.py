@@ -109,6 +109,8 @@ def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) ->
     values: what the settings came to.
     """
     asked = [name for name in ("rows", "refine") if name in changed and (changed[name] or name != "rows")]
+    if changed.get("pool") is not False:
+        asked = [name for name in asked if name != "rows"]  # they were cut to none
     idle = asked if values.get("pool") is False else []
     letters = " and ".join(FIELDS[name].letter for name in idle)
     cut = [f"{letters} changed nothing: there was no candidate pool"] if idle else []

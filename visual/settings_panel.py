@@ -1,5 +1,6 @@
 """The panel of a method's settings: two presets to start from, a field for each setting, and how the presets differ."""
 
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -9,7 +10,7 @@ import gradio as gr
 from spectra.settings import MethodSettings, Value
 from visual.engine import Engine
 from visual.method_settings import FIELDS, form_of, settings_of
-from visual.widgets import PRIVATE
+from visual.widgets import PRIVATE, SKIP
 
 PAPER = ("spectra-paper", "spectra-paper-core")
 FAST = ("spectra", "spectra-core")
@@ -42,6 +43,7 @@ class SettingsPanel:
             paper = gr.Button("As in the paper", elem_classes="quiet", size="sm", min_width=0)
             fast = gr.Button("As fast as this device allows", elem_classes="quiet", size="sm", min_width=0)
         preset = str(method.value)
+        self._built = dict(self.values(preset))
         self.fields = [self._field(name, preset, scope) for name in FIELDS]
         self.changes = gr.HTML(self.differences(), apply_default_css=False, elem_classes="differences")
         for button, presets in ((paper, PAPER), (fast, FAST)):
@@ -62,6 +64,21 @@ class SettingsPanel:
             gr.update(value=now.get(name), visible=name in values, **({} if field.switch else _empty(values, name)))
             for name, field in FIELDS.items()
         ]
+
+    def begin_empty(self, page: gr.Blocks) -> None:
+        """gradio begins a number that is None with 0; the browser empties it, sooner than anyone can write into it."""
+        named = zip(FIELDS, self.fields, strict=True)
+        left_open = [field for name, field in named if not FIELDS[name].switch and self._built.get(name) is None]
+        if left_open:
+            page.load(None, None, left_open, js=f"() => {json.dumps([None] * len(left_open))}", **PRIVATE)
+
+    def opened(self, method: str) -> list[Any]:
+        """For every field of a page that was just opened on this preset, the one that it was built on.
+
+        A visitor may have changed a field before this comes, so all stay as they are unless the page was built for
+        another model with other values.
+        """
+        return [SKIP] * len(self.fields) if self.values(method) == self._built else self.updates(method)
 
     def values(self, method: str) -> Mapping[str, Value]:
         return self.engine.settings.get(method, {})

@@ -113,6 +113,21 @@ def test_what_differs_between_presets_is_whole_on_a_phone(
 
 
 @pytest.mark.all_cases
+def test_hits_of_a_datastore_are_whole_on_a_phone(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], width=390)
+    page.click("#ask .method-settings button.label-wrap")
+    page.check("#field-explain input")
+    race(page, max_new_tokens=20)
+    page.click("[data-id=dictionaries] summary")
+    table = page.locator("[data-id=held] .retrieval table")
+    table.locator("td code").last.evaluate("(code) => { code.textContent = '↵' + '·'.repeat(24); }")
+    assert table.evaluate("(table) => table.scrollWidth <= table.clientWidth")
+    assert page.locator("[data-id=held] ol, [data-id=held] table").evaluate_all(
+        "(all) => all.every((each) => getComputedStyle(each).backgroundImage.includes('gradient'))"
+    ), "a list that goes on says so"
+
+
+@pytest.mark.all_cases
 def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], dark=True)
     page.click("#field-method input")

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from browsing import appear, download, ended, fill, race, tab, value_of
+from browsing import READY, appear, download, ended, fill, race, tab, value_of
 from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -60,8 +60,10 @@ def test_a_pool_is_what_its_box_says(fake: Fake, visit: Visit, monkeypatch: pyte
     monkeypatch.setitem(engine.settings, "spectra", {**SETTINGS, "rows": 0, "pool": False})
     page = visit(url)
     unfold(page)
-    page.get_by_role("button", name="As fast as this device allows").first.click()
-    page.wait_for_function("document.querySelector('#field-rows input').value === '0'")
+    page.wait_for_function("document.querySelector('#field-rows input').value === '0'")  # by what was patched
+    for preset, rows in (("As in the paper", 15), ("As fast as this device allows", 0)):
+        page.get_by_role("button", name=preset).first.click()
+        page.wait_for_function(f"document.querySelector('#field-rows input').value === '{rows}'")
     box = page.locator("#field-pool input")
     assert not box.is_checked()
     fill(page, rows=3, max_new_tokens=10)
@@ -77,6 +79,26 @@ def test_a_pool_is_what_its_box_says(fake: Fake, visit: Visit, monkeypatch: pyte
     page.wait_for_function("!document.querySelector('#field-pool input').checked")
     race(page)
     assert engine.answers[-1].trace.settings["method"]["changed"] == {} and page.problems == []
+
+
+def test_what_is_changed_before_the_first_answers_of_the_page_come_stays(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    held: list[Any] = []
+    page.route("**/run/predict**", lambda route: held.append(route))
+    page.reload()
+    appear(page, READY)
+    unfold(page)
+    fill(page, rows=3, guesses=7)
+    page.uncheck("#field-pool input")
+    assert held
+    for route in held:
+        with page.expect_response(route.request.url):
+            route.continue_()
+    page.unroute("**/run/predict**")
+    race(page, max_new_tokens=10)
+    assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 3, "guesses": 7, "pool": False}
+    assert page.problems == []
 
 
 def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -> None:

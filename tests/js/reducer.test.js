@@ -139,6 +139,16 @@ describe("a gap", () => {
     assert.notEqual(stream.turns[0].begin, held.turns[0].begin);
   });
 
+  test("a snapshot that comes after the end of its run and was made before it changes nothing", () => {
+    const end = endOf("r1", { plain: 3, method: 0 });
+    const whole = snapshotOf(beginOf("r1", RACE.lanes), { plain: steps, method: [] }, end);
+    const ended = after([whole], held);
+    const late = snapshotOf(beginOf("r1", RACE.lanes), { plain: steps.slice(0, 2), method: [] }, null);
+    assert.equal(reduce(ended, late), ended);
+    assert.equal(after([whole], ended).turns[0].state, "done");
+    assert.equal(after([{ ...late, run: "r2", begin: beginOf("r2", RACE.lanes) }], ended).turns[0].run, "r2");
+  });
+
   test("is made good by a snapshot of a run that goes on", () => {
     const snapshot = snapshotOf(beginOf("r1", RACE.lanes), { plain: steps.slice(0, 2), method: [] }, null);
     const next = deltaOf("r1", { plain: 2, method: 0 }, { plain: [steps[2]], method: [] });

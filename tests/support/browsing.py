@@ -61,12 +61,13 @@ def value_of(page: Any, name: str) -> str:
 STAGE = "document.querySelector('#stage-race .stage').dataset"
 
 
-def start(page: Any, **fields: object) -> None:
-    """Fill the form, press Race and wait until that run has begun."""
+def start(page: Any, **fields: object) -> str:
+    """Fill the form, press Race and wait until that run has begun; returns its id."""
     fill(page, **fields)
     before = page.evaluate(f"{STAGE}.run ?? ''")
     page.click("#go")
     page.wait_for_function(f"(before) => ({STAGE}.run ?? '') !== before", arg=before)
+    return str(page.evaluate(f"{STAGE}.run"))
 
 
 def finish(page: Any) -> None:
@@ -74,8 +75,8 @@ def finish(page: Any) -> None:
 
 
 def race(page: Any, **fields: object) -> None:
-    start(page, **fields)
-    finish(page)
+    run = start(page, **fields)
+    page.wait_for_function(f"(run) => {STAGE}.run === run && {STAGE}.state !== 'running'", arg=run)
 
 
 def download(page: Any) -> dict[str, Trace]:

@@ -135,6 +135,8 @@ def test_sources_that_were_switched_off_are_named() -> None:
          "W and refine changed nothing: there was no candidate pool."),
         ({"refine": 0.0}, {"rows": 0, "refine": 0.0, "pool": False},
          "refine changed nothing: there was no candidate pool."),
+        ({"rows": 2, "nodes": 1}, {"rows": 0, "nodes": 1, "refine": 0.1, "pool": False},
+         "W was 0 instead of 2: the node budget has no room for more rows."),
         ({"rows": 0}, {"rows": 0, "refine": 0.1, "pool": False}, ""),
         ({"rows": 0}, {}, ""),
         ({"rows": 4}, {}, ""),

@@ -142,8 +142,8 @@ def build_compare(page: gr.Blocks, engine: Engine, admission: AdmissionQueue) ->
     stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
     ask.own.change(do.offer, [ask.own, ask.sweep], ask.sweep, queue=False, **PRIVATE)
-    # gradio begins a number that is None with 0
-    page.load(lambda: ask.panel.updates(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)
+    ask.panel.begin_empty(page)
+    page.load(lambda: ask.panel.opened(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)
 
 
 def compare_fields(engine: Engine) -> CompareFields:

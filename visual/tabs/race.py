@@ -134,8 +134,10 @@ class Handlers:
         return [self.model_in_use(), self._engine.chosen, self._panel.differences()]
 
     def link(self, visit: gr.Request) -> list[Any]:
-        filled = read_link(visit.query_params, self._engine, str(self._method.value))
-        settings = self._panel.updates(filled.method or str(self._method.value), filled.changed)
+        usual = str(self._method.value)
+        filled = read_link(visit.query_params, self._engine, usual)
+        named = filled.method or filled.changed
+        settings = self._panel.updates(filled.method or usual, filled.changed) if named else self._panel.opened(usual)
         left = f"Left out of the link: {'; '.join(filled.left)}." if filled.left else ""
         return [*filled.form, *settings, gr.update(value=escape(left), visible=bool(left))]
 
@@ -161,6 +163,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     cleared = [stage, memory, ask.prompt]
     stage.clear(do.clear, memory, cleared, cancels=[running, repeated, measured], queue=False, **PRIVATE)
     stage.opened(do.opened, None, [stage, ask.model, ask.panel.changes], queue=False, **PRIVATE)
+    ask.panel.begin_empty(page)
     page.load(do.link, None, [*fields[1:], ask.left_out], queue=False, **PRIVATE)
 
 

@@ -49,7 +49,7 @@ export function reduce(stream, message) {
   if (message.kind === "back") return { ...stream, turns: stream.turns.slice(0, message.turn), behind: false };
   if (message.run === stream.cleared) return stream; // it was on its way when the page was cleared
   if (message.kind === "begin") return begun(stream, message, message.turn);
-  if (message.kind === "snapshot") return whole(stream, message);
+  if (message.kind === "snapshot") return isLate(message, current) ? stream : whole(stream, message);
   if (message.run !== current?.run || misses(current, message)) return { ...stream, behind: true };
   if (current.end) return stream; // it crossed with Stop
   return withLast(stream, message.kind === "delta" ? grown(current, message) : over(current, message));
@@ -87,6 +87,16 @@ function whole(stream, snapshot) {
   const fresh = begun(stream, snapshot.begin, snapshot.turn);
   const turn = grown(fresh.turns[fresh.turns.length - 1], snapshot);
   return withLast(fresh, snapshot.end ? over(turn, snapshot.end) : turn);
+}
+
+/**
+ * Whether a snapshot was made before the end of its run, which is here already: after it nothing more would come.
+ * @template {BriefStep} S
+ * @param {Snapshot<S>} snapshot
+ * @param {Turn<S>} [current]
+ */
+function isLate({ run, end }, current) {
+  return run === current?.run && Boolean(current.end) && !end;
 }
 
 /**
