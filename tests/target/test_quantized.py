@@ -66,6 +66,30 @@ def test_rows_of_llm_int8_depend_on_each_other_and_exact_is_refused():
     assert wrap_model(model.to(torch.bfloat16), numerics="auto").plan.numerics == "fast"
 
 
+class Params4bit(torch.nn.Parameter):
+    """As bitsandbytes names the weights of NF4."""
+
+
+def test_a_model_that_fails_by_itself_is_told_so_with_its_weights():
+    """As bitsandbytes does in 4 bits on a CPU, for widths that are no multiples of 64; our cache is not at fault."""
+    model = make("llama").float()
+
+    def broken(*_):
+        raise RuntimeError("shape '[96, 0]' is invalid for input of size 72")
+
+    model.model.layers[0].mlp.register_forward_pre_hook(broken)
+    with pytest.raises(
+        SpectraError, match=r"^model: .* cannot run by itself \(RuntimeError: shape .*transformers runs here"
+    ):
+        wrap_model(model)
+    head = model.lm_head
+    head.weight = Params4bit(head.weight.data, requires_grad=False)
+    with pytest.raises(
+        SpectraError, match=r"^model: .* by itself with its weights in q4, bitsandbytes.*; load it in other"
+    ):
+        wrap_model(model)
+
+
 def test_a_cpu_is_refused_by_name():
     with pytest.raises(SpectraError, match=r"^weights: int8 takes a GPU here"):
         load_network("anything", device="cpu", weights="int8")
