@@ -51,6 +51,10 @@ def test_what_bitsandbytes_is_asked_for(monkeypatch):
     eight, four = (loading_arguments(weights, make("llama"))["quantization_config"] for weights in ("int8", "q4"))
     assert eight.load_in_8bit and not eight.load_in_4bit
     assert four.load_in_4bit and four.bnb_4bit_quant_type == "nf4"
+    loading_arguments("q4", make("llama"), {"model": 0, "lm_head": "cuda:1"})
+    for other in ("cpu", "disk"):
+        with pytest.raises(SpectraError, match=rf"^weights: bits.* names {other} too; give such a map"):
+            loading_arguments("q4", make("llama"), {"model": 0, "lm_head": other})
     with pytest.raises(SpectraError, match=r"^weights: a model in memory"):
         quantize(make("llama"), "int8")
 
