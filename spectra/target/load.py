@@ -191,7 +191,7 @@ def load_network(
             empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached))
             check_device_map(empty, device_map)
             device_map = flat_map(empty, device_map) if isinstance(device_map, Mapping) else device_map
-            options |= loading_arguments(weights, empty) if quantised else {}
+            options |= loading_arguments(weights, empty, device_map) if quantised else {}
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
         network = AutoModelForCausalLM.from_pretrained(
             folder, dtype=kind, device_map=device_map, local_files_only=cached, **options

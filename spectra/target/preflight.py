@@ -7,7 +7,8 @@ rows a pass of exact steps has; what does a step of q query tokens cost.
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from spectra.target.cache import SlabCache
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.parameter_state import odd_numbers
+from spectra.target.quantized import quantized_by
 from spectra.target.session import HuggingFaceSession, synchronize
 from spectra.verify.picks import likeliest
 
@@ -158,22 +160,37 @@ def agrees(target: HuggingFaceTarget, parents: Sequence[int]) -> bool:
     chains: list[list[int]] = []
     for node, parent in enumerate(parents):
         chains.append([*(chains[parent] if parent >= 0 else []), node])
-    try:
-        with torch.inference_mode():
+    with torch.inference_mode():
+        with _failure_told(target, *_own_failure(target)):
             truth = torch.stack([_stock(target, [*prefix, *(nodes[i] for i in chain)]) for chain in chains])
             flat = torch.stack([_stock(target, [*prefix, *nodes[: i + 1]]) for i in range(len(nodes))])
+        with _failure_told(target, "on a key-value cache of ours", "use another causal language model"):
             got = _tree_logits(target, prefix, nodes, chains)
-    except (SpectraError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # a model family we have never seen may fail in any way: say which, not how
-        problem = f"{target.name} cannot run on a key-value cache of ours ({type(error).__name__}: {error})"
-        raise SpectraError("model", f"{problem}; use another causal language model") from error
     scale = float(truth.std()) or 1.0
     off, wrong = (float((x.float() - truth).abs().max()) / scale for x in (got, flat))
     if target.dtype not in (torch.bfloat16, torch.float16):
         return off <= 1e-3
     branches = len({*parents}) < len(parents)
     return off <= max(0.05, 0.2 * (wrong or 1.0) if branches else 0.0)  # 0: rows read only themselves, and round
+
+
+def _own_failure(target: HuggingFaceTarget) -> tuple[str, str]:
+    """What a model fails at that cannot score a text by itself, and the fix."""
+    if weights := quantized_by(target.model):
+        return f"by itself with its weights in {weights}", "load it in other weights, bf16 for example"
+    return "by itself", "use a model that transformers runs here"
+
+
+@contextmanager
+def _failure_told(target: HuggingFaceTarget, how: str, fix: str) -> Iterator[None]:
+    """A model family that was never seen may fail in any way: say which, not how."""
+    try:
+        yield
+    except (SpectraError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        problem = f"{target.name} cannot run {how} ({type(error).__name__}: {error})"
+        raise SpectraError("model", f"{problem}; {fix}") from error
 
 
 def refresh_cost(target: HuggingFaceTarget) -> None:

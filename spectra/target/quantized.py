@@ -10,6 +10,7 @@ NF4. LLM.int8() (bitsandbytes, 8 bits) does not: it computes the columns in 16 b
 of the step (Dettmers et al. 2022, section 3.2), so a tree changes its own context's numbers.
 """
 
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -31,12 +32,19 @@ def library() -> str:
     return found
 
 
-def loading_arguments(weights: str, model: torch.nn.Module) -> dict[str, Any]:
+def loading_arguments(weights: str, model: torch.nn.Module, device_map: Any = None) -> dict[str, Any]:
     """What `from_pretrained` takes to quantise this model while it loads. Raises SpectraError."""
     import transformers
 
     if library() == "torchao":
         return {"quantization_config": transformers.TorchAoConfig(torchao_config(weights, model))}
+    places = {str(place) for place in device_map.values()} if isinstance(device_map, Mapping) else set()
+    if places != {"cpu"} and (others := sorted(places & {"cpu", "disk"})):
+        raise SpectraError(
+            "weights",
+            f"bitsandbytes takes maps of GPUs alone, and the device map names {others[0]} too; give such a map, or "
+            "pip install torchao",
+        )
     if weights == "int8":
         return {"quantization_config": transformers.BitsAndBytesConfig(load_in_8bit=True)}
     half = torch.bfloat16

@@ -51,6 +51,10 @@ def test_what_bitsandbytes_is_asked_for(monkeypatch):
     eight, four = (loading_arguments(weights, make("llama"))["quantization_config"] for weights in ("int8", "q4"))
     assert eight.load_in_8bit and not eight.load_in_4bit
     assert four.load_in_4bit and four.bnb_4bit_quant_type == "nf4"
+    loading_arguments("q4", make("llama"), {"model": 0, "lm_head": "cuda:1"})
+    for other in ("cpu", "disk"):
+        with pytest.raises(SpectraError, match=rf"^weights: bits.* names {other} too; give such a map"):
+            loading_arguments("q4", make("llama"), {"model": 0, "lm_head": other})
     with pytest.raises(SpectraError, match=r"^weights: a model in memory"):
         quantize(make("llama"), "int8")
 
@@ -64,6 +68,30 @@ def test_rows_of_llm_int8_depend_on_each_other_and_exact_is_refused():
     with pytest.raises(SpectraError, match=r"^numerics: exact is not possible: LLM.int8"):
         wrap_model(model, numerics="exact")
     assert wrap_model(model.to(torch.bfloat16), numerics="auto").plan.numerics == "fast"
+
+
+class Params4bit(torch.nn.Parameter):
+    """As bitsandbytes names the weights of NF4."""
+
+
+def test_a_model_that_fails_by_itself_is_told_so_with_its_weights():
+    """As bitsandbytes does in 4 bits on a CPU, for widths that are no multiples of 64; our cache is not at fault."""
+    model = make("llama").float()
+
+    def broken(*_):
+        raise RuntimeError("shape '[96, 0]' is invalid for input of size 72")
+
+    model.model.layers[0].mlp.register_forward_pre_hook(broken)
+    with pytest.raises(
+        SpectraError, match=r"^model: .* cannot run by itself \(RuntimeError: shape .*transformers runs here"
+    ):
+        wrap_model(model)
+    head = model.lm_head
+    head.weight = Params4bit(head.weight.data, requires_grad=False)
+    with pytest.raises(
+        SpectraError, match=r"^model: .* by itself with its weights in q4, bitsandbytes.*; load it in other"
+    ):
+        wrap_model(model)
 
 
 def test_a_cpu_is_refused_by_name():
