@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from spectra.target.native.codes import Codes, Form
+from spectra.target.native.codes import Codes
 
 
 class Parts(NamedTuple):
@@ -37,12 +37,6 @@ def read_codes(data: torch.Tensor, kind: BlockType) -> Codes:
         None if minimums is None else minimums.reshape(outputs, -1),
         kind.bits,
     )
-
-
-def form_of(shape: tuple[int, ...], kind: BlockType) -> Form:
-    """What `read_codes` gives for a tensor of this shape, nothing of it being read."""
-    block = read_codes(torch.zeros(1, kind.nbytes, dtype=torch.uint8), kind)
-    return block.form._replace(shape=shape)
 
 
 def _half(blocks: torch.Tensor, start: int) -> torch.Tensor:

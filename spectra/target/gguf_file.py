@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from spectra.errors import SpectraError
-from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES, form_of, read_codes
+from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES, read_codes
 from spectra.target.gguf_header import Header, TensorPlace, read_header
-from spectra.target.native.codes import Codes, Form, StoredCodes
+from spectra.target.native.codes import Codes
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 """Of a file -> transformers' model type."""
@@ -177,7 +177,7 @@ class Weights(Mapping[str, Codes | torch.Tensor]):
         return int(self.file.config.num_key_value_heads) if ".k_proj." in name else None
 
 
-class QuantisedWeights(StoredCodes):
+class QuantisedWeights(Mapping[str, Codes]):
     """Those of a file's weights that are no plain numbers."""
 
     def __init__(self, weights: Weights) -> None:
@@ -189,10 +189,6 @@ class QuantisedWeights(StoredCodes):
         if not isinstance(codes, Codes):
             raise KeyError(name)
         return codes
-
-    def form(self, name: str) -> Form:
-        place = self.weights.places[name]
-        return form_of(place.shape, BLOCK_TYPES[place.kind])
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

@@ -1,9 +1,8 @@
 """Quantised matrices as the CPU step reads them, and round-to-nearest quantisers for weights that have no codes yet."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
@@ -15,25 +14,6 @@ LARGEST = 2000.0
 TINY = torch.finfo(torch.float32).tiny
 EXACT = 2.0**-100, 2.0**100
 """Sizes between which scales and minimums give numbers that no product takes for zero or infinity."""
-
-
-class Form(NamedTuple):
-    """What is known of a quantised matrix without its numbers. See `Codes`. minimums: whether there are some."""
-
-    shape: tuple[int, ...]
-    bits: int
-    group: int
-    minimums: bool
-
-    @property
-    def weights(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a step's reading: packed codes, scales and minimums of 2 bytes, or 4 where a scale serves a row."""
-        per_scale = 4 if self.group == self.shape[1] else 2
-        return self.weights * self.bits // 8 + per_scale * self.weights // self.group * (1 + self.minimums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +39,6 @@ class Codes:
     def group(self) -> int:
         """How many inputs share a scale: 16, 32 or all of them."""
         return self.codes.shape[1] // self.scales.shape[1]
-
-    @property
-    def form(self) -> Form:
-        return Form(tuple(self.shape), self.bits, self.group, self.minimums is not None)
-
-    @property
-    def nbytes(self) -> int:
-        """See `Form.nbytes`."""
-        return self.form.nbytes
 
     def dense(self) -> torch.Tensor:
         """The matrix these codes stand for, bf16 [outputs, inputs]."""
@@ -97,21 +68,6 @@ class Codes:
         """The same matrix with its outputs in this order. order: int64 [outputs]."""
         minimums = None if self.minimums is None else self.minimums[order]
         return Codes(self.codes[order], self.scales[order], minimums, self.bits)
-
-
-class StoredCodes(Mapping[str, Codes]):
-    """Codes that are read when they are asked for, and not kept: all of them take twice a step's bytes and more."""
-
-    @abstractmethod
-    def form(self, name: str) -> Form:
-        """Nothing is read for it."""
-
-
-def forms(codes: Mapping[str, Codes]) -> dict[str, Form]:
-    """Of all of them. Nothing is read for it."""
-    if isinstance(codes, StoredCodes):
-        return {name: codes.form(name) for name in codes}
-    return {name: one.form for name, one in codes.items()}
 
 
 def int8(weight: torch.Tensor) -> Codes:

@@ -72,7 +72,7 @@ class StepSequence:
 class LlamaStep:
     """Packed weights of one model. `LlamaStep.of` makes it; `step` computes."""
 
-    def __init__(self, library: Library, model: Any, weights: Mapping[str, Codes], period: int) -> None:
+    def __init__(self, library: Library, model: Any, weights: Mapping[str, Codes]) -> None:
         self.library = library
         config, core = model.config, model.model
         self.dtype: torch.dtype = core.norm.weight.dtype
@@ -80,7 +80,7 @@ class LlamaStep:
         matrices: list[Matrix] = []
 
         def matrix(module: Any, name: str) -> MatrixView:
-            made = Matrix.of(library, weights.get(f"{name}.weight", module.weight), module.bias, period=period)
+            made = Matrix.of(library, weights.get(f"{name}.weight", module.weight), module.bias)
             matrices.append(made)
             return made.view
 
@@ -102,7 +102,7 @@ class LlamaStep:
         embedding = weights.get("model.embed_tokens.weight")
         head = weights.get("lm_head.weight", embedding if tied else None)
         head = model.lm_head.weight if head is None else head
-        matrices.append(Matrix.of(library, head, model.lm_head.bias, period=period))
+        matrices.append(Matrix.of(library, head, model.lm_head.bias))
         self._embedding: Matrix | torch.Tensor = core.embed_tokens.weight.detach()
         if tied:
             self._embedding = matrices[-1]
@@ -133,15 +133,13 @@ class LlamaStep:
         freed.atexit = False  # a thread that the exit does not wait for may be in a step
 
     @classmethod
-    def of(
-        cls, library: Library, model: Any, weights: Mapping[str, Codes] | None = None, *, period: int = 0
-    ) -> "LlamaStep | None":
+    def of(cls, library: Library, model: Any, weights: Mapping[str, Codes] | None = None) -> "LlamaStep | None":
         """None where the model is not Llama-shaped or not on the CPU in bf16 or fp32.
 
-        weights: parameters that stay quantised, by their name in `model.named_parameters`. period: see `Matrix.of`.
+        weights: parameters that stay quantised, by their name in `model.named_parameters`.
         """
         weights = weights or {}
-        return cls(library, model, weights, period) if is_llama_shaped(model, weights) else None
+        return cls(library, model, weights) if is_llama_shaped(model, weights) else None
 
     @property
     def cache_shape(self) -> tuple[int, int]:

@@ -9,8 +9,6 @@ from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
 
 OUTPUTS, INPUTS = 16, 32  # what outputs and inputs are filled up to a multiple of
-BLOCK = 2 * OUTPUTS
-"""Outputs that are held in the same form."""
 FLOAT, BF16, BITS4, BITS8 = range(4)
 
 
@@ -29,16 +27,11 @@ class MatrixView(ctypes.Structure):
         ("scale_bytes", ctypes.c_int32),
         ("has_minimum", ctypes.c_int32),
         ("lifted", ctypes.c_int32),
-        ("period", ctypes.c_int32),
-        ("unpacked", ctypes.c_void_p),
     )
 
 
 class Matrix:
-    """weight [outputs, inputs] and bias [outputs]. data: the packed bytes. view: what the library reads.
-
-    unpacked: the outputs of every `period`-th block of a quantised matrix, held in bf16.
-    """
+    """weight [outputs, inputs] and bias [outputs]. data: the packed bytes. view: what the library reads."""
 
     def __init__(
         self,
@@ -47,9 +40,8 @@ class Matrix:
         data: torch.Tensor,
         bias: torch.Tensor | None,
         about: Mapping[str, int],
-        unpacked: "Matrix | None" = None,
     ) -> None:
-        self.library, self.data, self.unpacked = library, library.pages.take(data), unpacked
+        self.library, self.data = library, library.pages.take(data)
         self.outputs, self.inputs = shape
         self.bias = None if bias is None else fill(bias.detach().float(), OUTPUTS)
         self.view: MatrixView = MatrixView(
@@ -59,29 +51,19 @@ class Matrix:
             outputs=self.outputs,
             inputs=-(-self.inputs // INPUTS) * INPUTS,
             panels=-(-self.outputs // OUTPUTS),
-            unpacked=None if unpacked is None else ctypes.addressof(unpacked.view),
             **about,
         )
 
     @classmethod
-    def of(
-        cls, library: Library, weight: torch.Tensor | Codes, bias: torch.Tensor | None = None, *, period: int = 0
-    ) -> "Matrix":
+    def of(cls, library: Library, weight: torch.Tensor | Codes, bias: torch.Tensor | None = None) -> "Matrix":
         """Pack once. weight: [outputs, inputs] bf16 or fp32, or codes; bias: [outputs].
 
-        A product with codes has the bits of the product with `codes.dense()`. period: 2, 3, 5, 9 or 17 holds the last
-        of so many blocks of outputs in bf16 where the matrix has groups of 32 inputs; 0: none.
+        A product with codes has the bits of the product with `codes.dense()`.
         """
         if isinstance(weight, Codes):
-            period = period if weight.group == INPUTS else 0
-            mixed = torch.arange(weight.shape[0]) // BLOCK % period == period - 1 if period else None
-            coded = weight if mixed is None else weight.rows((~mixed).nonzero()[:, 0])
-            packed = pack_codes(coded)
+            packed = pack_codes(weight)
             if packed is not None:
-                if mixed is None or not mixed.any():
-                    return cls(library, weight.shape, packed[0], bias, packed[1])
-                unpacked = cls.of(library, weight.rows(mixed.nonzero()[:, 0]).dense())
-                return cls(library, weight.shape, packed[0], bias, packed[1] | {"period": period}, unpacked)
+                return cls(library, weight.shape, packed[0], bias, packed[1])
             weight = weight.dense()
         weight = weight.detach()
         if weight.dtype not in (torch.bfloat16, torch.float32):
@@ -97,12 +79,7 @@ class Matrix:
     @property
     def nbytes(self) -> int:
         """Bytes that a product reads once."""
-        return sum(part.nbytes for part in self.parts)
-
-    @property
-    def parts(self) -> tuple[torch.Tensor, ...]:
-        """What a product reads."""
-        return (self.data,) if self.unpacked is None else (self.data, self.unpacked.data)
+        return self.data.nbytes
 
     def product(self, rows: torch.Tensor) -> torch.Tensor:
         """rows [q, inputs] bf16 or fp32 -> fp32 [q, outputs]. Each output is one sum over the inputs in one order."""

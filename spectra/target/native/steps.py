@@ -20,7 +20,6 @@ from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import READ, ModuleSteps, matrices, widths
-from spectra.target.native.unpacked import choose_period
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
 
@@ -30,7 +29,6 @@ LANES = 16
 FORMATS = {FLOAT: "fp32", BF16: "bf16", BITS4: "4 bits", BITS8: "8 bits"}
 WHOLE = "it takes a model that is whole on the CPU"
 MAX_SHARE = 0.4  # of the machine's memory that packed copies may take
-UNPACKED_SHARE = 0.05  # of it that blocks of quantised weights may take which are held unpacked
 
 
 class Steps(Protocol):
@@ -69,10 +67,7 @@ class NativeSteps:
         self._pack(model)
 
     def _pack(self, model: Any) -> None:
-        period = 0
-        if is_llama_shaped(model, self.codes):  # the other models hold each matrix in one form
-            period = choose_period(self.library, self.codes, int(UNPACKED_SHARE * _memory()))
-        whole = LlamaStep.of(self.library, model, self.codes, period=period)
+        whole = LlamaStep.of(self.library, model, self.codes)
         if whole is None and not self.checkable:
             fill(model, self.codes)
             self.checkable = True
@@ -93,13 +88,11 @@ class NativeSteps:
         """kernels: instructions they are made of. weights: formats. calls: of the library, one a step or a module."""
         calls = "step" if self.whole else "modules"
         held = ", ".join(sorted({FORMATS[matrix.view.format] for matrix in self.steps.matrices}))
-        period = max(matrix.view.period for matrix in self.steps.matrices)
-        held += f", 1 block of {period} in bf16" if period else ""
         return {"kernels": self.library.isa, "weights": held, "calls": calls}
 
     def read_seconds(self) -> float:
         """Seconds in which the threads of a step read all packed weights once, nothing computed."""
-        return self.library.read_seconds(part for matrix in self.steps.matrices for part in matrix.parts)
+        return self.library.read_seconds(matrix.data for matrix in self.steps.matrices)
 
     @property
     def nbytes(self) -> int:

@@ -113,26 +113,6 @@ def test_codes_give_the_bits_of_their_dense_matrix(path, case):
 
 
 @every_path
-@pytest.mark.parametrize("period", [2, 3, 5])
-@pytest.mark.parametrize("outputs", [32, 64, 83, 160, 333])
-@pytest.mark.parametrize(("bits", "minimums"), [(4, True), (8, False)])
-def test_blocks_that_are_held_unpacked_change_no_bit(path, outputs, period, bits, minimums):
-    codes, bias = codes_of(outputs, 320, bits, 32, minimums), numbers(outputs)
-    rows = numbers(30, 320, seed=1)
-    mixed, dense = Matrix.of(library(path), codes, bias, period=period), Matrix.of(library(path), codes.dense(), bias)
-    assert (mixed.nbytes > Matrix.of(library(path), codes).nbytes) == (outputs > 32 * (period - 1))
-    assert torch.equal(mixed.rows(torch.arange(outputs)), codes.dense().float())
-    for count in (1, 2, 5, 12, 13, 30):
-        assert torch.equal(mixed.product(rows[:count]), dense.product(rows[:count]))
-
-
-def test_codes_of_other_groups_than_32_are_held_in_one_form():
-    for group in (16, 96):
-        codes = codes_of(160, 96, 8, group, False)
-        assert Matrix.of(library(), codes, period=3).nbytes == Matrix.of(library(), codes).nbytes
-
-
-@every_path
 @pytest.mark.parametrize("small", [0.0, 2.0**-4, 2.0**-9, 2.0**-14, 2.0**-60])
 def test_minimums_far_smaller_than_their_scale_give_the_bits_of_their_dense_matrix(path, small):
     codes = codes_of(48, 320, 4, 32, True)

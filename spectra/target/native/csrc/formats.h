@@ -5,9 +5,6 @@
 // BITS4 [panel][group] of {16 scales, 16 minimums, codes [input / 8][16 words of 8 codes]}
 // BITS8 [panel][group] of {16 scales, 16 minimums, codes [input / 2][32] int8}
 //
-// Of a quantised matrix some panels may be held in BF16. Unpacking takes arithmetic and reading takes the memory's time:
-// where one row waits for the first, panels that only have to be read make it shorter.
-//
 // Word i of BITS4 holds the codes of outputs i / 2 and 8 + i / 2 for inputs 8b + 2t + i % 2: turned right by 8t bits
 // it has them at bits 19 and 15. So they come out as two registers in the order of a BF16 pair. Inputs are filled up to
 // a multiple of 32 with zeros, outputs to 16.
@@ -30,34 +27,10 @@ struct Matrix {
     int32_t scale_bytes;  // 2: IEEE half, 4: float
     int32_t has_minimum;
     int32_t lifted;       // 4 bits: minimums less 16 and 256 times their scale are floats
-    int32_t period;       // 0, or: every so many blocks the last one is held in `unpacked`
-    const Matrix* unpacked;  // BF16, those blocks alone
 
     const uint8_t* panel(int64_t n) const { return data + n * panel_bytes; }
     bool quantised() const { return format >= BITS4; }
 };
-
-// What is fetched from elsewhere while a panel is unpacked: so many lines a group.
-struct Meanwhile {
-    const uint8_t* from;
-    int64_t lines;
-};
-
-// Where panel n of a matrix is held. meanwhile: its share of the unpacked block that follows.
-struct Place {
-    const Matrix& matrix;
-    int64_t panel;
-    Meanwhile meanwhile;
-};
-INLINE Place place_of(const Matrix& m, int64_t n) {
-    if (!m.period) return {m, n, {m.data, 0}};
-    const int64_t block = n / WIDTH, periods = block / m.period, turn = block % m.period;
-    const int64_t first = periods * WIDTH, others = m.period - 1;
-    if (turn == others) return {*m.unpacked, first + n % WIDTH, {m.data, 0}};
-    const int64_t share = m.unpacked->panel_bytes / others, groups = m.inputs / m.group;
-    const bool follows = first < m.unpacked->panels;
-    return {m, n - first, {m.unpacked->panel(first) + (n % (m.period * WIDTH)) * share, follows ? share / 64 / groups : 0}};
-}
 
 INLINE F16 load_scale(const uint8_t* p, int bytes) {
     return bytes == 2 ? load_half((const uint16_t*)p) : load((const float*)p);
@@ -142,8 +115,7 @@ INLINE void pairs_of_eight_bits(const Group (&group)[P], const uint8_t* const (&
 
 // The pairs of inputs in [from, to) of P panels. from and to: multiples of 16, of 32 for 4 bits.
 template <bool NEAR, int P, class Take>
-INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, Meanwhile meanwhile,
-                      Take take) {
+INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, Take take) {
     const int64_t header = LANES * m.scale_bytes * (1 + m.has_minimum);
     const int64_t step = m.format == BITS4 ? LANES / 2 : LANES;  // bytes of codes an input
     const int64_t block = header + m.group * step;
@@ -152,7 +124,6 @@ INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, 
     UNROLL
     for (int p = 0; p < P; ++p) place[p] = m.panel(panel + p) + first * block;
     for (int64_t k = from, start = first * m.group; k < to;) {
-        for (int64_t i = 0; i < P * meanwhile.lines; ++i, meanwhile.from += 64) prefetch_far(meanwhile.from);
         Group group[P];
         const uint8_t* codes[P];
         UNROLL
@@ -177,7 +148,7 @@ INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, 
 // The same as bf16 pairs [(to - from) / 2][16][2] of each panel, `apart` numbers from one panel to the next.
 template <int P>
 inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out, int64_t apart) {
-    each_pair<false, P>(m, panel, from, to, ahead, {m.data, 0}, [=](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+    each_pair<false, P>(m, panel, from, to, ahead, [=](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
         UNROLL
         for (int p = 0; p < P; ++p) store_bf16(out + p * apart + (k - from) * LANES, low[p], high[p]);
     });

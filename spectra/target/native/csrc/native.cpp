@@ -156,16 +156,15 @@ void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* ou
     Lines<bf16> unpacked;
     for (int64_t r = 0; r < rows; ++r, out += m->inputs) {
         const int64_t lane = which[r] % LANES;
-        const Place place = place_of(*m, which[r] / LANES);
-        const uint8_t* data = place.matrix.panel(place.panel);
+        const uint8_t* data = m->panel(which[r] / LANES);
         if (m->format == F32) {
             for (int64_t k = 0; k < m->inputs; ++k) out[k] = ((const float*)data)[k * LANES + lane];
             continue;
         }
         const bf16* pairs = (const bf16*)data;
-        if (place.matrix.quantised()) {
+        if (m->quantised()) {
             unpacked.resize(m->inputs * LANES);
-            unpack<1>(place.matrix, place.panel, 0, m->inputs, 0, unpacked.data(), 0);
+            unpack<1>(*m, which[r] / LANES, 0, m->inputs, 0, unpacked.data(), 0);
             pairs = unpacked.data();
         }
         for (int64_t k = 0; k < m->inputs; ++k) out[k] = to_float(pairs[(k / 2 * LANES + lane) * 2 + k % 2]);

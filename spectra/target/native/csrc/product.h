@@ -187,15 +187,14 @@ constexpr int SIDE_BY_SIDE = 4;  // so many rows take two panels at once: the su
 
 // Few rows, quantised weights: P panels go from their codes into the sums without a detour through memory.
 template <int R, int P>
-void few_rows(const Place& place, const Element<false>* x, int64_t stride, float* sums) {
-    const Matrix& m = place.matrix;
+void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums) {
     F16 sum[R][P];
     UNROLL
     for (int r = 0; r < R; ++r)
         UNROLL
         for (int p = 0; p < P; ++p) sum[r][p] = zero();
     const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
-    each_pair<true, P>(m, place.panel, 0, m.inputs, ahead, place.meanwhile,
+    each_pair<true, P>(m, panel, 0, m.inputs, ahead,
                        [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
                            I16 pair[P];
                            UNROLL
@@ -209,10 +208,10 @@ void few_rows(const Place& place, const Element<false>* x, int64_t stride, float
 }
 
 template <int P, int R>
-INLINE void few_rows_of(int64_t rows, const Place& place, const Element<false>* x, int64_t stride, float* sums) {
+INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums) {
     if constexpr (R > 1)
-        if (rows != R) return few_rows_of<P, R - 1>(rows, place, x, stride, sums);
-    few_rows<R, P>(place, x, stride, sums);
+        if (rows != R) return few_rows_of<P, R - 1>(rows, m, panel, x, stride, sums);
+    few_rows<R, P>(m, panel, x, stride, sums);
 }
 #endif
 
@@ -228,36 +227,32 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
         tiles_on(rows);
     }
 #endif
-    const bool few = !WIDE && m.quantised() && rows <= FEW;
+    const bool coded = !WIDE && m.quantised(), few = coded && rows <= FEW;
     for (int64_t n = from, next; n < to; n = next) {
         next = std::min(to, n / WIDTH * WIDTH + WIDTH);
         const int panels = int(next - n);
-        const Place place = place_of(m, n);
-        const Matrix& part = place.matrix;
-        const bool coded = !WIDE && part.quantised();
 #if SPECTRA_FEW_ROWS
         if constexpr (!WIDE)
-            if (few && coded && rows <= SIDE_BY_SIDE && panels == WIDTH)
-                few_rows_of<WIDTH, SIDE_BY_SIDE>(rows, place, x, stride, buffers.sums.data());
-            else if (few && coded)
+            if (few && rows <= SIDE_BY_SIDE && panels == WIDTH)
+                few_rows_of<WIDTH, SIDE_BY_SIDE>(rows, m, n, x, stride, buffers.sums.data());
+            else if (few)
                 for (int p = 0; p < panels; ++p)
-                    few_rows_of<1, FEW>(rows, place_of(m, n + p), x, stride, buffers.sums.data() + p * LANES);
+                    few_rows_of<1, FEW>(rows, m, n + p, x, stride, buffers.sums.data() + p * LANES);
 #endif
         const int64_t deep = coded ? DEEP_UNPACKED : DEEP;
         const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
-        // what few rows read was fetched while they unpacked
-        const int64_t ahead = few ? 0 : std::min<int64_t>(panels * part.panel_bytes, 65536);
-        for (int64_t k = 0; k < m.inputs && !(few && coded); k += deep) {
+        const int64_t ahead = std::min<int64_t>(panels * m.panel_bytes, 65536);
+        for (int64_t k = 0; k < m.inputs && !few; k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
             const uint8_t* weights[WIDTH];
             bf16* unpacked = buffers.unpacked.data();
             if (coded && panels == WIDTH)
-                unpack<WIDTH>(part, place.panel, k, k + count, ahead, unpacked, DEEP_UNPACKED * LANES);
+                unpack<WIDTH>(m, n, k, k + count, ahead, unpacked, DEEP_UNPACKED * LANES);
             else if (coded)
-                unpack<1>(part, place.panel, k, k + count, ahead, unpacked, 0);
+                unpack<1>(m, n, k, k + count, ahead, unpacked, 0);
             for (int p = 0; p < panels; ++p)
                 weights[p] = coded ? (const uint8_t*)(unpacked + p * DEEP_UNPACKED * LANES)
-                                   : part.panel(place.panel + p) + k * input_bytes;
+                                   : m.panel(n + p) + k * input_bytes;
             rows_over<WIDE>(panels, weights, x + k, stride, rows, buffers.sums.data(), count, k == 0, coded ? 0 : ahead);
         }
         for (int p = 0; p < panels; ++p)

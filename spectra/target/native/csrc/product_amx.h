@@ -121,13 +121,12 @@ struct RowSums {
 };
 
 template <int P>
-void panels_of_row(const Place& place, const float* x, F16 (&sum)[WIDTH]) {
+void panels_of_row(const Matrix& m, int64_t panel, const float* x, F16 (&sum)[WIDTH]) {
     const Flushing flushing;
-    const Matrix& m = place.matrix;
     const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
     RowSums<P> sums;
     if (m.quantised())
-        each_pair<true, P>(m, place.panel, 0, m.inputs, ahead, place.meanwhile,
+        each_pair<true, P>(m, panel, 0, m.inputs, ahead,
                            [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
                                I16 pair[P];
                                UNROLL
@@ -139,7 +138,7 @@ void panels_of_row(const Place& place, const float* x, F16 (&sum)[WIDTH]) {
             I16 pair[P];
             UNROLL
             for (int p = 0; p < P; ++p) {
-                const uint8_t* weights = m.panel(place.panel + p) + k * 32;
+                const uint8_t* weights = m.panel(panel + p) + k * 32;
                 prefetch_far(weights + ahead);
                 pair[p] = load_int(weights);
             }
@@ -157,7 +156,7 @@ void product_of_row(const Matrix& m, const bf16* x, int64_t from, int64_t to, Pr
     for (int64_t n = from, next; n < to; n = next) {
         next = std::min(to, n / WIDTH * WIDTH + WIDTH);
         F16 sum[WIDTH];
-        (next - n == WIDTH ? panels_of_row<WIDTH> : panels_of_row<1>)(place_of(m, n), buffers.numbers.data(), sum);
+        (next - n == WIDTH ? panels_of_row<WIDTH> : panels_of_row<1>)(m, n, buffers.numbers.data(), sum);
         for (int64_t p = n; p < next; ++p) hand_over(m, 0, p, sum[p - n], out);
     }
 }
