@@ -164,8 +164,7 @@ def serve(options: AppOptions) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 2, with one line, for bad input."""
     open_streams()
-    chosen = build_parser().parse_args(arguments)
-    return exit_code(PROGRAM, lambda: serve(read_options(AppOptions, chosen)))
+    return exit_code(PROGRAM, lambda: serve(read_options(AppOptions, build_parser().parse_args(arguments))))
 
 
 if __name__ == "__main__":

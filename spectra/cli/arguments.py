@@ -86,6 +86,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """A help that cannot be written raises OSError; argparse says nothing, or nothing before Python ends."""
+        if file is not sys.stdout:
+            return super()._print_message(message, file)
+        print(message, end="", flush=True)
+        return None
+
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """`--` is no value: argparse of Python 3.11 and 3.12 gives an empty list. A blank path is `.`."""
         if arg_strings == ["--"] and action.nargs in (None, "+"):
@@ -304,11 +311,7 @@ def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> 
     resumes: the same command, given again, goes on where it was.
     """
     try:
-        try:
-            code = go()
-        except SystemExit:  # of --help and --version, which have written
-            sys.stdout.flush()
-            raise
+        code = go()
         sys.stdout.flush()
         return code
     except BrokenPipeError:

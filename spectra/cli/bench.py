@@ -1,5 +1,6 @@
 """`python -m spectra.bench`: benchmarks as commands. Each one's options are a dataclass of its own."""
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from spectra.bench.timing import TimingOptions, run_timing
 from spectra.bench.weights import WeightsOptions, run_weights
 from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, read_options
 
+PROGRAM = "spectra.bench"
 NAMES = "names with commas between them"
 HELP = {
     **MODEL_HELP,
@@ -224,11 +226,16 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a benchmark; returns the exit code (2 with one line for bad input)."""
-    chosen = build_parser().parse_args(arguments)
-    command = COMMANDS[chosen.command]
 
     def go() -> int:
-        options: Any = read_options(command.options, chosen)
-        return command.run(options)
+        chosen = build_parser().parse_args(arguments)  # --help writes
+        command = COMMANDS[chosen.command]
+        return exit_code(PROGRAM, lambda: run_command(command, chosen), resumes=command.resumes)
 
-    return exit_code("spectra.bench", go, resumes=command.resumes)
+    return exit_code(PROGRAM, go)
+
+
+def run_command(command: Command, chosen: argparse.Namespace) -> int:
+    """Raises SpectraError for arguments that its options refuse."""
+    options: Any = read_options(command.options, chosen)
+    return command.run(options)

@@ -94,7 +94,7 @@ class Versions(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         parts = [f"{name} {version(name)}" for name in ("torch", "transformers")]
         python = f"Python {platform.python_version()}"
-        print(f"spectra-decoding {VERSION}", *parts, python, platform.platform(), sep=", ")
+        print(f"spectra-decoding {VERSION}", *parts, python, platform.platform(), sep=", ", flush=True)
         parser.exit()
 
 

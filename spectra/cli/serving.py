@@ -50,8 +50,12 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 2 for bad input; else the process becomes the server."""
-    chosen, foreign = build_parser().parse_known_args(arguments)
-    return exit_code("spectra.serving", lambda: start(read_options(ServingOptions, chosen), foreign))
+
+    def go() -> int:
+        chosen, foreign = build_parser().parse_known_args(arguments)
+        return start(read_options(ServingOptions, chosen), foreign)
+
+    return exit_code("spectra.serving", go)
 
 
 def start(options: ServingOptions, foreign: Sequence[str]) -> int:

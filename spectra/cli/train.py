@@ -96,5 +96,9 @@ def build_parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = build_parser().parse_args(given, argparse.Namespace(command_line=command_line(PROGRAM, given)))
-    return exit_code("spectra.train", lambda: read_options(Train, chosen).run(), resumes=True)
+
+    def go() -> int:
+        chosen = build_parser().parse_args(given, argparse.Namespace(command_line=command_line(PROGRAM, given)))
+        return read_options(Train, chosen).run()
+
+    return exit_code("spectra.train", go, resumes=True)

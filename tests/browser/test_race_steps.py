@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import fakes_engine
 import pytest
 from browsing import (
     STAGE,
@@ -15,6 +16,7 @@ from browsing import (
 )
 from fakes_engine import FakeEngine
 
+from spectra.guess import Source
 from spectra.metrics import judge, summarize
 from visual import palette
 
@@ -46,6 +48,32 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
             assert chip.locator("small").inner_text() == f"{share * 100 + 1e-9:.0f} % accepted"
             assert f"of {guesses[source]:,} guesses" in chip.get_attribute("title")
     assert page.problems == []
+
+
+def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Source("my-own")
+    monkeypatch.setattr(fakes_engine, "SOURCES", (own, Source.BACKWARD, own, Source.POOL))
+    page = visit(fake[1])
+    race(page, max_new_tokens=300)
+    steps = download(page)["method"].steps
+    given = sum(source == own for step in steps for source in step.sources)
+    chip = page.locator("#stage-race .chip.my-own")
+    counted = chip.locator("b").inner_text()
+    assert given and chip.inner_text().startswith("My own") and counted == str(given)
+    assert chip.locator("small").inner_text() == f"{summarize(steps).of_guessed[own] * 100 + 1e-9:.0f} % accepted"
+    bars = """() => document.querySelector('[data-id=plot-gain]').data.filter(({ type }) => type === 'bar')
+      .reduce((sum, { y }) => sum + y.reduce((a, b) => a + b, 0), 0)"""
+    assert page.evaluate(bars) == sum(len(step.tokens) for step in steps)
+    panel = page.locator("#stage-race [data-id=reasons]").inner_text()
+    titles = page.locator("#stage-race [data-id=tree] title").evaluate_all("(all) => all.map((t) => t.textContent)")
+    assert "my own" in panel and any(title.endswith("from My own") for title in titles)
+    colour = "(text) => getComputedStyle(text).backgroundImage"
+    text = page.locator("[data-id=text-method] .t.my-own").first
+    assert text.evaluate(colour) != "none"
+    chip.click()
+    assert text.evaluate(colour) == "none" and page.problems == []
 
 
 def start_with_a_slow_method(page: Any, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, tokens: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from programs import PARSERS
 from tiny import make
 from words import letters, save_model, tokenizer
 
@@ -25,6 +26,7 @@ STORED = (
     "rest",
     "lookahead-rest",
 )
+ROOT = Path(__file__).parents[2]
 PROMPT = "w5 w6 w7 w5 w6 w7"
 
 
@@ -338,10 +340,15 @@ def test_output_that_nobody_reads_on_is_no_traceback(monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-@pytest.mark.parametrize(("option", "unbuffered"), [("--version", ""), ("--version", "1"), ("--help", "")])
-def test_a_version_that_cannot_be_written_is_one_line(option, unbuffered):
-    command = [sys.executable, "-m", "spectra", option]
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("program", "option"), [("spectra", "--version"), *((program, "--help") for program in PARSERS)]
+)
+def test_a_version_or_help_that_cannot_be_written_is_one_line(program, option, unbuffered):
+    command = [sys.executable, *([program] if program.endswith(".py") else ["-m", program]), option]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=environment)
-    assert (done.returncode, done.stderr) == (2, "spectra: [Errno 28] No space left on device\n")
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, cwd=ROOT, env=environment
+        )
+    assert (done.returncode, done.stderr) == (2, f"{program}: [Errno 28] No space left on device\n")

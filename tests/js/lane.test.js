@@ -59,6 +59,10 @@ test("tokens are counted by the source that offered them first, and by all that 
   assert.deepEqual(plainly(counts.every), { model: 4, forward: 2, retrieval: 1, backward: 1, ngram: 1 });
   counts.count([shared]);
   assert.deepEqual(plainly(counts.every), { forward: 1, ngram: 1, backward: 1, model: 1 });
+  counts.count([STEPS[0], STEPS[2]]); // another answer, and a longer one
+  assert.deepEqual(plainly(counts.first), { model: 2 });
+  counts.count([STEPS[0]]); // the same one, shorter again
+  assert.deepEqual(plainly(counts.first), { model: 1 });
 });
 
 test("the text before a step is all that the steps before it completed", () => {

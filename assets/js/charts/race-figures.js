@@ -1,6 +1,7 @@
 /** The two charts of a race as plotly figures, from the lanes' own numbers. Pure. */
 
 import { plural, seconds } from "../common/format.js";
+import { withOthers } from "../common/looks.js";
 import { passesTo } from "../stream/lane.js";
 import { layoutOf } from "./plotly.js";
 
@@ -239,7 +240,7 @@ export function gainFigure({ method, over }, { looks, colourOf }, canvas) {
   const x = steps.map((_, i) => i + 1);
   const gained = steps.map(({ sources }) => sources.length);
   const given = new Set(steps.flatMap(({ sources }) => sources));
-  const used = looks.filter(({ source }) => given.has(source));
+  const used = withOthers(looks, given).filter(({ source }) => given.has(source));
   const hatched = steps.length <= HATCHED;
   /** @type {Trace[]} */
   const traces = used.map(({ source, hatch }) => ({

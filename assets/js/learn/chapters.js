@@ -1,6 +1,7 @@
 /** What the chapters of the tour say. Every figure and every quoted token is read off the race or was measured here. */
 
 import { ending, list, milliseconds, plural, prose, ratio, visible } from "../common/format.js";
+import { withOthers } from "../common/looks.js";
 import { textBefore } from "../stream/lane.js";
 import { bonusOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
@@ -182,7 +183,7 @@ export function context({ lane, index }) {
  */
 function guessers({ legend }, tree, nodes) {
   const used = new Set(nodes.map((node) => sourcesOf(tree, node)[0]));
-  const looks = legend.filter(({ source }) => used.has(source));
+  const looks = withOthers(legend, used).filter(({ source }) => used.has(source));
   return list(looks.map(({ source, name }) => SPOKEN[source] ?? `the ${name.toLowerCase()}`));
 }
 

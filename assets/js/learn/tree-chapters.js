@@ -2,8 +2,9 @@
 
 import { make } from "../common/dom.js";
 import { count, percent, plural, prose } from "../common/format.js";
+import { withOthers } from "../common/looks.js";
 import { tokenTree } from "../race/token-tree.js";
-import { factsOf } from "../stream/step-facts.js";
+import { factsOf, toldOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
 
 /** @import { Look } from "../common/tab.js" */
@@ -93,7 +94,7 @@ export function trees(race, recorded, legend) {
   if (!turn || index < 0) return chapter;
   const step = reached(turn.lanes.method.steps[index]);
   const words = turn.end?.words ?? {};
-  const names = new Map(legend.map(({ source, name }) => [source, name]));
+  const names = new Map(withOthers(legend, toldOf(step)).map(({ source, name }) => [source, name]));
   const guesses = (step.tree?.tokens.length ?? 1) - 1;
   const from = own ? whose(turn) : "a recorded race, as the last one has no such tree";
   chapter.text.push(prose`Step ${index + 1} of ${from} (${turn.begin.names.method}): the ${count(guesses)} guesses that

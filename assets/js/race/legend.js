@@ -6,6 +6,7 @@
 import { Choice } from "../common/choice.js";
 import { button, make, write } from "../common/dom.js";
 import { count, percent, plural } from "../common/format.js";
+import { withOthers } from "../common/looks.js";
 import { Tally } from "../stream/lane.js";
 
 /** @import { Look } from "../common/tab.js" */
@@ -30,16 +31,43 @@ export class Legend {
    * @param {() => void} changed
    */
   constructor(box, stage, looks, changed) {
+    this.box = box;
     this.stage = stage;
     this.changed = changed;
-    this.looks = looks;
     /** @type {Shown | null} */
     this.last = null;
     this.tally = new Tally();
-    this.chips = new Map(looks.map((look) => [look.source, this.chip(look)]));
-    for (const chip of this.chips.values()) box.append(chip.button);
+    /** @type {Map<string, Chip>} */
+    this.chips = new Map();
+    this.looks = looks;
+    this.add(looks);
     this.credit = new Choice("Count", { first: "first offers", every: "all offers" }, () => this.show(this.last));
     box.append(this.credit.box);
+  }
+
+  /**
+   * A chip for each, before the choice of what is counted.
+   * @param {Look[]} looks
+   */
+  add(looks) {
+    for (const look of looks) {
+      const chip = this.chip(look);
+      this.chips.set(look.source, chip);
+      this.box.insertBefore(chip.button, this.credit?.box ?? null);
+    }
+  }
+
+  /**
+   * Chips for sources that are none of the project's own, and the rule that takes their colour from the text.
+   * @param {Iterable<string>} sources
+   */
+  meet(sources) {
+    const looks = withOthers(this.looks, sources);
+    const others = looks.slice(this.looks.length);
+    this.looks = looks;
+    this.add(others);
+    const rules = others.map(({ source }) => `.off-${source} .t.${source}{background:none!important}`);
+    if (rules.length) this.box.append(make("style", "", rules.join("")));
   }
 
   /**
@@ -58,7 +86,7 @@ export class Legend {
 
   /** @param {string} source */
   shown(source) {
-    return this.chips.get(source)?.button.getAttribute("aria-pressed") === "true";
+    return this.chips.get(source)?.button.getAttribute("aria-pressed") !== "false";
   }
 
   /** @param {string} source */
@@ -74,6 +102,7 @@ export class Legend {
     this.last = shown;
     const { first, every } = this.tally;
     this.tally.count(shown?.steps ?? []);
+    this.meet([...every.keys(), ...Object.keys(shown?.figures?.guessed ?? {})]);
     this.credit.box.hidden = [...every].every(([source, tokens]) => tokens === first.get(source));
     for (const look of this.looks) this.fill(look, first.get(look.source) ?? 0, every.get(look.source) ?? 0);
   }

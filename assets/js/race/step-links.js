@@ -2,7 +2,9 @@
 
 import { make } from "../common/dom.js";
 import { count, list, plural } from "../common/format.js";
+import { withOthers } from "../common/looks.js";
 import { offersOf } from "../stream/lane.js";
+import { toldOf } from "../stream/step-facts.js";
 
 /** @import { RaceCharts } from "../charts/race-charts.js" */
 /** @import { Parts } from "../common/dom.js" */
@@ -119,11 +121,12 @@ export class StepLinks {
     if (!facts) return;
     /** @param {string} source */
     const given = (source) => facts.sources.filter((each) => each === source).length;
-    const used = this.looks.filter(({ source }) => given(source));
+    const looks = withOthers(this.looks, toldOf(facts));
+    const used = looks.filter(({ source }) => given(source));
     const parts = used.map(({ source, name }) => `${name.toLowerCase()} ${given(source)}`);
     const head = `Step ${count(step + 1)}: ${plural(facts.sources.length, "token")}`;
     tip.replaceChildren(make("b", "", head), make("span", "", list(parts)));
-    const also = alsoOffered(facts, this.looks);
+    const also = alsoOffered(facts, looks);
     if (also) tip.append(make("span", "also", also));
     const box = span ? span.getClientRects()[0] : this.charts.band.getBoundingClientRect();
     tip.style.left = `${Math.max(8, Math.min(innerWidth - tip.offsetWidth - 8, box.left))}px`;

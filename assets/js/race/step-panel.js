@@ -2,8 +2,9 @@
 
 import { make } from "../common/dom.js";
 import { count, ending, plural } from "../common/format.js";
+import { withOthers } from "../common/looks.js";
 import { textBefore } from "../stream/lane.js";
-import { factsOf } from "../stream/step-facts.js";
+import { factsOf, toldOf } from "../stream/step-facts.js";
 import { attentionMask } from "./attention-mask.js";
 import { dictionaries } from "./dictionaries.js";
 import { gist, reasons } from "./step-reasons.js";
@@ -23,7 +24,7 @@ export class StepPanel {
    */
   constructor(at, looks) {
     this.at = at;
-    this.names = new Map(looks.map((look) => [look.source, look.name]));
+    this.looks = looks;
     /** @type {Masked | null} */
     this.seen = null;
     this.fold = /** @type {HTMLDetailsElement} */ (at("mask"));
@@ -46,11 +47,12 @@ export class StepPanel {
     at("step-at").textContent = `${count(index + 1)} of ${count(lane.steps.length)}`;
     at("step-line").textContent = `${guessed}, one forward pass, ${gained}. Drag to any step.`;
     at("context").textContent = ending(before, CONTEXT);
-    at("tree").replaceChildren(tokenTree(facts, step, words, this.names));
+    const names = new Map(withOthers(this.looks, toldOf(step)).map((look) => [look.source, look.name]));
+    at("tree").replaceChildren(tokenTree(facts, step, words, names));
     at("dictionaries").hidden = !step.inside;
     at("held").replaceChildren(dictionaries(step, words));
     at("gist").textContent = gist(step, facts);
-    const lines = reasons(step, facts, words, this.names, drawn);
+    const lines = reasons(step, facts, words, names, drawn);
     at("reasons").replaceChildren(...lines.map((text) => make("li", "", text)));
     this.seen = { tree: facts.tree, path: facts.path, words };
     this.showMask();

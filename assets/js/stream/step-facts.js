@@ -49,6 +49,15 @@ export const bonusOf = ({ picks, sources, path = [] }) =>
 export const sourcesOf = (tree, node) => tree.sources[node].split(",");
 
 /**
+ * Every source that a step tells of: those of its tokens, of its guesses, and of n-grams that were held.
+ * @param {Step} step
+ */
+export function toldOf({ sources, tree, held = {} }) {
+  const guessed = tree ? [...tree.tokens.keys()].flatMap((node) => sourcesOf(tree, node)) : [];
+  return new Set([...sources, ...guessed, ...Object.keys(held)]);
+}
+
+/**
  * A token's text; its number where the text is not known.
  * @param {Record<number, string>} words
  * @param {number} token
