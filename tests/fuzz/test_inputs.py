@@ -151,7 +151,7 @@ def test_a_damaged_plan_is_measured_again(tmp_path: Path) -> None:
     whole = file.read_bytes()
     assert recall_plan(file) == plan
     for at in range(len(whole)):
-        for mask in (1, 2, 16, 32, 128):
+        for mask in (1, 32):
             file.write_bytes(whole)
             flip(file, at, mask)
             assert recall_plan(file) in (None, plan), whole[: at + 1]
