@@ -15,11 +15,11 @@ struct alignas(64) TileConfig {
     uint8_t rows[16] = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE};
 };
 
+// Not on the stack: GCC takes only the first 8 bytes for read, and leaves stores to the others out.
+constexpr TileConfig TILE_CONFIG;
+
 // Every thread before and after its tiles.
-inline void tiles_on() {
-    TileConfig config;
-    _tile_loadconfig(&config);
-}
+inline void tiles_on() { _tile_loadconfig(&TILE_CONFIG); }
 inline void tiles_off() { _tile_release(); }
 
 // Tiles 0..3: sums (row tile, panel); 4, 5: rows; 6, 7: weights. Row tiles ROWS and panels P of 1 or 2.
