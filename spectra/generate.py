@@ -179,7 +179,7 @@ def _of_row(processor: Any, number: int, rows: int) -> Any:
     held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
     processor = copy(processor)
     for name, value in held.items():
-        several = isinstance(value, list) or getattr(value, "ndim", 0)
+        several = isinstance(value, list) or getattr(value, "ndim", 0) > 0
         if several and len(value) and rows % len(value) == 0:
             at = number * len(value) // rows
             setattr(processor, name, value[at : at + 1])
