@@ -166,8 +166,10 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
     return stopped if criteria else None
 
 
-PER_ROW = ("prompt_ignore_length", "encoder_input_ids")
-"""What processors of transformers hold for each row of a batch, or for each prompt of several samples."""
+PER_ROW = ("prompt_ignore_length", "encoder_input_ids", "compiled_grammars")
+"""What processors of transformers hold for each row of a batch, or for each prompt of several samples; a list of
+xgrammar's.
+"""
 
 
 def _of_row(processor: Any, number: int, rows: int) -> Any:
@@ -177,7 +179,8 @@ def _of_row(processor: Any, number: int, rows: int) -> Any:
     held: dict[str, Any] = {name: getattr(processor, name, None) for name in PER_ROW}
     processor = copy(processor)
     for name, value in held.items():
-        if getattr(value, "ndim", 0) and len(value) and rows % len(value) == 0:
+        several = isinstance(value, list) or getattr(value, "ndim", 0) > 0
+        if several and len(value) and rows % len(value) == 0:
             at = number * len(value) // rows
             setattr(processor, name, value[at : at + 1])
     return processor

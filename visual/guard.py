@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
@@ -77,7 +77,11 @@ class Limits:
 
 
 class Guard:
-    """The state of one page. clock: seconds."""
+    """The state of one page. clock: seconds. on_gone: called, in a thread, with a visitor who started something and has
+    had no connection open for twice the grace: what was started is over by then.
+    """
+
+    on_gone: Callable[[str], object] | None = None
 
     def __init__(self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
@@ -88,6 +92,8 @@ class Guard:
         self._visitors: Recent[str, str] = Recent(REMEMBERED)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(REMEMBERED)
         self._unheard: Recent[str, int] = Recent(REMEMBERED)
+        self._here: Counter[str] = Counter()
+        self._looks: dict[str, asyncio.TimerHandle] = {}
 
     def now(self) -> float:
         return self._clock()
@@ -162,8 +168,10 @@ class Guard:
                 answer = self._noting(send, visitor, address)
         listener = "" if post else listener_of(path, str(query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
+        here = listener or ("" if post else page_of(path))
         self._unheard.drop(listener)
         self._open[listener] = self._open.get(listener, 0) + 1
+        self._here[here] += 1
         try:
             await app(scope, receive, answer)
         except (TooLargeError, TooSlowError) as error:
@@ -182,6 +190,24 @@ class Guard:
             if not self._open[listener]:
                 del self._open[listener]
                 self._heard.put(listener, self.now())
+            self._here[here] -= 1
+            if not self._here[here]:
+                del self._here[here]
+                self._look_later(here)
+
+    def _look_later(self, visitor: str) -> None:
+        """See in a while whether a visitor who started something is still there."""
+        if self.on_gone is None or self._addresses.peek(visitor) is None:
+            return
+        if visitor in self._looks:
+            self._looks[visitor].cancel()
+        loop = asyncio.get_running_loop()
+        self._looks[visitor] = loop.call_later(2 * self.limits.grace, self._look, visitor)
+
+    def _look(self, visitor: str) -> None:
+        del self._looks[visitor]
+        if self.on_gone is not None and visitor not in self._here:
+            asyncio.get_running_loop().run_in_executor(None, self.on_gone, visitor)
 
     def _noting(self, send: Send, visitor: str, address: str) -> Send:
         """Reads the event from the answer to a start: it can be listened to, and is the visitor where none is named."""
@@ -190,6 +216,7 @@ class Guard:
             event = event_of(body)
             self._visitors.put(event, visitor or event)
             self._addresses.put(visitor or event, address)
+            self._look_later(visitor or event)
             await send(start)
             await send({"type": "http.response.body", "body": body})
 
@@ -362,6 +389,12 @@ def listener_of(path: str, query: str) -> str:
     if path.rstrip("/").endswith("/queue/data"):
         return parse_qs(query).get("session_hash", [""])[0][:LONGEST_NAME]
     return path.rstrip("/").rpartition("/")[2][:LONGEST_NAME] if "/call/" in path else ""
+
+
+def page_of(path: str) -> str:
+    """Whose page a request keeps open, "" for any other request: gradio's heartbeat lasts as long as the page."""
+    before, _, name = path.rstrip("/").rpartition("/")
+    return name[:LONGEST_NAME] if before.endswith("/heartbeat") else ""
 
 
 def held_back(

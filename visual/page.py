@@ -41,8 +41,8 @@ def build_page(
 
     endpoint: a server for the Chat tab to talk to instead of the engine. races: folder of recorded races; the page
     opens on the first one. max_visitors: those who wait for the model, the one being served included. guard: the one
-    that `launch_options` has; with it runs that nobody listens to are ended. together: how many decode at once; None:
-    as many as the engine says.
+    that `launch_options` has; with it runs that nobody listens to are ended, and what is kept of visitors who have no
+    page open goes. together: how many decode at once; None: as many as the engine says.
     """
     admission = AdmissionQueue(max_visitors, guard, together=lambda: together or engine.together)
     with CheckedBlocks(title="SPECTRA", fill_width=True, analytics_enabled=False, delete_cache=KEPT_UPLOADS) as page:
@@ -65,6 +65,8 @@ def build_page(
                 build_learn(engine)
         add_endpoint(engine, admission)
         page.unload(forget_visitor(engine))
+        if guard is not None:
+            guard.on_gone = engine.forget
     return page
 
 

@@ -12,9 +12,11 @@ import os
 import queue
 import re
 import secrets
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -198,9 +200,7 @@ def open_memory(
     place = folder / json_sha256(facts)[:16]
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for left in place.glob(".*.npy.*"):  # of a process that was killed while it wrote
-            if time.time() - left.stat().st_mtime > 3600:
-                left.unlink(missing_ok=True)
+        _clear(place)
         there = parse_json((place / CARD).read_bytes()) if (place / CARD).exists() else None
     except (OSError, ValueError) as error:
         raise SpectraError("remember", f"{place} cannot be used ({error}); give a folder of your own") from error
@@ -209,6 +209,19 @@ def open_memory(
     elif there != facts:
         raise SpectraError("remember", f"{place} is of {there!s:.80}; give another folder")
     return Memory(place, max_bytes, vocabulary)
+
+
+def _clear(place: Path) -> None:
+    """Delete what processes left that were killed while they wrote, by the time of the file system.
+
+    Raises OSError where nothing can be written.
+    """
+    with tempfile.TemporaryFile(dir=place) as now:
+        before = os.fstat(now.fileno()).st_mtime - 3600
+    for left in place.glob(".*.npy.*"):
+        with suppress(FileNotFoundError):  # it has its name by now
+            if left.stat().st_mtime < before:
+                left.unlink()
 
 
 def _tokens(path: Path) -> NDArray[np.uint32]:

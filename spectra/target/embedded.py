@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
 from spectra.io.hashes import file_sha256
 from spectra.io.json_text import parse_json
+from spectra.io.locks import in_turn
 
 if TYPE_CHECKING:
     from spectra.target.native.codes import Codes
@@ -64,39 +65,55 @@ def embedded_folder() -> Path:
     source = packaged_file()
     line = "is damaged; building it again" if damaged else "is made once from the installed package"
     print(f"{NAME} in {folder} {line} (about 20 seconds) ...", file=sys.stderr, flush=True)
-    if damaged:
-        shutil.rmtree(folder, ignore_errors=True)
     convert(source, folder)
     return folder
 
 
 def convert(source: Path, folder: Path) -> None:
-    """Unpack the quantised weights to bf16 safetensors at `folder`, by one rename."""
+    """Unpack the quantised weights to bf16 safetensors at `folder`, by one rename, if no other process did so."""
     _check(source)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    work = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{NAME}."))
-        with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that cannot be switched off
-            model = AutoModelForCausalLM.from_pretrained(
-                source.parent,
-                gguf_file=source.name,
-                quantization_config=GgufConfig(dequantize=True),
-                dtype=torch.bfloat16,
-            )
-            model.save_pretrained(work)
-            AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
-        mark = {path.name: [path.stat().st_size, file_sha256(path)] for path in sorted(work.iterdir())}
-        (work / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
-        work.rename(folder)
+        with _work_on(folder) as work:
+            if work is None:
+                return
+            with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that cannot be switched off
+                model = AutoModelForCausalLM.from_pretrained(
+                    source.parent,
+                    gguf_file=source.name,
+                    quantization_config=GgufConfig(dequantize=True),
+                    dtype=torch.bfloat16,
+                )
+                model.save_pretrained(work)
+                AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
+            mark = {path.name: [path.stat().st_size, file_sha256(path)] for path in sorted(work.iterdir())}
+            (work / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
+            work.rename(folder)
     except OSError as error:
         if not is_whole(folder):  # another process may have finished first
             raise SpectraError("model", f"cannot write {folder} ({error}); set XDG_CACHE_HOME elsewhere") from error
-    finally:
-        if work is not None:
+
+
+@contextlib.contextmanager
+def _work_on(folder: Path) -> Iterator[Path | None]:
+    """A place beside `folder` to make it in, of one process at a time; None where it is whole by now.
+
+    What is there and is not whole goes, and what killed conversions left.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with in_turn(folder.parent) as alone:
+        if is_whole(folder):
+            yield None
+            return
+        for left in folder.parent.glob(f".{NAME}.*") if alone else ():
+            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{NAME}."))
+        try:
+            yield work
+        finally:
             shutil.rmtree(work, ignore_errors=True)
 
 

@@ -11,6 +11,7 @@ import transformers
 
 from spectra.io.cache_home import cache_home
 from spectra.io.files import write_text
+from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json
 from spectra.io.version import VERSION
 from spectra.target.choices import FLASH_STEPS
@@ -86,9 +87,10 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
 
 
 def recall_plan(path: Path) -> ExecutionPlan | None:
-    """The remembered plan; None when there is none or it cannot be read (it is measured again then)."""
+    """The remembered plan; None when there is none or it is damaged (it is measured again then)."""
     try:
-        return ExecutionPlan.from_dict(parse_json(path.read_text(encoding="utf-8")))
+        kept = parse_json(path.read_text(encoding="utf-8"))
+        return ExecutionPlan.from_dict(kept["plan"]) if kept["sha256"] == json_sha256(kept["plan"]) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -97,6 +99,7 @@ def remember_plan(path: Path, plan: ExecutionPlan) -> None:
     """Keep the plan for the next start; a cache folder that cannot be written is no error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(plan.to_dict(), indent=1) + "\n")
+        kept = {"plan": plan.to_dict(), "sha256": json_sha256(plan.to_dict())}
+        write_text(path, json.dumps(kept, indent=1) + "\n")
     except (OSError, ValueError):
         pass

@@ -1,8 +1,10 @@
 """What is remembered: found again, bounded, whole after any stop, shared by processes, of one model only."""
 
+import os
 import random
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -152,6 +154,23 @@ class TestMemory:
         memory.add(list(range(5000, 5050)))
         memory.flush()
         assert memory.successors([5005]).pairs == [(5006, 1)]
+
+    def test_it_opens_while_another_process_writes(self, tmp_path):
+        """A file that had got its name between two looks was told as a folder that cannot be used."""
+        place = opened(tmp_path).folder
+        (place / ".1-a.npy.77").symlink_to("gone")  # listed, and not there when it is asked about
+        assert len(opened(tmp_path)) == 0
+
+    def test_what_a_killed_process_left_goes_after_an_hour_whatever_the_clock_says(self, tmp_path, monkeypatch):
+        place = opened(tmp_path).folder
+        old, fresh = place / ".1-a.npy.77", place / ".2-a.npy.78"
+        for left in (old, fresh):
+            left.write_bytes(b"half")
+        hours_ago = old.stat().st_mtime - 7000
+        os.utime(old, (hours_ago, hours_ago))
+        monkeypatch.setattr(time, "time", lambda: 1e10)  # a clock that jumped
+        opened(tmp_path)
+        assert fresh.exists() and not old.exists()
 
     def test_a_damaged_file_is_left_out(self, tmp_path):
         memory = opened(tmp_path)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from damage import changed, is_one_short_line, places, values
+from damage import changed, flip, is_one_short_line, places, values
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -22,6 +22,8 @@ from spectra.datastore.build.selftext import read_questions
 from spectra.datastore.memory import open_memory
 from spectra.datastore.sources import read_hashes
 from spectra.errors import SpectraError
+from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.facts import recall_plan, remember_plan
 from spectra.target.placement import Placement
 
 COST = [[1, 0.01], [8, 0.02]]
@@ -139,3 +141,22 @@ def test_a_file_of_remembered_answers(tmp_path: Path, content: bytes, at: int) -
     whole = (place / "1-a.npy").read_bytes()
     (place / "2-b.npy").write_bytes(whole[:at] + content + whole[at + len(content) :])
     assert len(open_memory(folder, "0" * 64, "tiny")) >= 20
+
+
+def test_a_damaged_plan_is_measured_again(tmp_path: Path) -> None:
+    """One flipped byte made exact steps fast ones, for good and without a word."""
+    plan = ExecutionPlan("exact", "eager", 64, (1, 8), note="é")
+    file = tmp_path / "plans" / "plan.json"
+    remember_plan(file, plan)
+    whole = file.read_bytes()
+    assert recall_plan(file) == plan
+    for at in range(len(whole)):
+        for mask in (1, 32):
+            file.write_bytes(whole)
+            flip(file, at, mask)
+            assert recall_plan(file) in (None, plan), whole[: at + 1]
+        file.write_bytes(whole[:at])
+        assert recall_plan(file) in (None, plan)
+    for other in (b"[]", b"{}", b'{"plan": 1, "sha256": 2}', b"[" * 9000, b"\xff"):
+        file.write_bytes(other)
+        assert recall_plan(file) is None

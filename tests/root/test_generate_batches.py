@@ -7,6 +7,7 @@ import torch
 from generating import MASK, PROMPT, EndsInFives, Grammar, OddRows, Reader, ours
 from tiny import FAMILIES, model_of
 from transformers import (
+    LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
 )
@@ -50,6 +51,34 @@ def test_padded_batches_equal_stock(family):
         given = {"attention_mask": LEFT, "max_new_tokens": 24, "do_sample": False, **options}
         truth = model.generate(PADDED, **given)
         assert torch.equal(model.generate(PADDED, custom_generate=spectra.generate, **own, **given), truth), options
+
+
+class Grammars(LogitsProcessor):
+    """As xgrammar's: a list of grammars, one for all sequences or one for each, counted at the first call."""
+
+    def __init__(self, *grammars):
+        self.compiled_grammars, self.states = list(grammars), []
+
+    def __call__(self, input_ids, scores):
+        if not self.states:
+            many = self.compiled_grammars
+            self.states = [[grammar] for grammar in (many if len(many) > 1 else many * len(input_ids))]
+        assert len(self.states) == len(input_ids), "The number of compiled grammars must be equal to the batch size."
+        masked = scores.clone()
+        for row, state in enumerate(self.states):
+            state[0] = state[0] * 3 % 7 or 1
+            masked[row] = scores[row].masked_fill(torch.arange(scores.shape[-1]) % 7 != state[0], float("-inf"))
+        return masked
+
+
+@pytest.mark.parametrize("grammars", [(2,), (1, 2, 3, 4)])
+def test_a_grammar_for_each_sequence(grammars):
+    """Each row was given all of them, and xgrammar's processor ended the program."""
+    model = model_of("llama", torch.float32)
+    given = {"attention_mask": LEFT, "max_new_tokens": 20, "do_sample": False, "pad_token_id": 0}
+    truth = model.generate(PADDED, logits_processor=[Grammars(*grammars)], **given)
+    out = model.generate(PADDED, logits_processor=[Grammars(*grammars)], custom_generate=spectra.generate, **given)
+    assert torch.equal(out, truth)
 
 
 class EndsAtTheFourthLook(StoppingCriteria):

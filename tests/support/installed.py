@@ -86,6 +86,9 @@ class Installed:
             for path in ("", "spectra/js/tabs/race.js", "spectra/races/bank-account.json", "config"):
                 found[path] = _get(f"http://127.0.0.1:{port}/{path}", server, seconds)
             return found
+        except AssertionError as error:
+            error.add_note((self.work / "demo.log").read_text()[-3000:])
+            raise
         finally:
             server.terminate()
             server.wait(20)

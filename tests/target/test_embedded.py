@@ -1,8 +1,12 @@
 """The embedded model: found in its package, converted into a whole folder, rebuilt when damaged."""
 
+import errno
+import fcntl
 import importlib.util
 import json
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +76,80 @@ def test_a_damaged_copy_is_built_again_with_one_line(copy, capsys, monkeypatch):
     assert not any(file.is_symlink() for file in copy.iterdir())
     assert json.loads((copy / embedded.MARK).read_text())["model.safetensors"] == before["model.safetensors"]
     assert [p.name for p in copy.parent.iterdir()] == [embedded.NAME]  # nothing half-made is left
+
+
+KILLED = """
+import os, signal
+from spectra.target import embedded
+with embedded._work_on(embedded.cache_home() / embedded.NAME) as work:
+    (work / "model.safetensors").write_bytes(bytes(1000))
+    print(work.name, flush=True)
+    if SLEEPS:
+        input()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def process(*, sleeps):
+    """One that is killed while it converts, or waits for a line before that. Its folder's name."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", KILLED.replace("SLEEPS", str(sleeps))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return started, started.stdout.readline().strip()
+
+
+def test_what_a_killed_conversion_left_goes_at_the_next_start(tmp_path, monkeypatch):
+    """270 MB stayed in the cache for each."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "spectra" / embedded.NAME
+    for _ in range(2):
+        killed, name = process(sleeps=False)
+        killed.communicate()
+        assert [path.name for path in folder.parent.iterdir()] == [name]
+    with embedded._work_on(folder) as work:
+        assert [path.name for path in folder.parent.iterdir()] == [work.name]
+    assert not list(folder.parent.iterdir())
+
+
+def test_who_converts_is_waited_for_and_keeps_its_folder(tmp_path, monkeypatch):
+    """Two that found the folder damaged deleted it twice, the second time whole."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "spectra" / embedded.NAME
+    other, name = process(sleeps=True)
+    entered = threading.Event()
+
+    def enter():
+        with embedded._work_on(folder):
+            entered.set()
+
+    second = threading.Thread(target=enter)
+    second.start()
+    assert not entered.wait(1.0)
+    assert (folder.parent / name / "model.safetensors").exists()
+    other.communicate("\n")
+    assert entered.wait(10.0)
+    second.join()
+
+
+def test_a_folder_that_another_process_made_meanwhile_is_kept(copy):
+    with embedded._work_on(copy) as work:
+        assert work is None
+    assert embedded.is_whole(copy)
+
+
+def test_without_locks_nobodys_work_is_taken_for_left_over(tmp_path, monkeypatch):
+    """Some network file systems have none for folders."""
+
+    def refused(*_):
+        raise OSError(errno.EBADF, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    (tmp_path / f".{embedded.NAME}.other").mkdir()
+    with embedded._work_on(tmp_path / embedded.NAME) as work:
+        assert work.is_dir() and (tmp_path / f".{embedded.NAME}.other").is_dir()
 
 
 def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):

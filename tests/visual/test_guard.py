@@ -390,3 +390,33 @@ def test_threads_end_with_their_runs(server: Server) -> None:
         assert server.start(f"gone-{number}") == 200
     until(lambda: not server.running())
     until(lambda: own_threads() <= before)
+
+
+def start_store(server: Server, visitor: str) -> None:
+    body = {"data": [100], "fn_index": server.ids["build_library"], "session_hash": visitor}
+    assert server.ask("POST", f"{API}/queue/join", json.dumps(body).encode())[0] == 200
+    until(lambda: visitor in server.engine.own)
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_store_goes_with_a_visitor_who_has_no_page(server: Server, listens: bool) -> None:
+    """One that was built sooner than the grace stayed until eight others came: nobody's page was closed."""
+    server.guard._asked.clear()
+    start_store(server, "no-page")
+    if listens:
+        line = listening(server, "no-page", "/queue/data?session_hash=")
+        line.getresponse().read1(200)
+        line.close()
+    until(lambda: "no-page" not in server.engine.own)
+    until(lambda: not server.guard._looks)
+
+
+def test_a_store_stays_as_long_as_its_page(server: Server) -> None:
+    server.guard._asked.clear()
+    page = listening(server, "a-page", "/heartbeat/")
+    page.getresponse().read1(20)
+    start_store(server, "a-page")
+    time.sleep(4 * GRACE)
+    assert "a-page" in server.engine.own and "a-page" not in server.engine.gone
+    page.close()
+    until(lambda: "a-page" not in server.engine.own)

@@ -98,6 +98,19 @@ def test_a_page_that_closes_ends_the_writing_and_nothing_is_built() -> None:
     assert engine.own == {}
 
 
+def test_nothing_is_built_for_one_who_left_while_it_was_written() -> None:
+    class Gone:
+        def address(self, visitor: str) -> str:
+            return ""
+
+        def left(self, visitor: str, since: float) -> bool:
+            return time.monotonic() - since > 0.6
+
+    engine = FakeEngine(step_seconds=0.02)
+    heard = messages(written_store(engine, "a", TextOrder((), 300, 40), 1000), AdmissionQueue(visitors=Gone()))
+    assert heard[-1]["kind"] == "written" and heard[-1]["texts"] > 0 and engine.own == {}
+
+
 def test_the_time_limit_ends_the_writing_and_what_is_there_is_built() -> None:
     engine = FakeEngine(step_seconds=0.02)
     own = written_store(engine, "a", TextOrder((), 300, 40), 1000)

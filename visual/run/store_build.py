@@ -27,7 +27,9 @@ START = Progress("reading", 0, 0)
 
 @dataclass(slots=True)
 class Job(ABC):
-    """problem: why it failed. alone: nobody decodes beside it. max_seconds: after which it is stopped, and `late`."""
+    """problem: why it failed. alone: nobody decodes beside it. max_seconds: after which it is stopped, and `late`.
+    deserted: stopped because nobody listened.
+    """
 
     visitor: str
     stop: threading.Event = field(default_factory=threading.Event, kw_only=True)
@@ -35,6 +37,7 @@ class Job(ABC):
     alone: bool = field(default=True, kw_only=True)
     max_seconds: float = field(default=MAX_SECONDS, kw_only=True)
     late: bool = field(default=False, kw_only=True)
+    deserted: bool = field(default=False, kw_only=True)
 
     @abstractmethod
     def work(self) -> None:
@@ -147,9 +150,11 @@ class WrittenStore:
         return self.build.stop if self.writing.stop.is_set() else self.writing.stop
 
     def stream(self, admission: AdmissionQueue) -> Iterator[Event]:
-        """Messages for the browser: those of the writing, then those of the build where there is text."""
+        """Messages for the browser: those of the writing, then those of the build where there is text and
+        somebody for whom it is.
+        """
         yield from stream(self.writing, admission)
-        if self.writing.problem is None and self.writing.texts:
+        if self.writing.problem is None and self.writing.texts and not self.writing.deserted:
             yield from stream(self.build, admission)
 
 
@@ -182,7 +187,9 @@ def stream(job: Job, admission: AdmissionQueue) -> Iterator[Event]:
         while thread.is_alive():
             yield job.state()
             job.late = time.monotonic() > end
-            if job.stop.wait(UPDATE_SECONDS) or admission.left(ticket) or job.late:
+            stopped = job.stop.wait(UPDATE_SECONDS)
+            job.deserted = admission.left(ticket)
+            if stopped or job.deserted or job.late:
                 job.stop.set()
                 thread.join(STOP_SECONDS)
                 break
