@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 
 from spectra.io.json_text import parse_json
 from spectra.io.recent import Recent
+from visual.presence import Presence
 
 log = logging.getLogger("spectra")
 Message = MutableMapping[str, Any]
@@ -77,11 +78,9 @@ class Limits:
 
 
 class Guard:
-    """The state of one page. clock: seconds. on_gone: called, in a thread, with a visitor who started something and has
-    had no connection open for twice the grace: what was started is over by then.
+    """The state of one page. clock: seconds. presence: gone is who started something and then had no connection open
+    for twice the grace: what was started is over.
     """
-
-    on_gone: Callable[[str], object] | None = None
 
     def __init__(self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
@@ -92,8 +91,7 @@ class Guard:
         self._visitors: Recent[str, str] = Recent(REMEMBERED)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(REMEMBERED)
         self._unheard: Recent[str, int] = Recent(REMEMBERED)
-        self._here: Counter[str] = Counter()
-        self._looks: dict[str, asyncio.TimerHandle] = {}
+        self.presence = Presence(2 * self.limits.grace)
 
     def now(self) -> float:
         return self._clock()
@@ -171,7 +169,7 @@ class Guard:
         here = listener or ("" if post else page_of(path))
         self._unheard.drop(listener)
         self._open[listener] = self._open.get(listener, 0) + 1
-        self._here[here] += 1
+        self.presence.came(here)
         try:
             await app(scope, receive, answer)
         except (TooLargeError, TooSlowError) as error:
@@ -190,24 +188,8 @@ class Guard:
             if not self._open[listener]:
                 del self._open[listener]
                 self._heard.put(listener, self.now())
-            self._here[here] -= 1
-            if not self._here[here]:
-                del self._here[here]
-                self._look_later(here)
-
-    def _look_later(self, visitor: str) -> None:
-        """See in a while whether a visitor who started something is still there."""
-        if self.on_gone is None or self._addresses.peek(visitor) is None:
-            return
-        if visitor in self._looks:
-            self._looks[visitor].cancel()
-        loop = asyncio.get_running_loop()
-        self._looks[visitor] = loop.call_later(2 * self.limits.grace, self._look, visitor)
-
-    def _look(self, visitor: str) -> None:
-        del self._looks[visitor]
-        if self.on_gone is not None and visitor not in self._here:
-            asyncio.get_running_loop().run_in_executor(None, self.on_gone, visitor)
+            if self.presence.went(here) and self._addresses.peek(here) is not None:
+                self.presence.look_later(here)
 
     def _noting(self, send: Send, visitor: str, address: str) -> Send:
         """Reads the event from the answer to a start: it can be listened to, and is the visitor where none is named."""
@@ -216,7 +198,7 @@ class Guard:
             event = event_of(body)
             self._visitors.put(event, visitor or event)
             self._addresses.put(visitor or event, address)
-            self._look_later(visitor or event)
+            self.presence.look_later(visitor or event)
             await send(start)
             await send({"type": "http.response.body", "body": body})
 

@@ -66,7 +66,7 @@ def build_page(
         add_endpoint(engine, admission)
         page.unload(forget_visitor(engine))
         if guard is not None:
-            guard.on_gone = engine.forget
+            guard.presence.on_gone = engine.forget
     return page
 
 

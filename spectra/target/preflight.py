@@ -195,7 +195,9 @@ def _failure_told(target: HuggingFaceTarget, how: str, fix: str) -> Iterator[Non
 
 def refresh_cost(target: HuggingFaceTarget) -> None:
     """Measure again when the remembered step cost was taken on a busy machine: a step is clearly faster today."""
-    if measure_cost(target, (1,)).seconds(1) <= 0.75 * target.cost.seconds(1):
+    with _failure_told(target, *_own_failure(target)):  # its steps were possible when the cost was taken
+        step = measure_cost(target, (1,)).seconds(1)
+    if step <= 0.75 * target.cost.seconds(1):
         add_cost(target)
 
 

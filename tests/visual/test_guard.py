@@ -395,7 +395,7 @@ def test_threads_end_with_their_runs(server: Server) -> None:
 def start_store(server: Server, visitor: str) -> None:
     body = {"data": [100], "fn_index": server.ids["build_library"], "session_hash": visitor}
     assert server.ask("POST", f"{API}/queue/join", json.dumps(body).encode())[0] == 200
-    until(lambda: visitor in server.engine.own)
+    until(lambda: visitor in server.engine.own or visitor in server.engine.gone)
 
 
 @pytest.mark.parametrize("listens", [False, True])
@@ -408,7 +408,7 @@ def test_a_store_goes_with_a_visitor_who_has_no_page(server: Server, listens: bo
         line.getresponse().read1(200)
         line.close()
     until(lambda: "no-page" not in server.engine.own)
-    until(lambda: not server.guard._looks)
+    until(lambda: not server.guard.presence.looking)
 
 
 def test_a_store_stays_as_long_as_its_page(server: Server) -> None:

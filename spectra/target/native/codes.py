@@ -40,6 +40,12 @@ class Codes:
         """How many inputs share a scale: 16, 32 or all of them."""
         return self.codes.shape[1] // self.scales.shape[1]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a step's reading: packed codes, scales and minimums of 2 bytes, or 4 where a scale serves a row."""
+        per_scale = 4 if self.scales.shape[1] == 1 else 2
+        return self.codes.numel() * self.bits // 8 + per_scale * sum(one.numel() for one in self.numbers)
+
     def dense(self) -> torch.Tensor:
         """The matrix these codes stand for, bf16 [outputs, inputs]."""
         outputs, inputs = self.codes.shape

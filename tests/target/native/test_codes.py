@@ -41,6 +41,7 @@ def test_four_bits_is_off_by_half_a_step_at_most():
     off = (codes.dense().float() - weight).abs().view(16, 3, 32)
     assert bool((off <= codes.scales[..., None] * 0.55 + weight.abs().view(16, 3, 32) / 256).all())
     assert torch.equal(codes.scales, codes.scales.half().float())
+    assert codes.nbytes == 16 * 96 // 2 + 16 * 3 * 4
 
 
 @pytest.mark.parametrize("spread", [1e-8, 1e8])

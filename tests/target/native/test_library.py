@@ -438,7 +438,7 @@ def test_the_whole_configuration_of_tiles_is_in_the_library(tmp_path):
     if compiler is None:
         pytest.skip("no C++ compiler")
     source, made = tmp_path / "tiles.cpp", tmp_path / "tiles.so"
-    source.write_text('#include "product.h"\nextern "C" void on() { spectra::tiles_on(); }\n')
+    source.write_text('#include "product.h"\nextern "C" void on() { spectra::tiles_on(16); }\n')
     command = [compiler, *built.COMMON, *built.FLAGS["amx_bf16"], f"-I{built.SOURCE}", str(source), "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
     if "unrecognized" in done.stderr or "unknown argument" in done.stderr:

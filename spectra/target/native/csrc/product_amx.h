@@ -10,11 +10,26 @@ namespace spectra {
 constexpr int TILE = 16;
 constexpr int64_t TILES_AHEAD = 1536;  // bytes
 
+// Tiles 0..3: sums (row tile, panel); 4, 5: rows; 6, 7: weights. height: of row tiles.
 struct alignas(64) TileConfig {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
     uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE};
+    uint8_t rows[16] = {};
+
+    constexpr explicit TileConfig(int height = 0) {
+        for (int tile = 0; tile < 8; ++tile) rows[tile] = uint8_t(tile < 6 ? height : TILE);
+    }
 };
+
+// By height. Not on the stack: GCC takes only the first 8 bytes for read, and leaves stores to the others out.
+struct TileConfigs {
+    TileConfig of[TILE + 1];
+
+    constexpr TileConfigs() {
+        for (int height = 0; height <= TILE; ++height) of[height] = TileConfig(height);
+    }
+};
+constexpr TileConfigs TILE_CONFIGS;
 
 // Rows of a row tile: as few as so many rows need, all tiles alike.
 inline int tile_height(int64_t rows) {
@@ -22,13 +37,8 @@ inline int tile_height(int64_t rows) {
     return int((rows + tiles - 1) / tiles);
 }
 
-// Tiles 0..3: sums (row tile, panel); 4, 5: rows; 6, 7: weights. Every thread before and after its tiles.
-inline void tiles_on(int64_t rows) {
-    TileConfig config;
-    std::fill(config.rows, config.rows + 6, uint8_t(tile_height(rows)));
-    asm volatile("" : : "m"(config));  // GCC takes the instruction to read the first 8 bytes alone
-    _tile_loadconfig(&config);
-}
+// Every thread before and after its tiles.
+inline void tiles_on(int64_t rows) { _tile_loadconfig(&TILE_CONFIGS.of[tile_height(rows)]); }
 inline void tiles_off() { _tile_release(); }
 
 // Row tiles ROWS and panels P of 1 or 2.

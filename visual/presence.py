@@ -1,0 +1,46 @@
+"""Who has a connection to the page open, and who is gone since a while."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+
+class Presence:
+    """wait: seconds without a connection after which a visitor counts as gone."""
+
+    def __init__(self, wait: float) -> None:
+        self.wait = wait
+        self.on_gone: Callable[[str], object] | None = None
+        """Called, in a thread, with each visitor who is gone and was looked for."""
+        self._here: Counter[str] = Counter()
+        self._looks: dict[str, asyncio.TimerHandle] = {}
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look at some visitor is still to come."""
+        return bool(self._looks)
+
+    def came(self, visitor: str) -> None:
+        """A connection of the visitor's was opened."""
+        self._here[visitor] += 1
+
+    def went(self, visitor: str) -> bool:
+        """A connection was closed. Returns whether it was the visitor's last one."""
+        self._here[visitor] -= 1
+        if self._here[visitor]:
+            return False
+        del self._here[visitor]
+        return True
+
+    def look_later(self, visitor: str) -> None:
+        """See after `wait` seconds whether the visitor is there."""
+        if self.on_gone is None:
+            return
+        if visitor in self._looks:
+            self._looks[visitor].cancel()
+        self._looks[visitor] = asyncio.get_running_loop().call_later(self.wait, self._look, visitor)
+
+    def _look(self, visitor: str) -> None:
+        del self._looks[visitor]
+        if self.on_gone is not None and visitor not in self._here:
+            asyncio.get_running_loop().run_in_executor(None, self.on_gone, visitor)
