@@ -8,6 +8,7 @@ import { button, make, write } from "../common/dom.js";
 import { count, percent, plural } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
 import { Tally } from "../stream/lane.js";
+import { classOf } from "../stream/step-facts.js";
 
 /** @import { Look } from "../common/tab.js" */
 /** @import { LaneFigures, Step } from "../stream/messages.js" */
@@ -66,7 +67,7 @@ export class Legend {
     const others = looks.slice(this.looks.length);
     this.looks = looks;
     this.add(others);
-    const rules = others.map(({ source }) => `.off-${source} .t.${source}{background:none!important}`);
+    const rules = others.map(({ source }) => `.off-${source} .t.${classOf(source)}{background:none!important}`);
     if (rules.length) this.box.append(make("style", "", rules.join("")));
   }
 
@@ -75,7 +76,7 @@ export class Legend {
    * @returns {Chip}
    */
   chip({ source, name }) {
-    const chip = button(`chip ${source}`, "", () => this.toggle(source));
+    const chip = button(`chip ${classOf(source)}`, "", () => this.toggle(source));
     const total = make("b");
     const more = make("em");
     const share = make("small");
