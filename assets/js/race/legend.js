@@ -116,8 +116,8 @@ export class Legend {
   fill({ source, meaning }, first, every) {
     const { button: chip, total, more, share } = /** @type {Chip} */ (this.chips.get(source));
     const { figures = null, of = "guessed" } = this.last ?? {};
-    const rate = (of === "guessed" ? figures?.of_guessed : figures?.acceptance)?.[source];
-    const guesses = (of === "guessed" ? figures?.guessed : figures?.offered)?.[source] ?? 0;
+    const rate = figureOf(of === "guessed" ? figures?.of_guessed : figures?.acceptance, source);
+    const guesses = figureOf(of === "guessed" ? figures?.guessed : figures?.offered, source) ?? 0;
     const counted = this.credit.value === "first" ? first : every;
     write(total, this.last ? count(counted) : "");
     write(more, every > counted ? `+${count(every - counted)} shared` : "");
@@ -130,3 +130,10 @@ export class Legend {
     chip.hidden = !every && !guesses;
   }
 }
+
+/**
+ * What a record has of a source; undefined where it has nothing. A source may be called "constructor".
+ * @param {Record<string, number> | undefined} record
+ * @param {string} source
+ */
+const figureOf = (record, source) => (record && Object.hasOwn(record, source) ? record[source] : undefined);
