@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROOT = 0
 
 Noise = Sequence[float]
-"""[vocabulary]: the noise of one output position, see `spectra/verify/picks.py`."""
+"""[vocabulary]: the noise of one output position, see `spectra/verify/noise.py`."""
 
 
 def unknown(depth: int) -> Noise | None:

@@ -1,6 +1,6 @@
 """Puts assets/js/start/first.js into the page before gradio's own scripts: `head` of `launch` comes too late for it."""
 
-from visual.guard import App, Message, Receive, Send, held_back
+from visual.asgi import App, Message, Receive, Send, held_back
 
 GRADIO = b'<script type="module"'
 """Where gradio's own scripts begin."""

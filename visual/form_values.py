@@ -6,7 +6,7 @@ import gradio as gr
 from gradio.block_function import BlockFunction
 
 from spectra.io.json_text import parse_json
-from visual.guard import App, Message, Receive, Send, held_back, refuse
+from visual.asgi import App, Message, Receive, Send, held_back, refuse
 from visual.steady_fields import SteadyBlocks
 
 TITLE = "Refused"

@@ -1,43 +1,41 @@
-"""What one address may ask of the server, who still listens to what was started, and the headers of every answer.
+"""What one address may ask of the server, and who still listens to what was started.
 
 An ASGI middleware in front of gradio. It knows paths and sizes, no handler. What a request holds is checked by whoever
 reads it.
 """
 
-import asyncio
-import json
 import logging
-import os
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import parse_qs
 
-from h11 import LocalProtocolError
 from starlette.exceptions import HTTPException
 
 from spectra.io.json_text import parse_json
 from spectra.io.recent import Recent
+from visual.asgi import (
+    App,
+    Message,
+    Receive,
+    Send,
+    TooLargeError,
+    TooSlowError,
+    bounded,
+    declared,
+    held_back,
+    read,
+    refuse,
+    replay,
+)
 from visual.presence import Presence
+from visual.security_headers import Answer
 
 log = logging.getLogger("spectra")
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
-
-SPACE = "https://huggingface.co https://*.hf.space"
-"""Who shows a Space in a frame."""
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: blob:; worker-src 'self' blob:; "
-    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
-)
-"""gradio starts by inline scripts and makes functions of `js_on_load`; nothing is loaded from elsewhere."""
 REMEMBERED = 10_000
 """Visitors whose address is known."""
 LONGEST_NAME = 200
@@ -117,7 +115,7 @@ class Guard:
 
         return guarded
 
-    async def _serve(self, app: App, scope: Message, receive: Receive, send: "Answer") -> None:
+    async def _serve(self, app: App, scope: Message, receive: Receive, send: Answer) -> None:
         path, post = str(scope["path"]), scope["method"] == "POST"
         query = bytes(scope.get("query_string", b""))
         if len(path) + len(query) > LONGEST_LINK:
@@ -222,50 +220,6 @@ class Guard:
         return True
 
 
-class TooLargeError(Exception):
-    """A body without a stated length was longer than allowed."""
-
-    status = 413
-
-
-class TooSlowError(Exception):
-    """A body did not arrive in time."""
-
-    status = 408
-
-
-class Answer:
-    """What is sent, with headers that say what it may load, who may frame it, and that its type is what it says.
-
-    begun: whether some of it was sent.
-    """
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun = False
-
-    async def __call__(self, message: Message) -> None:
-        self.begun = True
-        if message["type"] == "http.response.start":
-            more = [(name.encode(), value.encode()) for name, value in headers().items()]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
-        try:
-            await self._send(message)
-        except LocalProtocolError:  # the server refused the rest of a broken request itself and closed the connection
-            log.warning("an answer to a connection that is closed was dropped")
-
-
-def headers() -> dict[str, str]:
-    """Security headers of every answer. In a Space the page may stand in the Hub's frame."""
-    space = bool(os.environ.get("SPACE_ID"))
-    return {
-        "content-security-policy": f"{POLICY} {SPACE}" if space else POLICY,
-        "x-content-type-options": "nosniff",
-        "referrer-policy": "same-origin",
-        **({} if space else {"x-frame-options": "SAMEORIGIN"}),
-    }
-
-
 def address_of(scope: Message) -> str:
     """Where a request comes from; of IPv6 the network of 64 bits, all of which one connection has. "" if not known."""
     client = str((scope.get("client") or ("",))[0])
@@ -274,65 +228,6 @@ def address_of(scope: Message) -> str:
     except ValueError:
         return client
     return str(address.ipv4_mapped or IPv6Network((address.packed, 64), strict=False))
-
-
-async def refuse(send: Send, status: int, reason: str) -> None:
-    """Answer with this status and the reason as JSON."""
-    body = json.dumps({"detail": reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def declared(scope: Message) -> int:
-    """The length that a request states, 0 where it states none."""
-    length = dict(scope.get("headers", ())).get(b"content-length", b"")
-    return int(length[:20]) if length.isdigit() else 0
-
-
-async def read(receive: Receive) -> bytes:
-    """The whole body."""
-    parts = []
-    while True:
-        message = await receive()
-        parts.append(bytes(message.get("body", b"")))
-        if message["type"] != "http.request" or not message.get("more_body"):
-            return b"".join(parts)
-
-
-def replay(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, then whatever comes."""
-    waiting = [body]
-
-    async def received() -> Message:
-        if waiting:
-            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
-        return await receive()
-
-    return received
-
-
-def bounded(receive: Receive, limit: int, patience: float) -> Receive:
-    """Raises TooLargeError where more than `limit` bytes come, TooSlowError where they take over `patience` seconds."""
-    count, whole = 0, False
-    end = asyncio.get_running_loop().time() + patience
-
-    async def received() -> Message:
-        nonlocal count, whole
-        if whole:  # what comes after the body is the visitor's leaving
-            return await receive()
-        try:
-            async with asyncio.timeout_at(end):
-                message = await receive()
-        except TimeoutError:
-            raise TooSlowError(f"it took over {patience:g} seconds to arrive") from None
-        count += len(message.get("body", b""))
-        if count > limit:
-            raise TooLargeError(f"over {limit} bytes")
-        whole = message["type"] != "http.request" or not message.get("more_body")
-        return message
-
-    return received
 
 
 def fetches(body: bytes) -> bool:
@@ -377,24 +272,3 @@ def page_of(path: str) -> str:
     """Whose page a request keeps open, "" for any other request: gradio's heartbeat lasts as long as the page."""
     before, _, name = path.rstrip("/").rpartition("/")
     return name[:LONGEST_NAME] if before.endswith("/heartbeat") else ""
-
-
-def held_back(
-    send: Send, wanted: Callable[[Message], bool], finish: Callable[[Message, bytes], Awaitable[None]]
-) -> Send:
-    """Holds an answer back until it is complete, and gives it to `finish`. wanted: whether, by its start."""
-    start: Message = {}
-    body = b""
-
-    async def sent(message: Message) -> None:
-        nonlocal start, body
-        if message["type"] == "http.response.start" and wanted(message):
-            start = message
-        elif message["type"] == "http.response.body" and start:
-            body += bytes(message.get("body", b""))
-            if not message.get("more_body"):
-                await finish(start, body)
-        else:
-            await send(message)
-
-    return sent

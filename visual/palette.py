@@ -174,6 +174,6 @@ def css() -> str:
     for source, look in LOOKS.items():
         for scheme, colour in (("", look.light), (".dark ", look.dark)):
             underline = look.underline.image(colour) if look.underline else "none"
-            rules.append(f"{scheme}.{source}{{--c:{colour};--line-of:{underline};--dash:{look.dash}}}")
-        rules.append(f".off-{source} .t.{source}{{background:none!important}}")
+            rules.append(f"{scheme}.source-{source}{{--c:{colour};--line-of:{underline};--dash:{look.dash}}}")
+        rules.append(f".off-{source} .t.source-{source}{{background:none!important}}")
     return "\n".join(rules)

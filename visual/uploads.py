@@ -26,7 +26,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from spectra.io.json_text import parse_json
-from visual.guard import App, Limits, Message, Receive, Send, address_of, declared, read, refuse, replay
+from visual.asgi import App, Message, Receive, Send, declared, read, refuse, replay
+from visual.guard import Limits, address_of
 from visual.run.race_file import MAX_BYTES
 
 log = logging.getLogger("spectra")

@@ -22,7 +22,10 @@ UNKNOWN = -2.0
 """Of a property that no answer had."""
 
 Feature = tuple[object, ...]
-"""(source, grade, past the first token), ("and", another source) or ("confidence", class)."""
+"""(source, grade, past the first token), ("and", another source) or ("confidence", class).
+
+No named tuple: made for every guess of a step, those take a fifth longer, 18 us more for 80 guesses.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def test_hits_of_a_datastore_are_whole_on_a_phone(fake: tuple[FakeEngine, str], 
     page.check("#field-explain input")
     race(page, max_new_tokens=20)
     page.click("[data-id=dictionaries] summary")
-    table = page.locator("[data-id=held] .retrieval table")
+    table = page.locator("[data-id=held] .source-retrieval table")
     table.locator("td code").last.evaluate("(code) => { code.textContent = '↵' + '·'.repeat(24); }")
     assert table.evaluate("(table) => table.scrollWidth <= table.clientWidth")
     assert page.locator("[data-id=held] ol, [data-id=held] table").evaluate_all(
@@ -171,7 +171,7 @@ def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Cal
     page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (page_colour == "rgb(18, 20, 25)") == dark
     for source in ("forward", "backward", "retrieval", "pool", "model"):
-        assert contrast(page, f"[data-id=text-method] .t.{source}") >= 6.8, source
+        assert contrast(page, f"[data-id=text-method] .t.source-{source}") >= 6.8, source
     assert contrast(page, "[data-id=verdict]") >= 4.5
 
 
@@ -183,7 +183,7 @@ def test_every_source_is_underlined_in_its_own_way(
     page = visit(fake[1], dark=dark)
     lines = page.evaluate(
         """(sources) => sources.map((source) => {
-          const token = document.createElement('i'); token.className = `t ${source}`; token.textContent = 'word';
+          const token = document.createElement('i'); token.className = `t source-${source}`; token.textContent = 'word';
           document.querySelector('[data-id=text-method]').append(token);
           return getComputedStyle(token).backgroundImage; })""",
         list(KNOWN_SOURCES),
@@ -191,7 +191,7 @@ def test_every_source_is_underlined_in_its_own_way(
     assert all(line.startswith("url(") for line, source in zip(lines, KNOWN_SOURCES, strict=True) if source != "model")
     assert len(set(lines)) == len(KNOWN_SOURCES)
     shown = page.locator("#stage-race .chip:visible").evaluate_all("(chips) => chips.map((c) => c.classList[1])")
-    assert "ngram" not in shown and "backward" in shown
+    assert "source-ngram" not in shown and "source-backward" in shown
 
 
 def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
@@ -210,8 +210,8 @@ def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
     page = visit(fake[1])
     page.emulate_media(forced_colors="active")
     paint = "(node) => getComputedStyle(node).backgroundColor"
-    token = page.locator("[data-id=text-method] .t.backward").first
-    assert token.evaluate(paint) != page.locator("[data-id=text-method] .t.model").first.evaluate(paint)
+    token = page.locator("[data-id=text-method] .t.source-backward").first
+    assert token.evaluate(paint) != page.locator("[data-id=text-method] .t.source-model").first.evaluate(paint)
     assert token.evaluate("(node) => getComputedStyle(node).forcedColorAdjust") == "none"  # else text has a backplate
     assert "rgb" in page.locator(".method .step").nth(1).evaluate("(step) => getComputedStyle(step).boxShadow")
     for chosen, other in (

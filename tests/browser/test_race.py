@@ -192,12 +192,12 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
 def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     race(page, max_new_tokens=120)
-    tint = "getComputedStyle(document.querySelector('[data-id=text-method] .t.retrieval')).backgroundColor"
+    tint = "getComputedStyle(document.querySelector('[data-id=text-method] .t.source-retrieval')).backgroundColor"
     before = page.evaluate(tint)
-    page.click(".chip.retrieval")
-    assert page.locator(".chip.retrieval").get_attribute("aria-pressed") == "false"
+    page.click(".chip.source-retrieval")
+    assert page.locator(".chip.source-retrieval").get_attribute("aria-pressed") == "false"
     assert page.evaluate(tint) != before
-    page.click(".chip.retrieval")
+    page.click(".chip.source-retrieval")
     assert page.evaluate(tint) == before
 
 

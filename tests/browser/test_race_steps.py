@@ -44,7 +44,7 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
         close = "(want) => want.length === got.length && want.every((y, i) => Math.abs(y - got[i]) < 1e-9)"
         page.wait_for_function(f"(want) => {{ const got = {last}; return ({close})(want); }}", arg=expected)
         for source, share in shares.items():
-            chip = page.locator(f".chip.{source}")
+            chip = page.locator(f".chip.source-{source}")
             assert chip.locator("small").inner_text() == f"{share * 100 + 1e-9:.0f} % accepted"
             assert f"of {guesses[source]:,} guesses" in chip.get_attribute("title")
     assert page.problems == []
@@ -59,7 +59,7 @@ def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(
     race(page, max_new_tokens=300)
     steps = download(page)["method"].steps
     given = sum(source == own for step in steps for source in step.sources)
-    chip = page.locator("#stage-race .chip.my-own")
+    chip = page.locator("#stage-race .chip.source-my-own")
     counted = chip.locator("b").inner_text()
     assert given and chip.inner_text().startswith("My own") and counted == str(given)
     assert chip.locator("small").inner_text() == f"{summarize(steps).of_guessed[own] * 100 + 1e-9:.0f} % accepted"
@@ -70,7 +70,7 @@ def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(
     titles = page.locator("#stage-race [data-id=tree] title").evaluate_all("(all) => all.map((t) => t.textContent)")
     assert "my own" in panel and any(title.endswith("from My own") for title in titles)
     colour = "(text) => getComputedStyle(text).backgroundImage"
-    text = page.locator("[data-id=text-method] .t.my-own").first
+    text = page.locator("[data-id=text-method] .t.source-my-own").first
     assert text.evaluate(colour) != "none"
     chip.click()
     assert text.evaluate(colour) == "none" and page.problems == []
@@ -154,7 +154,7 @@ def test_credit_is_shared_where_several_offered_a_token(
     for choice, counted in (("first", first), ("every", every)):
         page.click(f".legend [data-choice={choice}]")
         for source, total in every.items():
-            chip = page.locator(f".chip.{source}")
+            chip = page.locator(f".chip.source-{source}")
             assert chip.locator("b").inner_text() == str(counted[source])
             more = f"+{total - counted[source]} shared" if total > counted[source] else ""
             assert chip.locator("em").inner_text() == more

@@ -177,9 +177,9 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
             return [words[token].replace(" ", "·").replace("\n", "↵") for token in tokens]
 
         held = page.locator("[data-id=held]")
-        runs = [item.locator("code").all_inner_texts() for item in held.locator(".forward li").all()]
+        runs = [item.locator("code").all_inner_texts() for item in held.locator(".source-forward li").all()]
         assert runs == [shown(*continuation) for continuation in inside.forward]
-        chain = held.locator(".backward li").all_inner_texts()
+        chain = held.locator(".source-backward li").all_inner_texts()
         ends = zip(inside.backward, chain, strict=True)
         assert all(f"last {match} tokens" in said and shown(token)[0] in said for (match, token), said in ends)
         learned = held.locator(".learned li")
@@ -188,18 +188,18 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         assert learned.first.locator("small").inner_text() == "2 forward, 3 backward"
         text = held.locator(".learned p").inner_text()
         assert text.startswith("6 entries.") and "asked 1 row of 3 for a token" in text
-        assert "same last 3 tokens, seen 66 times" in held.locator(".retrieval p").inner_text()
+        assert "same last 3 tokens, seen 66 times" in held.locator(".source-retrieval p").inner_text()
         cells = [row.locator("td").all_inner_texts() for row in held.locator("tr").all()[1:]]
         assert cells[0] == [*shown(inside.hits[0].token), "41", "smollm2-code", "7", "1.25"]
         assert cells[1][3:] == ["–", "–"]
     for number, step in enumerate(steps, 1):
         page.locator("[data-id=step-slider]").fill(str(number))
         last = words[step.tree.tokens[0]].replace(" ", "·").replace("\n", "↵")
-        assert f"Held for “{last}”" in page.locator("[data-id=held] .forward p").inner_text()
+        assert f"Held for “{last}”" in page.locator("[data-id=held] .source-forward p").inner_text()
         assert page.locator("[data-id=tree] .node.root text").text_content() == last
         given = {source for sources in step.tree.sources for source in sources}
         for source in ("forward", "backward", "retrieval"):
-            said = page.locator(f"[data-id=held] .{source} p").inner_text()
+            said = page.locator(f"[data-id=held] .source-{source} p").inner_text()
             assert said.endswith("No guess of this step came from here.") == (source not in given)
     asked = len(engine.answers)
     page.click("[data-id=again]")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from spectra.errors import SpectraError
 from spectra.serving.settings import ServingSettings
 from spectra.settings import MethodSettings
-from visual.guard import declared, listener_of, session_of
+from visual.asgi import declared
+from visual.guard import listener_of, session_of
 from visual.permalink import read_link
 from visual.request import MAX_CHARACTERS, RANGES, request_of
 from visual.run.run import explain

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { context } from "../../assets/js/learn/chapters.js";
+import { context, guessers } from "../../assets/js/learn/chapters.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { stepOf } from "./support/runs.js";
 
@@ -17,4 +17,18 @@ test("a step is named by the words before it, and by few characters where a text
   assert.equal(after("  "), "at the start of the answer");
   assert.equal(after("one two three four five six seven\n"), "after “… two three four five six seven”");
   assert.equal(after("漢".repeat(512)), `after “… ${"漢".repeat(80)}”`);
+});
+
+test("a drafter's own source is spoken of by its name, whatever names the language has", () => {
+  const tree = {
+    tokens: [1, 2, 3],
+    parents: [-1, 0, 0],
+    sources: ["model", "constructor", "ngram"],
+    chances: null,
+    rows: [0, 0, 1],
+    pool: [],
+  };
+  const legend = [{ source: "ngram", name: "N-grams of the text", meaning: "", hatch: "", dash: "none" }];
+  const facts = { legend, cost: [], badges: [], divergence: null, drafts: null };
+  assert.equal(guessers(facts, tree, [1, 2]), "an n-gram of the text and the constructor");
 });

@@ -79,14 +79,19 @@ describe("classes", () => {
   const piece = { text: "x", sources: ["model"], offers: [["model"]], code: false, opens: false, last: false };
 
   test("name the source of the last token, which is what underlines the piece", () => {
-    assert.equal(classesOf({ ...piece, sources: ["forward", "retrieval"] }), "t retrieval");
+    assert.equal(classesOf({ ...piece, sources: ["forward", "retrieval"] }), "t source-retrieval");
+  });
+
+  test("of a source that is named as one of them are not that one", () => {
+    for (const own of ["code", "step", "last", "shared", "break"])
+      assert.equal(classesOf({ ...piece, sources: [own] }), `t source-${own}`);
   });
 
   test("say what else the piece is", () => {
-    assert.equal(classesOf({ ...piece, code: true }), "t model code");
-    assert.equal(classesOf({ ...piece, offers: [["model"], ["forward", "ngram"]] }), "t model shared");
-    assert.equal(classesOf({ ...piece, opens: true }), "t model break");
-    assert.equal(classesOf({ ...piece, code: true, opens: true, last: true }), "t model code break last");
+    assert.equal(classesOf({ ...piece, code: true }), "t source-model code");
+    assert.equal(classesOf({ ...piece, offers: [["model"], ["forward", "ngram"]] }), "t source-model shared");
+    assert.equal(classesOf({ ...piece, opens: true }), "t source-model break");
+    assert.equal(classesOf({ ...piece, code: true, opens: true, last: true }), "t source-model code break last");
   });
 
   test("mark the token that ended the answer, not one at the limit", () => {

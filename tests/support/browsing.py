@@ -94,11 +94,12 @@ def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
         assert page.locator(box).evaluate("(box) => box.textContent") == trace.text
         assert page.evaluate(SOURCES, lane) == list(trace.sources)
         assert page.locator(f"{box} .step").count() == len(trace.steps)
-        wrong = "(ts) => ts.filter((t) => !t.classList.contains(t.dataset.sources.split(',').at(-1))).length"
+        last = "`source-${t.dataset.sources.split(',').at(-1)}`"
+        wrong = f"(ts) => ts.filter((t) => !t.classList.contains({last})).length"
         assert page.locator(f"{box} .t").evaluate_all(wrong) == 0
     shown = summarize(traces["method"].steps)
     for source, share in shown.share.items():
-        chip = page.locator(f".chip.{source}")
+        chip = page.locator(f".chip.source-{source}")
         assert chip.locator("b").inner_text() == str(round(share * shown.tokens))
         if source in shown.of_guessed:
             assert chip.locator("small").inner_text() == f"{shown.of_guessed[source] * 100 + 1e-9:.0f} % accepted"

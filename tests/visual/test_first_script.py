@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from visual.asgi import Message, Receive, Send
 from visual.first_script import FIRST, GRADIO, with_first_script
-from visual.guard import Message, Receive, Send
 
 PAGE = b"<head>" + GRADIO + b" src='./a.js'></script>" + GRADIO + b" src='./b.js'></script></head>"
 

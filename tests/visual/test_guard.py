@@ -15,7 +15,8 @@ from browsing import serve
 from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
-from visual.guard import UNHEARD, Guard, Limits, address_of, declared, listener_of, session_of
+from visual.asgi import declared
+from visual.guard import UNHEARD, Guard, Limits, address_of, listener_of, session_of
 from visual.run.admission import AdmissionQueue
 
 GRACE = 0.6

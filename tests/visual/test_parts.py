@@ -94,7 +94,7 @@ def test_every_source_has_a_look_of_its_own() -> None:
     for part in ("name", "light", "dark", "underline", "dash", "hatch"):
         same = 2 * (part == "hatch")  # plotly has too few: draft models share one, stores another
         assert len({getattr(look, part) for look in guesses}) == len(guesses) - same, part
-    assert all(f".{source}{{" in palette.css() for source in KNOWN_SOURCES)
+    assert all(f".source-{source}{{" in palette.css() for source in KNOWN_SOURCES)
 
 
 def test_a_source_that_nobody_knows_has_a_look() -> None:

@@ -1,6 +1,7 @@
 /** The three live charts of a race on the page. plotly itself is loaded when the page is idle. */
 
 import { make } from "../common/dom.js";
+import { classOf } from "../stream/step-facts.js";
 import { acceptanceFigure } from "./acceptance-figure.js";
 import { CONFIG, inkOf, loadPlotly } from "./plotly.js";
 import { barFrame, gainFigure, growthFigure } from "./race-figures.js";
@@ -103,7 +104,7 @@ export class RaceCharts {
     /** @param {string} source */
     return (source) => {
       if (!shown(source)) return ink.grid;
-      const probe = make("i", source);
+      const probe = make("i", classOf(source));
       this.gain.append(probe);
       const colour = getComputedStyle(probe).getPropertyValue("--c").trim();
       probe.remove();

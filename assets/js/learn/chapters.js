@@ -26,13 +26,12 @@ const FREE = 1.5; // times as long
 const PICKED = "The model, asked at each of these places, picked the very same";
 const TESTED = "Each was accepted with a chance that keeps the model's distribution";
 
-/** @type {Record<string, string>} */
-const SPOKEN = {
-  retrieval: "a datastore",
-  ngram: "an n-gram of the text",
-  recycled: "what was likely here before",
-  automaton: "the suffix automaton",
-};
+const SPOKEN = new Map([
+  ["retrieval", "a datastore"],
+  ["ngram", "an n-gram of the text"],
+  ["recycled", "what was likely here before"],
+  ["automaton", "the suffix automaton"],
+]);
 
 /**
  * cost: [tokens, seconds of a forward pass over them] as measured on this machine. drafts: a recorded race with draft
@@ -181,10 +180,10 @@ export function context({ lane, index }) {
  * @param {Tree} tree
  * @param {number[]} nodes
  */
-function guessers({ legend }, tree, nodes) {
+export function guessers({ legend }, tree, nodes) {
   const used = new Set(nodes.map((node) => sourcesOf(tree, node)[0]));
   const looks = withOthers(legend, used).filter(({ source }) => used.has(source));
-  return list(looks.map(({ source, name }) => SPOKEN[source] ?? `the ${name.toLowerCase()}`));
+  return list(looks.map(({ source, name }) => SPOKEN.get(source) ?? `the ${name.toLowerCase()}`));
 }
 
 /** @param {string} text */

@@ -3,7 +3,7 @@
 import { make } from "../common/dom.js";
 import { brief, ending } from "../common/format.js";
 import { textBefore } from "../stream/lane.js";
-import { bonusOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
+import { bonusOf, classOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Lane } from "../stream/lane.js" */
 
@@ -28,7 +28,7 @@ export function sample(lane, index, words, nodes) {
   const chip = (token, look) => make("i", look, brief(wordOf(words, token)));
   box.append(make("span", "", ending(before, BEFORE)));
   for (const node of nodes) {
-    const look = `${path.includes(node) ? "yes" : "no"} ${sourcesOf(tree, node)[0]}`;
+    const look = `${path.includes(node) ? "yes" : "no"} ${classOf(sourcesOf(tree, node)[0])}`;
     box.append(" ", chip(tree.tokens[node], look));
   }
   const pick = bonusOf(step);

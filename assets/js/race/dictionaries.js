@@ -2,7 +2,7 @@
 
 import { make } from "../common/dom.js";
 import { count, list, plural, visible } from "../common/format.js";
-import { factsOf, wordOf } from "../stream/step-facts.js";
+import { classOf, factsOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Hit, Inside, Learned, Step } from "../stream/messages.js" */
 
@@ -60,7 +60,7 @@ function forward({ forward }, last, words, fate) {
   const text = forward.length
     ? `Held for “${visible(last)}”, newest first: ${plural(forward.length, "continuation")}.${fate}`
     : `Nothing held for “${visible(last)}”.`;
-  const box = section("forward", "Forward dictionary", text);
+  const box = section(classOf("forward"), "Forward dictionary", text);
   const list = make("ol");
   for (const tokens of forward) {
     const item = make("li");
@@ -80,7 +80,7 @@ function backward({ backward }, words, fate) {
   const text = backward.length
     ? `Looked up with the end of the text, then with what it held appended, up to the first miss.${fate}`
     : "It knows no end of this text.";
-  const box = section("backward", "Backward dictionary", text);
+  const box = section(classOf("backward"), "Backward dictionary", text);
   const list = make("ol");
   for (const [match, token] of backward) {
     const item = make("li");
@@ -139,7 +139,7 @@ export function seenIn(found) {
  */
 function hits(found, words, fate) {
   const text = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.${fate}`;
-  const box = section("retrieval", "Datastores", text);
+  const box = section(classOf("retrieval"), "Datastores", text);
   const table = make("table");
   const head = make("tr");
   for (const name of ["Next token", "Times", "Store", "Texts", "Lowest perplexity"]) head.append(make("th", "", name));

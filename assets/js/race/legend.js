@@ -8,6 +8,7 @@ import { button, make, write } from "../common/dom.js";
 import { count, percent, plural } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
 import { Tally } from "../stream/lane.js";
+import { classOf } from "../stream/step-facts.js";
 
 /** @import { Look } from "../common/tab.js" */
 /** @import { LaneFigures, Step } from "../stream/messages.js" */
@@ -66,7 +67,7 @@ export class Legend {
     const others = looks.slice(this.looks.length);
     this.looks = looks;
     this.add(others);
-    const rules = others.map(({ source }) => `.off-${source} .t.${source}{background:none!important}`);
+    const rules = others.map(({ source }) => `.off-${source} .t.${classOf(source)}{background:none!important}`);
     if (rules.length) this.box.append(make("style", "", rules.join("")));
   }
 
@@ -75,7 +76,7 @@ export class Legend {
    * @returns {Chip}
    */
   chip({ source, name }) {
-    const chip = button(`chip ${source}`, "", () => this.toggle(source));
+    const chip = button(`chip ${classOf(source)}`, "", () => this.toggle(source));
     const total = make("b");
     const more = make("em");
     const share = make("small");
@@ -115,8 +116,8 @@ export class Legend {
   fill({ source, meaning }, first, every) {
     const { button: chip, total, more, share } = /** @type {Chip} */ (this.chips.get(source));
     const { figures = null, of = "guessed" } = this.last ?? {};
-    const rate = (of === "guessed" ? figures?.of_guessed : figures?.acceptance)?.[source];
-    const guesses = (of === "guessed" ? figures?.guessed : figures?.offered)?.[source] ?? 0;
+    const rate = figureOf(of === "guessed" ? figures?.of_guessed : figures?.acceptance, source);
+    const guesses = figureOf(of === "guessed" ? figures?.guessed : figures?.offered, source) ?? 0;
     const counted = this.credit.value === "first" ? first : every;
     write(total, this.last ? count(counted) : "");
     write(more, every > counted ? `+${count(every - counted)} shared` : "");
@@ -129,3 +130,10 @@ export class Legend {
     chip.hidden = !every && !guesses;
   }
 }
+
+/**
+ * What a record has of a source; undefined where it has nothing. A source may be called "constructor".
+ * @param {Record<string, number> | undefined} record
+ * @param {string} source
+ */
+const figureOf = (record, source) => (record && Object.hasOwn(record, source) ? record[source] : undefined);

@@ -2,7 +2,7 @@
 
 import { shape } from "../common/dom.js";
 import { brief, PART, visible } from "../common/format.js";
-import { bonusOf, sourcesOf, wordOf } from "../stream/step-facts.js";
+import { bonusOf, classOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 
 /** @import { Step } from "../stream/messages.js" */
 /** @import { StepFacts } from "../stream/step-facts.js" */
@@ -148,7 +148,7 @@ function edge(parent, box, grid) {
  */
 function drawn(box, grid, names) {
   const { x, y } = place(box, grid);
-  const group = shape("g", { class: `node ${box.fate} ${box.sources[0]}`, transform: `translate(${x} ${y})` });
+  const group = shape("g", { class: `node ${box.fate} ${classOf(box.sources[0])}`, transform: `translate(${x} ${y})` });
   group.append(shape("rect", { width: width(box), height: HIGH, rx: 6 }));
   group.append(shape("text", { x: 9, y: 17 }, brief(box.text)));
   if (box.chance !== null) {

@@ -49,6 +49,12 @@ export const bonusOf = ({ picks, sources, path = [] }) =>
 export const sourcesOf = (tree, node) => tree.sources[node].split(",");
 
 /**
+ * The class of what came from a source: its colour, underline and dash (visual/palette.py). No other class begins so.
+ * @param {string} source
+ */
+export const classOf = (source) => `source-${source}`;
+
+/**
  * Every source that a step tells of: those of its tokens, of its guesses, and of n-grams that were held.
  * @param {Step} step
  */

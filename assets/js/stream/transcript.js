@@ -3,6 +3,7 @@
  */
 
 import { offersOf } from "./lane.js";
+import { classOf } from "./step-facts.js";
 
 /** @import { Step } from "./messages.js" */
 
@@ -111,5 +112,7 @@ export class Transcript {
  */
 export function classesOf({ sources, offers, code, opens, last }) {
   const shared = offers.some((each) => each.length > 1) && "shared";
-  return ["t", sources.at(-1), shared, code && "code", opens && "break", last && "last"].filter(Boolean).join(" ");
+  return ["t", classOf(sources[sources.length - 1]), shared, code && "code", opens && "break", last && "last"]
+    .filter(Boolean)
+    .join(" ");
 }

@@ -13,12 +13,6 @@ from spectra.bench.run.rows import ROWS, Row, make_folder, read_rows
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 
-SETTING = (
-    "model", "dtype", "numerics", "step", "processor", "threads", "temperature", "top_p", "max_new_tokens", "nodes",
-    "seed", "datastores", "cost", "drafts", "assistant", "weights",
-)  # fmt: skip
-"""Rows that agree in these belong in one table."""
-DRAFTS = SETTING.index("drafts")
 UNSAID = {"step": "eager"}
 NEEDED = (
     "task", "id", "category", "method", "repeat", "seconds", "new_tokens", "steps", "tau", "mac_tp", "identical",
@@ -28,8 +22,35 @@ NEEDED = (
 AGAIN = "again"
 """Marks a row whose prompt and method are in an earlier folder too."""
 
-Setting = tuple[object, ...]
-"""The values of SETTING, lists as text."""
+
+class Setting(NamedTuple):
+    """The values of a row, lists as text. Rows that agree in these belong in one table."""
+
+    model: object
+    dtype: object
+    numerics: object
+    step: object
+    processor: object
+    threads: object
+    temperature: object
+    top_p: object
+    max_new_tokens: object
+    nodes: object
+    seed: object
+    datastores: object
+    cost: object
+    drafts: object
+    assistant: object
+    weights: object
+
+
+class _Run(NamedTuple):
+    """What a repeat has in common with the run it repeats."""
+
+    setting: Setting
+    task: object
+    id: object
+    method: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +93,17 @@ def merge(folders: Sequence[Path]) -> dict[str, list[Row]]:
     found = list(_read(folders))
     settings = _completed([_setting_of(one.row) for one in found])
     groups: dict[Setting, list[Row]] = {}
-    seen: dict[Setting, list[_Found]] = {}
+    seen: dict[_Run, list[_Found]] = {}
     for setting, one in zip(settings, found, strict=True):
         row = one.row
-        runs = seen.setdefault((setting, row["task"], row["id"], row["method"]), [])
+        runs = seen.setdefault(_Run(setting, row["task"], row["id"], row["method"]), [])
         for other in runs:
             if other.row == row or (other.folder == one.folder and other.row["repeat"] == row["repeat"]):
                 raise SpectraError("folders", f"{one.folder} and {other.folder} hold the same rows; give one of them")
         again = any(other.folder != one.folder for other in runs)
         groups.setdefault(setting, []).append(row | {"repeat": len(runs), AGAIN: True} if again else row)
         runs.append(one)
-    varied = [i for i in range(len(SETTING)) if len({setting[i] for setting in groups}) > 1]
+    varied = [i for i in range(len(Setting._fields)) if len({setting[i] for setting in groups}) > 1]
     return {_words(setting, varied): rows for setting, rows in groups.items()}
 
 
@@ -95,8 +116,8 @@ def _read(folders: Sequence[Path]) -> Iterator[_Found]:
 
 
 def _setting_of(row: Row) -> Setting:
-    values = [row.get(name, UNSAID.get(name)) for name in SETTING]
-    return tuple(json.dumps(value) if isinstance(value, list) else value for value in values)
+    values = (row.get(name, UNSAID.get(name)) for name in Setting._fields)
+    return Setting(*(json.dumps(value) if isinstance(value, list) else value for value in values))
 
 
 def _completed(settings: Sequence[Setting]) -> list[Setting]:
@@ -106,17 +127,13 @@ def _completed(settings: Sequence[Setting]) -> list[Setting]:
     """
     drafts: dict[Setting, set[object]] = {}
     for setting in settings:
-        if setting[DRAFTS] is not None:
-            drafts.setdefault(_with_drafts(setting, None), set()).add(setting[DRAFTS])
+        if setting.drafts is not None:
+            drafts.setdefault(setting._replace(drafts=None), set()).add(setting.drafts)
     completed = []
     for setting in settings:
         known = drafts.get(setting, set())  # empty for one that names its own
-        completed.append(_with_drafts(setting, *known) if len(known) == 1 else setting)
+        completed.append(setting._replace(drafts=next(iter(known))) if len(known) == 1 else setting)
     return completed
-
-
-def _with_drafts(setting: Setting, drafts: object) -> Setting:
-    return (*setting[:DRAFTS], drafts, *setting[DRAFTS + 1 :])
 
 
 def report(sections: Mapping[str, list[Row]]) -> str:
@@ -141,6 +158,7 @@ def _section(rows: list[Row]) -> str:
 
 def _words(setting: Setting, varied: Sequence[int]) -> str:
     """What tells the section from the others; everything where there is one."""
-    shown = varied or range(len(SETTING))
+    names = setting._fields
     plain = ("model", "processor", "dtype", "numerics")  # names that speak for themselves
-    return ", ".join(str(setting[i]) if SETTING[i] in plain else f"{SETTING[i]} {setting[i]}" for i in shown)
+    shown = varied or range(len(names))
+    return ", ".join(str(setting[i]) if names[i] in plain else f"{names[i]} {setting[i]}" for i in shown)
