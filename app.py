@@ -96,10 +96,15 @@ def gpu_is_lent() -> bool:
 
 
 def lender() -> Lend | None:
-    """Where a GPU is lent by the call, what runs a function on one; None elsewhere."""
+    """Where a GPU is lent by the call, what runs a function on one; None elsewhere. Raises SpectraError."""
     if not gpu_is_lent():
         return None
-    import spaces
+    try:
+        import spaces
+    except ImportError:
+        raise SpectraError(
+            "device", "SPACES_ZERO_GPU says that a GPU is lent by the call; pip install spaces, or unset it"
+        ) from None
 
     return lambda work, seconds: spaces.GPU(work, duration=seconds)
 

@@ -39,6 +39,8 @@ STEP_SHARE = 1.5
 CAPTURED_PASSES = 8
 """Forward passes that capturing the steps of one query count takes, for two spans of the cache."""
 
+ENDED_EARLY = "ZeroGPU worker error"
+"""The title of the error of a call that had a GPU, which other errors never had."""
 NO_STORE = "the GPU here is lent by the call; build the store on a machine of your own"
 
 log = logging.getLogger("spectra")
@@ -260,7 +262,11 @@ class Call:
                 message = next(self._messages, None)
             except Exception as error:  # a place that lends has errors of its own
                 text = " ".join(str(getattr(error, "message", "") or error).split()) or type(error).__name__
-                raise SpectraError("go", f"no GPU is lent now ({text}); the Replay tab has recorded races") from error
+                if getattr(error, "title", "") == ENDED_EARLY:
+                    problem = f"the call on the GPU was ended early ({text}); try again, or ask for fewer tokens"
+                else:
+                    problem = f"no GPU is lent now ({text}); the Replay tab has recorded races"
+                raise SpectraError("go", problem) from error
             if isinstance(message, Failed):
                 raise SpectraError(message.field, message.text)
             if not isinstance(message, Known):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.datastore.build.selftext import Question, Row, Writing, write_answers
+from spectra.errors import SpectraError
 from spectra.io.recent import Recent
 from spectra.settings import TextOrder
 
@@ -59,7 +60,10 @@ class VisitorTexts:
         return texts.written if texts is not None and _fits(texts, order) else 0
 
     def write(self, visitor: str, order: TextOrder, speaker: Speaker, on_written: OnWritten) -> None:
-        """Write what is missing of the order, one text after the other. A stop keeps the finished ones."""
+        """Write what is missing of the order, one text after the other. A stop keeps the finished ones.
+
+        Raises SpectraError where the texts are dropped meanwhile.
+        """
         texts = self._texts.get(visitor)
         if texts is None or not _fits(texts, order):
             folder = tempfile.TemporaryDirectory(prefix="spectra-texts-")
@@ -90,7 +94,10 @@ class VisitorTexts:
         questions = max(order.texts, count)
         count = 0
         writing = Writing(order.max_new_tokens, (0.0, DRAWN), batch=1)
-        write_answers(answering, questions_of(order.prompts, questions), texts.file, writing, on_texts)
+        try:
+            write_answers(answering, questions_of(order.prompts, questions), texts.file, writing, on_texts)
+        except FileNotFoundError as error:  # the folder went with the texts
+            raise SpectraError("texts", "they were let go while they were written; write them again") from error
 
     def drop(self, visitor: str) -> None:
         """Let them go."""

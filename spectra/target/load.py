@@ -39,7 +39,7 @@ from spectra.target.native.codes import Codes, fill, without_numbers
 from spectra.target.native.library import native_library
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.preflight import measure_execution, refresh_cost
-from spectra.target.quantized import loading_arguments, obstacle_to_exact
+from spectra.target.quantized import OVERFLOW, OVERFLOWED, loading_arguments, obstacle_to_exact
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.step_choice import choose_step, cuda_steps, wanted_step
 from spectra.target.weights import OWN, choose_weights, quantise
@@ -242,6 +242,8 @@ def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFile
         raise SpectraError("model", f"{folder!r} {NO_ROOM}") from error
     except Exception as error:  # hub, file, config and import errors differ by version; the cause is named
         first = str(error).strip().splitlines() or [type(error).__name__]
+        if first[0].startswith(OVERFLOW):
+            raise SpectraError("weights", OVERFLOWED) from error
         raise SpectraError(
             "model", f"cannot load {folder!r} ({first[0][:160]}); give a folder or a hub id that can be reached"
         ) from error

@@ -24,6 +24,14 @@ GROUPS = (128, 64, 32)
 """Inputs that may share a scale in torchao's 4 bits, by its kernel for GPUs."""
 
 
+OVERFLOW = "Some modules are dispatched on the CPU or the disk"
+"""So transformers begins where it computed a device map, and bitsandbytes does not take what came of it."""
+OVERFLOWED = (
+    "bitsandbytes takes GPUs alone, and by the computed device map not all of the model fits them; leave them more "
+    "memory, take fewer bits or a smaller model, or pip install torchao"
+)
+
+
 def library() -> str:
     """The package that quantises. Raises SpectraError where there is none."""
     found = next((name for name in LIBRARIES if find_spec(name)), None)

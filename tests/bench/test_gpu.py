@@ -42,11 +42,12 @@ from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target.placement import Placement
 
-SCRIPT = """import sys, time
+SCRIPT = """import os, sys, time
 what = sys.argv[1]
 print("began", what)
 if what == "fails": raise RuntimeError("the kernel is not there")
 if what == "hangs": time.sleep(60)
+if what.isdigit(): os.kill(os.getpid(), int(what))
 if len(sys.argv) > 2: open(sys.argv[2], "w").write("# Table\\n\\n| a |")
 """
 
@@ -97,6 +98,17 @@ def test_a_failure_costs_only_itself_and_the_report_has_its_traceback(scripted, 
     )
     assert "torch" in text and str(out) not in text
     assert "Parts: 1 done, 1 failed, 1 stopped, 1 open." in text
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [(signal.SIGKILL, "it was killed (SIGKILL), as"), (signal.SIGSEGV, "it was ended by signal 11 (Segmentation")],
+)
+def test_a_part_that_a_signal_ended_says_which(scripted, tmp_path, number, why):
+    """It printed no traceback, so that a bare number would be all that is known of it."""
+    part = replace(scripted["fails"], arguments=(str(int(number)),))
+    outcome = run_part(part, tmp_path, 60)
+    assert outcome.state == "failed" and outcome.why.startswith(why)
 
 
 def test_the_same_command_goes_on_and_failed_parts_wait_to_be_asked_for(scripted, tmp_path, monkeypatch):

@@ -209,7 +209,7 @@ class TestFigures:
             ({"models": {"a/b": {"gsm8k": {"anpd": {"mac": 1}}}}}, "a/b, gsm8k, anpd: 'mac' is no column"),
             *(
                 ({"models": {"a/b": {"all": {"anpd": {"tau": bad}}}}}, "a/b, all, anpd, tau is no number above 0")
-                for bad in (0, -1, True, "2", None, float("nan"), float("inf"))
+                for bad in (0, -1, True, "2", None, float("nan"), float("inf"), 10**400)
             ),
         ],
     )

@@ -1,6 +1,7 @@
 """An engine whose GPU is lent by the call: forks, pickled arguments and results, seconds by tokens, and refusals."""
 
 import importlib
+import os
 import sys
 import time
 from contextlib import closing
@@ -206,6 +207,30 @@ def test_a_fork_that_dies_is_one_line(engine, monkeypatch):
 
 def dies(engine, request):
     yield 1 / 0
+
+
+@pytest.mark.parametrize("how", ["killed", "silent", "at start"])
+def test_a_call_that_had_a_gpu_and_lost_it_says_so_and_the_next_one_gets_another(engine, spaces, monkeypatch, how):
+    """By the system, or after its seconds in the middle of a step: there was a GPU, so it is not said that none is."""
+
+    def lost(engine, request):
+        if how == "silent":
+            time.sleep(60)
+        os._exit(9)
+        yield
+
+    with monkeypatch.context() as patched:
+        if how == "at start":
+            patched.setattr(LentEngine, "_engine", lambda *_: os._exit(9))
+        else:
+            patched.setattr("spectra.service.lent.answered", lost)
+        patched.setattr(LentEngine, "seconds", lambda *_: 6)
+        began = time.monotonic()
+        with pytest.raises(SpectraError, match=r"^go: the call on the GPU was ended early .GPU task aborted.; try"):
+            race(engine)
+        assert time.monotonic() - began < 20
+    assert len(race(engine)[0].tokens) == 24
+    assert len({call["process"] for call in spaces.asked}) == 2
 
 
 def test_a_stopped_run_gives_the_gpu_back(engine, spaces):

@@ -188,6 +188,19 @@ def test_a_stopped_writing_keeps_finished_texts_and_goes_on_to_the_same(writer, 
     assert list(temporary.iterdir()) == []
 
 
+def test_texts_of_one_who_left_while_they_were_written_end_the_writing(temporary):
+    """What is being written ends with one line, not with a traceback in the server's log."""
+    texts = VisitorTexts()
+
+    def answer(question, seed, on_step):
+        texts.drop("a")
+        return {"user": question.user, "assistant": "one"}
+
+    with pytest.raises(SpectraError, match=r"^texts: they were let go while they were written"):
+        texts.write("a", ORDER, answer, lambda *_: None)
+    assert texts.written("a", ORDER) == 0 and left(temporary) == []
+
+
 def test_texts_too_short_for_a_store_and_none_at_all_are_refused(writer, temporary):
     with pytest.raises(SpectraError, match="texts: nothing is written yet"):
         writer.build_written("a", 9, lambda *_: None)

@@ -1,11 +1,13 @@
 """8 and 4 bits by torchao and bitsandbytes: how they are asked for, what is exact, what is refused. On a CPU."""
 
+import importlib
 import importlib.util
 
 import pytest
 import torch
 from drafting import decode_by
 from tiny import COST, make, target_of
+from words import tokenizer
 
 from spectra import Limits, Sampling, load_target
 from spectra.errors import SpectraError
@@ -57,6 +59,27 @@ def test_what_bitsandbytes_is_asked_for(monkeypatch):
             loading_arguments("q4", make("llama"), {"model": 0, "lm_head": other})
     with pytest.raises(SpectraError, match=r"^weights: a model in memory"):
         quantize(make("llama"), "int8")
+
+
+@pytest.mark.parametrize(("weights", "bits"), [("int8", 8), ("q4", 4)])
+def test_a_computed_map_that_leaves_gpus_is_refused_with_what_helps(monkeypatch, tmp_path, weights, bits):
+    """By transformers' own check of the map, which speaks of its own arguments and of the CPU in 32 bits."""
+    installed(monkeypatch, "bitsandbytes")
+    make("llama").save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    module = importlib.import_module(f"transformers.quantizers.quantizer_bnb_{bits}bit")
+    monkeypatch.setattr(module, "is_bitsandbytes_available", lambda: True)
+    monkeypatch.setattr("transformers.integrations.validate_bnb_backend_availability", lambda **_: True)
+    monkeypatch.setattr("spectra.target.load.check_device", lambda _: torch.device("cuda"))
+
+    def computed(_, quantization_config, device_map, **__):
+        assert device_map == "auto"
+        quantizer = getattr(module, f"Bnb{bits}BitHfQuantizer")(quantization_config, pre_quantized=False)
+        quantizer.validate_environment(device_map={"model": 0, "lm_head": "cpu"})
+
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", computed)
+    with pytest.raises(SpectraError, match=r"^weights: bitsandbytes takes GPUs alone, and by the computed device map"):
+        load_network(tmp_path, weights=weights, dtype="bf16", device_map="auto")
 
 
 def test_rows_of_llm_int8_depend_on_each_other_and_exact_is_refused():

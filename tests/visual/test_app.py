@@ -112,3 +112,10 @@ def test_an_installed_copy_has_the_name_of_its_command(
     assert installed.main(["--host", ""]) == 2
     assert capsys.readouterr().err.startswith("spectra-demo: host: ")
     assert installed.build_parser().format_usage().startswith("usage: spectra-demo ")
+
+
+def test_a_gpu_that_is_lent_takes_its_package(monkeypatch):
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    monkeypatch.setitem(sys.modules, "spaces", None)
+    with pytest.raises(SpectraError, match=r"^device: SPACES_ZERO_GPU .*pip install spaces, or unset it$"):
+        app.lender()

@@ -33,6 +33,8 @@ def until(stream: Iterator[dict[str, Any]], texts: int) -> dict[str, Any]:
         (2.0, 4, "It writes 4,000 tokens at most; about 33 minutes at the 2 tokens/s"),
         (2.0, 4, "4 texts are written already and stay."),
         (0.5, 0, "about 2.7 hours"),
+        (2345.0, 0, "about 2 seconds at the 2,345 tokens/s that"),
+        (9600.0, 0, "about a second at the 9,600 tokens/s that"),
         (40.0, 24, "24 texts are written already: only the store is built, "),
     ],
 )

@@ -18,8 +18,8 @@ def writing_cost(order: TextOrder, tokens_per_second: float, turn_seconds: float
     if not tokens:
         return f"{already} texts are written already: only the store is built, {size} at most."
     if tokens_per_second > 0:
-        speed = f"{tokens_per_second:.3g} tokens/s"
-        time = f"about {duration(tokens / tokens_per_second)} at the {speed} that plain decoding has here"
+        speed = f"{tokens_per_second:,.0f}" if tokens_per_second >= 100 else f"{tokens_per_second:.3g}"
+        time = f"about {duration(tokens / tokens_per_second)} at the {speed} tokens/s that plain decoding has here"
     else:
         time = "how long it takes is not measured yet: the first text will tell"
     said = f"It writes {tokens:,} tokens at most; {time}. The store takes {size} at most."
@@ -33,8 +33,10 @@ def writing_cost(order: TextOrder, tokens_per_second: float, turn_seconds: float
 
 def duration(seconds: float) -> str:
     """Rounded, in words."""
+    if seconds < 1.5:
+        return "a second"
     if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
+        return f"{round(seconds)} seconds"
     if seconds < 5400:
         return f"{round(seconds / 60)} minutes"
     return f"{seconds / 3600:.1f} hours"

@@ -226,7 +226,16 @@ def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> 
     printed = as_shown(log.read_bytes().decode(errors="replace"))[-KEPT_CHARACTERS:]
     if code is None:
         return Outcome("stopped", took, f"it took longer than {seconds:.0f} s", printed)
-    return Outcome("done", took, "", printed) if code == 0 else Outcome("failed", took, f"exit code {code}", printed)
+    return Outcome("done", took, "", printed) if code == 0 else Outcome("failed", took, how_ended(code), printed)
+
+
+def how_ended(code: int) -> str:
+    """Why a part failed, in words. code: of its process, below 0 where a signal ended it."""
+    if code == -signal.SIGKILL:
+        return "it was killed (SIGKILL), as a system does that runs out of memory"
+    if code < 0:
+        return f"it was ended by signal {-code} ({signal.strsignal(-code) or 'unknown'})"
+    return f"exit code {code}"
 
 
 def ending_with_this() -> Callable[[], None] | None:

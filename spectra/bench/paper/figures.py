@@ -3,7 +3,7 @@
 Only what has a source is in it; a cell that is not there stays empty in the tables.
 """
 
-import math
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from spectra.io.resources import package_root
 from spectra.methods.presets import METHODS
 
 KIND = FileKind("spectra-paper-figures", 1)
+LARGEST = sys.float_info.max
 SPEEDUP, TAU, MAC_TP, MIC_TP = COLUMNS = ("speedup", "tau", "Mac-TP", "Mic-TP")
 """What a cell may be: the speedup by Mac-TP, new tokens a forward pass, tokens/s."""
 
@@ -73,7 +74,7 @@ def _cells(model: str, own: Any, tasks: Collection[str]) -> list[tuple[Cell, flo
             _known(method, METHODS, "method", f"{model}, {task}")
             for column, figure in _items(figures, f"{model}, {task}, {method}"):
                 _known(column, COLUMNS, "column", f"{model}, {task}, {method}")
-                if not isinstance(figure, int | float) or isinstance(figure, bool) or not 0 < figure < math.inf:
+                if isinstance(figure, bool) or not isinstance(figure, int | float) or not 0 < figure <= LARGEST:
                     raise ValueError(f"{model}, {task}, {method}, {column} is no number above 0")
                 cells.append((Cell(task, method, column), float(figure)))
     return cells

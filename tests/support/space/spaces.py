@@ -3,7 +3,8 @@
 Like the real one: it asks for `FACTOR` times the seconds it is told and refuses more than `MOST`; the fork is made at a
 function's first call and used again while it is idle; a generator's values come through a queue; an exception arrives
 as `gr.Error` that has its class only; the device is there inside alone (here: no module of a model can be called
-outside); the visitor is found by gradio's context; a call that runs out of seconds is ended.
+outside); the visitor is found by gradio's context; a fork that runs out of seconds is killed, and one that dies ends
+its call.
 """
 
 import inspect
@@ -57,6 +58,15 @@ class Worker:
         self.process.start()
         workers.append(self)
 
+    def result(self, over):
+        """The next thing that it sends; None where it is gone, and it is ended at `over`."""
+        while not self.results._reader.poll(0.05):
+            if time.monotonic() > over:
+                self.process.kill()
+            if not self.process.is_alive() and not self.results._reader.poll(0):
+                return None
+        return pickle.loads(self.results.get())
+
     def _serve(self, task):
         os.environ[INSIDE] = "1"
         while True:
@@ -93,17 +103,19 @@ def GPU(task=None, *, duration=60, size=None):  # the real name
             raise gr.Error(f"The requested GPU duration ({requested}s) is larger than the maximum allowed")
         if refusal:
             raise gr.Error(refusal.pop(), title="ZeroGPU quota exceeded", print_exception=False)
-        worker = idle.pop() if idle else Worker(task)
+        worker = idle.pop() if idle else None
+        if worker is None or not worker.process.is_alive():
+            worker = Worker(task)
         asked[-1]["process"] = worker.process.pid
         worker.arguments.put(pickle.dumps((args, kwargs)))
         over = time.monotonic() + seconds
         ended = False
         try:
             while True:
-                if time.monotonic() > over:
-                    worker.process.kill()
-                    raise gr.Error("GPU task aborted", title="ZeroGPU worker error")
-                kind, value = pickle.loads(worker.results.get())
+                result = worker.result(over)
+                if result is None or time.monotonic() > over:
+                    raise gr.Error("GPU task aborted", title="ZeroGPU worker error", print_exception=False)
+                kind, value = result
                 if kind == "end":
                     ended = True
                     return
@@ -113,10 +125,11 @@ def GPU(task=None, *, duration=60, size=None):  # the real name
         except GeneratorExit:
             worker.stop.set()
             while not ended:
-                ended = pickle.loads(worker.results.get())[0] == "end"
+                result = worker.result(over)
+                ended = result is None or result[0] == "end"
             raise
         finally:
-            if ended and keep_workers[0]:
+            if ended and keep_workers[0] and worker.process.is_alive():
                 idle.append(worker)
             else:
                 worker.process.kill()
