@@ -235,6 +235,15 @@ def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
         assert page.locator(chosen).first.evaluate(paint) != page.locator(other).last.evaluate(paint), chosen
 
 
+def test_nothing_moves_for_who_asks_for_less_motion(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], motion="reduce")
+    page.evaluate("addEventListener('transitionrun', ({target}) => { document.body.dataset.moved = target.id; })")
+    race(page, max_new_tokens=40)
+    moving = "() => document.getAnimations().map(({effect}) => effect.target.outerHTML.slice(0, 99))"
+    assert page.evaluate(moving) == []
+    assert page.evaluate("document.body.dataset.moved") is None
+
+
 def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     look = """(number) => { const {activeElement: stop, body} = document;
