@@ -50,6 +50,7 @@ class DemandStore:
         Raises SpectraError where it cannot be built.
         """
         self.clear()
+        on_progress("collecting its texts", 0, 0)
         folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
         settings = BuildSettings(keep=self.texts, refine=False, window=min(WINDOW, target.context // 2), skip_bad=True)
         try:

@@ -38,6 +38,8 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     stage.get_by_role("button", name="Show this step").first.click()
     appear(page, "#stage-race [data-id=inside].pointed")
     assert page.locator("#stage-race [data-id=step-at]").inner_text() == f"{best + 1} of {len(steps)}"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.id") == "step-slider", "the keyboard goes on from there"
     page.mouse.click(5, 5)
     page.wait_for_function("!document.querySelector('.pointed')")
 

@@ -128,6 +128,20 @@ def test_hits_of_a_datastore_are_whole_on_a_phone(fake: tuple[FakeEngine, str], 
 
 
 @pytest.mark.all_cases
+def test_a_phone_shows_what_follows_in_one_line_each(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], width=390)
+    tab(page, "Datastore")
+    sides = """(button) => { const card = button.closest('.ask').getBoundingClientRect();
+      const {left, right} = button.getBoundingClientRect(); return [left - card.left, card.right - right]; }"""
+    left, right = page.locator("#store-go").evaluate(sides)
+    assert abs(left - right) <= 1, "the wide button stands in the middle"
+    page.click("#store-go")
+    said = page.locator("#stage-datastore .answers small")
+    said.first.wait_for()
+    said.first.evaluate("(small) => { small.textContent = 'seen 12 times, a match of 8 tokens'; }")
+    assert said.first.bounding_box()["height"] < 24
+
+
 def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], dark=True)
     page.click("#field-method input")
@@ -219,6 +233,15 @@ def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
         (".switch button[aria-pressed=true]", ".switch button[aria-pressed=false]"),
     ):
         assert page.locator(chosen).first.evaluate(paint) != page.locator(other).last.evaluate(paint), chosen
+
+
+def test_nothing_moves_for_who_asks_for_less_motion(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1], motion="reduce")
+    page.evaluate("addEventListener('transitionrun', ({target}) => { document.body.dataset.moved = target.id; })")
+    race(page, max_new_tokens=40)
+    moving = "() => document.getAnimations().map(({effect}) => effect.target.outerHTML.slice(0, 99))"
+    assert page.evaluate(moving) == []
+    assert page.evaluate("document.body.dataset.moved") is None
 
 
 def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:

@@ -81,24 +81,67 @@ def test_a_pool_is_what_its_box_says(fake: Fake, visit: Visit, monkeypatch: pyte
     assert engine.answers[-1].trace.settings["method"]["changed"] == {} and page.problems == []
 
 
+def hold_first_answers(page: Any, url: str) -> Callable[[], None]:
+    """Open the page; what it asks for waits until the returned function is called."""
+    held: list[Any] = []
+    page.route("**/run/predict**", lambda route: held.append(route))
+    page.goto(url)
+    appear(page, READY)
+
+    def let_go() -> None:
+        assert held
+        for route in held:
+            with page.expect_response(route.request.url):
+                route.continue_()
+        page.unroute("**/run/predict**")
+
+    return let_go
+
+
 def test_what_is_changed_before_the_first_answers_of_the_page_come_stays(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
-    held: list[Any] = []
-    page.route("**/run/predict**", lambda route: held.append(route))
-    page.reload()
-    appear(page, READY)
+    let_go = hold_first_answers(page, url)
     unfold(page)
     fill(page, rows=3, guesses=7)
     page.uncheck("#field-pool input")
-    assert held
-    for route in held:
-        with page.expect_response(route.request.url):
-            route.continue_()
-    page.unroute("**/run/predict**")
+    let_go()
     race(page, max_new_tokens=10)
     assert engine.answers[-1].trace.settings["method"]["changed"] == {"rows": 3, "guesses": 7, "pool": False}
     assert page.problems == []
+
+
+def test_what_is_changed_before_a_link_is_read_stays(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    link = f"{url}?prompt=Count&method=spectra-paper&rows=5&order=3&temperature=0.5&seed=4&max_new_tokens=10"
+    page = visit(url)
+    let_go = hold_first_answers(page, link)
+    unfold(page)
+    fill(page, rows=3, temperature=0.8)
+    let_go()
+    page.wait_for_function("document.querySelector('#field-order input').value === '3'")
+    assert value_of(page, "method") == "Paper: SPECTRA" and value_of(page, "prompt") == "Count"
+    race(page)
+    trace = engine.answers[-1].trace
+    assert trace.method == "spectra-paper" and trace.settings["method"]["changed"] == {"rows": 3, "order": 3}
+    assert (trace.settings["temperature"], trace.settings["seed"]) == (0.8, 4) and page.problems == []
+
+
+def test_settings_of_a_link_are_left_where_another_method_was_chosen_before_it_was_read(
+    fake: Fake, visit: Visit
+) -> None:
+    engine, url = fake
+    page = visit(url)
+    let_go = hold_first_answers(page, f"{url}?method=spectra-core&rows=5&seed=4&max_new_tokens=10")
+    page.click("#field-method input")
+    page.get_by_role("option", name="Paper: SPECTRA", exact=True).click()
+    let_go()
+    page.wait_for_function("document.querySelector('#field-seed input').value === '4'")
+    unfold(page)
+    page.wait_for_function("document.querySelector('#field-guesses input').value === '15'")
+    race(page)
+    trace = engine.answers[-1].trace
+    assert trace.method == "spectra-paper" and trace.settings["method"]["changed"] == {} and page.problems == []
 
 
 def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -> None:

@@ -170,6 +170,24 @@ def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> Non
     page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
 
 
+@pytest.mark.usefixtures("slow")
+def test_what_is_stopped_in_the_build_of_its_datastore_shows_no_figures(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    engine.built = 0
+    page = visit(url)
+    stage = tab(page, "Compare")
+    page.check("#field-compare-methods input[value=rest], #field-compare-methods label:has-text('REST') input")
+    page.click("#compare-go")
+    note = stage.locator("[data-id=note]", has_text="Building its datastore: indexing")
+    note.wait_for()
+    page.wait_for_function("document.querySelector('#stage-compare [data-id=lines] .main-svg')")
+    page.click("#compare-stop")
+    ended(stage, "stopped")
+    assert stage.locator("[data-id=note]").inner_text() == "Stopped. No method came to its end."
+    assert stage.locator("[data-id=bars] text:visible, [data-id=lines] text:visible").count() == 0
+    assert engine.built == 0 and page.problems == []
+
+
 @pytest.mark.all_cases
 def test_an_example_starts_a_conversation_and_then_makes_room(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])

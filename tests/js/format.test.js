@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, ending, gained, ratio, visible } from "../../assets/js/common/format.js";
+import { brief, building, ending, gained, ratio, visible } from "../../assets/js/common/format.js";
 
 test("what is written as 1.00 is not called faster", () => {
   for (const x of [0.3, 0.999, 1, 1.0049]) assert.equal(gained(x), "the speed of plain decoding", ratio(x));
@@ -27,4 +27,17 @@ test("bytes that are part of a character have a neutral mark", () => {
   assert.equal(visible(" \ufffd"), "·‹part›");
   assert.equal(brief("\ufffd\ufffd\ufffd"), "‹part›");
   assert.equal(visible("é\t"), "é⇥");
+});
+
+test("how far a build is has its unit", () => {
+  assert.equal(
+    building({ what: "collecting its texts", done: 0, total: 0 }),
+    "building its datastore: collecting its texts",
+  );
+  assert.equal(
+    building({ what: "reading", done: 313566, total: 749643 }),
+    "building its datastore: reading, 313,566 of 749,643 bytes",
+  );
+  const scoring = { what: "scoring", done: 1, total: 9 };
+  assert.equal(building(scoring), "building its datastore: scoring, 1 of 9 tokens");
 });

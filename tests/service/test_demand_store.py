@@ -57,6 +57,7 @@ def test_they_are_offered_and_build_what_they_lack_once(engine):
         trace = answered(engine, method)
         assert trace.tokens == plain.tokens and trace.method == method
         assert bool(reports) == (method == NEED[0])
+        assert not reports or reports[0] == ("collecting its texts", 0, 0)
         reports.clear()
     (card,) = engine.stores()
     assert card["name"] == NAME and not card["refined"] and card["licence"].startswith("PSF-2.0")
@@ -70,8 +71,9 @@ def test_a_build_that_is_stopped_leaves_nothing(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     engine._adopt(engine.target, Resources())
 
-    def stop(*_):
-        raise KeyboardInterrupt
+    def stop(what, *_):
+        if what == "reading":
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         engine.ready(asked("w5", "rest"), stop)

@@ -14,6 +14,7 @@ from spectra.settings import AnswerRequest
 from visual import palette
 from visual.engine import Engine
 from visual.examples import EXAMPLES
+from visual.first_answer import fill_at_first
 from visual.permalink import read_link
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
@@ -164,7 +165,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     stage.clear(do.clear, memory, cleared, cancels=[running, repeated, measured], queue=False, **PRIVATE)
     stage.opened(do.opened, None, [stage, ask.model, ask.panel.changes], queue=False, **PRIVATE)
     ask.panel.begin_empty(page)
-    page.load(do.link, None, [*fields[1:], ask.left_out], queue=False, **PRIVATE)
+    fill_at_first(page, do.link, ask.asked[1:], ask.method, ask.panel.fields, [ask.left_out])
 
 
 def race_fields(engine: Engine) -> RaceFields:

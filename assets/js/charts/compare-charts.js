@@ -141,8 +141,9 @@ function barsFigure(rows, narrow, canvas) {
   const line = { type: "line", x0: plain, x1: plain, y0: 0, y1: 1, yref: "paper" };
   const top = Math.max(1, ...rows.map((row) => row.rate));
   const layout = layoutOf(canvas, {
-    xaxis: { range: [0, top * 1.12], nticks: 6, showgrid: true },
+    xaxis: { visible: rows.length > 0, range: [0, top * 1.12], nticks: 6, showgrid: true },
     yaxis: {
+      visible: rows.length > 0,
       autorange: "reversed",
       showgrid: false,
       tickfont: { size: narrow ? 10.5 : 12, color: ink },
@@ -191,8 +192,14 @@ function linesFigure(rows, lanes, axis, names, canvas) {
   }));
   const place = { orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom" };
   const layout = layoutOf(canvas, {
-    xaxis: { ticksuffix: passes ? "" : " s", nticks: 6, rangemode: "tozero", showgrid: false },
-    yaxis: { nticks: 6, rangemode: "tozero" },
+    xaxis: {
+      visible: rows.length > 0,
+      ticksuffix: passes ? "" : " s",
+      nticks: 6,
+      rangemode: "tozero",
+      showgrid: false,
+    },
+    yaxis: { visible: rows.length > 0, nticks: 6, rangemode: "tozero" },
     showlegend: true,
     legend: { ...place, entrywidth: names.entry, bgcolor: "transparent", font: { size: 11.5, color: ink } },
     margin: { ...SIDES, b: SIDES.b + names.height },

@@ -45,9 +45,12 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
  */
 export const bare = (name) => name.split(" (")[0];
 
+/** @type {Record<string, string>} */
+const COUNTED = { reading: " bytes", scoring: " tokens" };
+
 /** @param {{ what: string, done: number, total: number }} progress of a datastore that is built first */
 export const building = ({ what, done, total }) =>
-  `building its datastore: ${what}${total ? `, ${count(done)} of ${count(total)}` : ""}`;
+  `building its datastore: ${what}${total ? `, ${count(done)} of ${count(total)}${COUNTED[what] ?? ""}` : ""}`;
 
 /** @param {string} text */
 export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);

@@ -223,6 +223,7 @@ class CompareTab {
   summary({ state, lanes, rows }) {
     const total = Object.values(lanes).reduce((sum, lane) => sum + lane.seconds, 0);
     const cut = CUT_SHORT[state] ?? "";
+    if (!rows.length) return `${cut}No method came to its end.`;
     return `${cut}${plural(rows.length, "method")}, ${seconds(total)} of decoding, one after the other.`;
   }
 

@@ -14,7 +14,7 @@ const NONE = prose`No datastore fits this model. Make one above, for yourself; o
 const OWN_FIELDS = ["file", "keep", "prompts", "texts", "text-tokens", "go", ""];
 /** @type {Record<string, string>} */
 const STEPS = {
-  reading: "Reading your text and leaving out what repeats",
+  reading: "Reading the texts and leaving out what repeats",
   scoring: "The model reads each text once, to see which surprise it least",
   opening: "Putting the index in place",
 };

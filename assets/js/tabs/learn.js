@@ -72,7 +72,7 @@ class LearnTab {
   }
 
   /**
-   * Go to the Race tab and put a frame around the part that was spoken of.
+   * Go to the Race tab and put a frame around the part that was spoken of, from which the keyboard then goes on.
    * @param {Pointer} pointer
    */
   point({ selector, prepare }) {
@@ -80,8 +80,12 @@ class LearnTab {
     for (const node of document.querySelectorAll(".pointed")) node.classList.remove("pointed");
     requestAnimationFrame(() => {
       if (shared.race) prepare?.(shared.race);
+      /** @type {HTMLElement | null} */
       const node = document.querySelector(selector);
       if (!node) return;
+      node.tabIndex = -1;
+      node.addEventListener("blur", () => node.removeAttribute("tabindex"), { once: true });
+      node.focus({ preventScroll: true });
       node.classList.add("pointed");
       node.scrollIntoView({ block: "center" });
       const unpoint = () => node.classList.remove("pointed");
