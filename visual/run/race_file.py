@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import read_whole
 from spectra.io.file_kinds import RACE
 from spectra.io.json_text import parse_json
 from spectra.settings import MethodSettings, Value
@@ -74,7 +75,7 @@ class RaceFile:
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise SpectraError("file", f"over {MAX_BYTES // 1_000_000} MB; give a race that this page downloaded")
-            return cls.from_json(path.read_text(encoding="utf-8"))
+            return cls.from_json(read_whole(path).decode("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise SpectraError("file", "it cannot be read as text; give a race that this page downloaded") from error
 
