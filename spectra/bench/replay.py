@@ -27,7 +27,7 @@ from spectra.datastore.card import read_card
 from spectra.datastore.shipped import stores_for
 from spectra.decode import decode
 from spectra.errors import SpectraError
-from spectra.io.bounded import lines_of
+from spectra.io.bounded import lines_of, open_regular
 from spectra.io.files import check_writable, write_text
 from spectra.io.hashes import tokenizer_sha256
 from spectra.io.json_text import parse_json
@@ -283,7 +283,7 @@ def read_recording(path: Path) -> Recordings:
     number = 0
     answers = []
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             lines = lines_of(file)
             header = _header(parse_json(next(lines, b"").decode("utf-8")))
             for line in lines:

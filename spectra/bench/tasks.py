@@ -15,7 +15,7 @@ from typing import Any
 from spectra.datastore.build.hub import hub_rows
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
-from spectra.io.bounded import lines_of
+from spectra.io.bounded import lines_of, open_regular
 from spectra.io.json_text import parse_json
 
 Row = Mapping[str, Any]
@@ -244,7 +244,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """(number, line). A line is decoded by itself, so that one that is not UTF-8 gets its own number."""
     at = 1
     try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        with open_regular(file) as raw, gzip.open(raw) if file.suffix == ".gz" else raw as lines:
             for line in lines_of(lines):
                 yield at, line.decode("utf-8-sig" if at == 1 else "utf-8").rstrip("\r\n")
                 at += 1

@@ -18,7 +18,6 @@ from spectra.datastore.language import Language, query
 from spectra.datastore.sources import list_sha256, read_hashes
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
-from spectra.io.files import check_writable
 from spectra.io.progress import bar
 from spectra.settings import check_number, check_unicode
 from spectra.target.choices import check_choice
@@ -247,14 +246,21 @@ class SelfText:
     seed: int = 0
 
     def run(self) -> int:
-        from spectra.datastore.build.selftext import Writing, held, own_questions, read_questions, write_answers
+        from spectra.datastore.build.selftext import (
+            Writing,
+            check_out,
+            held,
+            own_questions,
+            read_questions,
+            write_answers,
+        )
         from spectra.datastore.build.stock_answers import by_generate
 
         quiet_transformers()
         writing = Writing(self.max_new_tokens, self.temperatures, self.batch, self.seed)
         temperatures = writing.temperatures
         questions = read_questions(self.prompts, temperatures) if self.prompts else own_questions(temperatures)
-        check_writable(self.out, "out")
+        check_out(self.out)
         model, tokenizer, name = self.network.load()
         if not tokenizer.chat_template:
             raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
+from spectra.io.bounded import read_whole
 from spectra.io.hashes import file_sha256, json_sha256
 from spectra.io.json_text import parse_json
 from spectra.io.workdir import beside
@@ -76,7 +77,7 @@ def _sealed_card(folder: Path) -> dict[str, Any]:
     """The card, whatever the other files are. Raises SpectraError unless it is one and as it was sealed."""
     path = folder / CARD
     try:
-        card = parse_json(path.read_bytes(), parse_constant=_no_constant)
+        card = parse_json(read_whole(path), parse_constant=_no_constant)
     except FileNotFoundError:
         raise SpectraError("datastore", f"{folder} {_absence(folder)}") from None
     except OSError as error:

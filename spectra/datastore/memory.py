@@ -27,6 +27,7 @@ from spectra.datastore.text_index import ORDER, SEPARATOR, TextIndex
 from spectra.drafters.continuations import Lookup, successors
 from spectra.errors import SpectraError
 from spectra.io.arrays import write_array
+from spectra.io.bounded import open_regular, read_whole
 from spectra.io.files import write_text
 from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json
@@ -201,7 +202,7 @@ def open_memory(
     try:
         place.mkdir(parents=True, exist_ok=True)
         _clear(place)
-        there = parse_json((place / CARD).read_bytes()) if (place / CARD).exists() else None
+        there = parse_json(read_whole(place / CARD)) if (place / CARD).exists() else None
     except (OSError, ValueError) as error:
         raise SpectraError("remember", f"{place} cannot be used ({error}); give a folder of your own") from error
     if there is None:
@@ -227,7 +228,8 @@ def _clear(place: Path) -> None:
 def _tokens(path: Path) -> NDArray[np.uint32]:
     """Raises ValueError for a file that holds no token ids."""
     try:
-        tokens = np.load(path, allow_pickle=False)
+        with open_regular(path) as file:
+            tokens = np.load(file, allow_pickle=False)
     except OSError:
         raise
     except Exception as error:  # numpy reads the header as Python's own parser does, and fails in its many ways

@@ -12,7 +12,7 @@ import numpy as np
 from spectra.datastore.layout import SOURCES
 from spectra.errors import SpectraError
 from spectra.io.arrays import save_array
-from spectra.io.bounded import lines_of
+from spectra.io.bounded import lines_of, open_regular
 
 WIDTH = 32
 NONE = bytes(WIDTH)
@@ -32,7 +32,7 @@ def digest(text: str) -> bytes:
 def read_hashes(file: Path) -> frozenset[bytes]:
     """A list of hashes in hex, one a line, as `python -m spectra.bench prompts` prints it."""
     try:
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             words = [word for line in lines_of(lines) for word in line.decode("utf-8").split()]
         found = frozenset(map(bytes.fromhex, words))
     except OSError as error:

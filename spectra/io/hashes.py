@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from spectra.io.bounded import open_regular
+
 
 def canonical(data: object) -> bytes:
     """The one way to write `data` as JSON that checksums are taken of."""
@@ -17,8 +19,8 @@ def json_sha256(data: object) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """Of a file's bytes, in hexadecimal. Raises OSError."""
-    with path.open("rb") as file:
+    """Of a file's bytes, in hexadecimal. Raises OSError as `open_regular` does."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

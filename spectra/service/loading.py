@@ -16,6 +16,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.budget.weights import read_weights
 from spectra.datastore.card import read_card
 from spectra.errors import SpectraError
+from spectra.io.bounded import open_regular
 from spectra.io.files import check_writable_folder
 from spectra.method import Method
 from spectra.methods.presets import make_method
@@ -77,7 +78,7 @@ def check_holds_model(place: Path) -> None:
     begin = b""
     if place.is_file():  # a pipe would be waited for
         try:
-            with place.open("rb") as file:
+            with open_regular(place) as file:
                 begin = file.read(len(GGUF_MAGIC))
         except OSError as error:
             raise SpectraError("model", f"{place} cannot be read ({error.strerror}); give another one") from error

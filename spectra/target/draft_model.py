@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from spectra.errors import SpectraError
 from spectra.io import resources
 from spectra.io.hashes import tokenizer_sha256
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import read_json
 from spectra.settings import Sampling
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import learned_of, only_cached, wrap_model
@@ -190,7 +190,7 @@ def _check_tokenizer(name: str, like: Like) -> None:
 def _fits(folder: Path, like: Like) -> bool:
     """Whether a shipped draft model is there and was made for this tokenizer."""
     try:
-        card = parse_json((folder / "card.json").read_text(encoding="utf-8"))
+        card = read_json(folder / "card.json")
     except OSError:
         return False
     return like.tokenizer_sha256 is not None and card["tokenizer_sha256"] == like.tokenizer_sha256

@@ -16,6 +16,7 @@ import gguf
 import torch
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import open_regular
 from spectra.target.choices import GGUF_MAGIC
 from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES
 
@@ -51,7 +52,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
     try:
         if path.suffix == ".gguf":
             return not path.is_dir()
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(GGUF_MAGIC)) == GGUF_MAGIC
     except (OSError, ValueError):
         return False
@@ -60,7 +61,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
 def read_header(path: Path) -> Header:
     """Raises SpectraError naming the file where it is none, is cut, or holds a tensor of a type that is not read."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(data, path.name).header()
     except (OSError, ValueError) as error:
         if isinstance(error, SpectraError):

@@ -181,6 +181,17 @@ class TestFigures:
         assert "ngram" in (tmp_path / "new" / "a.html").read_text()
         assert not list(tmp_path.glob("new/empty*"))
 
+    def test_what_a_kill_cut_short_is_written_again(self, tmp_path):
+        """plotly leaves a library that is there as it is, and every chart of that folder stayed blank."""
+        figures = {"a": acceptance_by_source([row("anpd")])}
+        write_figures(tmp_path, figures)
+        library = tmp_path / "plotly.min.js"
+        whole = library.read_bytes()
+        library.write_bytes(whole[:1000])
+        write_figures(tmp_path, figures)
+        assert library.read_bytes() == whole
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["a.html", "a.json", "plotly.min.js"]
+
 
 def test_a_report_does_not_load_torch(tmp_path):
     (tmp_path / ROWS).write_text(json.dumps(row("autoregressive", steps=9)) + "\n")

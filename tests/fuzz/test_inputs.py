@@ -1,6 +1,9 @@
 """Files that commands are given, with any part changed: read, or refused in one short line that names the field."""
 
 import json
+import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +21,21 @@ from spectra.bench.steps import read_cost
 from spectra.bench.tasks import TASKS, load_prompts
 from spectra.bench.weights import read_text
 from spectra.budget import weights
+from spectra.cli.race import Race, RaceOptions
+from spectra.datastore.build.corpus import Corpus
 from spectra.datastore.build.selftext import read_questions
 from spectra.datastore.memory import open_memory
 from spectra.datastore.sources import read_hashes
+from spectra.datastore.store import Store
 from spectra.errors import SpectraError
+from spectra.io.bounded import MAX_BYTES
+from spectra.service.loading import ModelOptions, check_draft, check_holds_model
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import recall_plan, remember_plan
+from spectra.target.gguf_header import read_header
 from spectra.target.placement import Placement
+from spectra.train.run import facts_of
+from visual.run.race_file import RaceFile
 
 COST = [[1, 0.01], [8, 0.02]]
 HEADER = {
@@ -96,7 +107,7 @@ def test_what_is_no_file_of_that_kind(kind: str, content: bytes, tmp_path: Path)
     reads_or_refuses(INPUTS[kind], tmp_path, content + b"\n", refused=True)
 
 
-WITHOUT_END = INPUTS | {
+READ = INPUTS | {
     "text": Input("text.txt", [], read_text, "text"),
     "hashes": Input("hashes.txt", [], read_hashes, "exclude"),
     "prompts": Input("prompts.jsonl", [], lambda p: read_questions(p, [0.0]), "prompts"),
@@ -104,14 +115,52 @@ WITHOUT_END = INPUTS | {
 }
 
 
-@pytest.mark.parametrize("kind", WITHOUT_END)
-def test_a_file_without_an_end_is_refused(kind: str, tmp_path: Path) -> None:
-    one = WITHOUT_END[kind]
+@pytest.mark.parametrize("kind", READ)
+def test_a_file_over_the_bound_is_refused(kind: str, tmp_path: Path) -> None:
+    one = READ[kind]
     file = tmp_path / one.name
-    file.symlink_to("/dev/zero")
+    with file.open("wb") as whole:
+        whole.truncate(MAX_BYTES + 1)
     with pytest.raises(SpectraError, match=f"{file.name}.* is over 100 MB" if kind != "cost" else file.name) as refusal:
         one.read(file)
     assert refusal.value.field == one.field
+
+
+def read_again(file: Path) -> object:
+    return RaceOptions(ModelOptions(), Race(""), again=(file,)).races()
+
+
+OPENED = READ | {
+    "race": Input("race.json", [], RaceFile.read, "file"),
+    "race to record again": Input(
+        "race.json", [], lambda p: RaceOptions(ModelOptions(), Race(""), again=(p,)).races(), "again"
+    ),
+    "store": Input("card.json", [], lambda p: Store.open(p.parent), "datastore"),
+    "draft model": Input("config.json", [], lambda p: check_draft(p.parent), "draft"),
+    "model": Input("config.json", [], lambda p: check_holds_model(p.parent), "model"),
+    "GGUF": Input("a.gguf", [], read_header, "model"),
+    "corpus": Input("a.jsonl", [], lambda p: list(Corpus([str(p)])), "corpus"),
+    "packed corpus": Input("a.jsonl.gz", [], lambda p: list(Corpus([str(p)])), "corpus"),
+    "conversations": Input("a.jsonl", [], lambda p: facts_of("data", [p]), "data"),
+    "packed task": Input("HumanEval.jsonl.gz", [], lambda p: load_prompts(["humaneval"], p.parent), "data"),
+}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+@pytest.mark.parametrize("kind", OPENED)
+def test_what_is_no_regular_file_is_refused_at_once(kind: str, make: Callable[[Path], object], tmp_path: Path) -> None:
+    one = OPENED[kind]
+    file = tmp_path / one.name
+    make(file)
+    writer = threading.Timer(20, lambda: os.close(os.open(file, os.O_RDWR)))  # ends the wait of one that waits
+    writer.daemon = True
+    writer.start()
+    begun = time.monotonic()
+    with pytest.raises(SpectraError) as refusal:
+        one.read(file)
+    writer.cancel()
+    assert time.monotonic() - begun < 10
+    assert refusal.value.field == one.field and is_one_short_line(refusal.value)
 
 
 @given(KINDS, st.integers(0, 10**6), values)

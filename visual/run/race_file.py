@@ -10,7 +10,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import parse_json, read_json
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
 from visual.engine import PLAIN
@@ -42,6 +42,10 @@ class RaceFile:
             data = parse_json(text)
         except ValueError as error:
             raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
+        return cls._of(data)
+
+    @classmethod
+    def _of(cls, data: Any) -> "RaceFile":
         if not RACE.fits(data):
             raise SpectraError("file", "this is no race; give a file that Download trace saved")
         if data.get("version") != RACE.version:
@@ -74,9 +78,14 @@ class RaceFile:
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise SpectraError("file", f"over {MAX_BYTES // 1_000_000} MB; give a race that this page downloaded")
-            return cls.from_json(path.read_text(encoding="utf-8"))
+            data = read_json(path)
+        except SpectraError:
+            raise
         except (OSError, UnicodeDecodeError) as error:
             raise SpectraError("file", "it cannot be read as text; give a race that this page downloaded") from error
+        except ValueError as error:
+            raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
+        return cls._of(data)
 
     def snapshot(self) -> Event:
         """The finished race in one message, as `Run.snapshot` sends it, with a note of what was recorded."""

@@ -1,11 +1,11 @@
 """Where stock `generate` and its prompt lookup differ in half precision, as `python -m spectra.bench divergence` wrote
 it."""
 
-import json
 from pathlib import Path
 
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import DIVERGENCE
+from spectra.io.json_text import read_json
 from visual.names import KINDS
 from visual.wire.events import Event
 
@@ -14,7 +14,7 @@ def read_divergence(path: Path) -> Event | None:
     """What the page shows of it; None where there is no such file. Raises SpectraError for one of another kind."""
     if not path.exists():
         return None
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = read_json(path)
     if not DIVERGENCE.fits(data) or data.get("version") != DIVERGENCE.version:
         what = f"no {DIVERGENCE.format} file of version {DIVERGENCE.version}"
         raise SpectraError("file", f"{path.name} is {what}; write it with `python -m spectra.bench divergence`")

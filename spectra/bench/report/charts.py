@@ -88,9 +88,12 @@ def write_figures(folder: Path, figures: Mapping[str, Figure]) -> None:
         write_text(folder / f"{name}.json", json.dumps(figure) + "\n", "out")
     if drawn and importlib.util.find_spec("plotly") is not None:
         import plotly.io
+        import plotly.offline
 
+        # plotly's own write_html keeps a plotly.min.js that is there, cut short by a kill or of another version
+        write_text(folder / "plotly.min.js", plotly.offline.get_plotlyjs(), "out")
         for name, figure in drawn.items():
-            plotly.io.write_html(figure, folder / f"{name}.html", include_plotlyjs="directory", auto_open=False)
+            write_text(folder / f"{name}.html", plotly.io.to_html(figure, include_plotlyjs="directory"), "out")
 
 
 def _figure(data: list[Figure], x: str, y: str) -> Figure:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spectra.errors import SpectraError
-from spectra.io.bounded import lines_of
+from spectra.io.bounded import lines_of, open_regular
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json, read_json
 from spectra.io.locks import take_lock
@@ -75,7 +75,7 @@ def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> lis
     if not file.exists():
         return []
     try:
-        with file.open("rb") as held:
+        with open_regular(file) as held:
             lines = [line.decode(errors="replace") for line in lines_of(held) if line.endswith(b"\n")]
     except OSError as error:
         raise SpectraError(field, f"{file} cannot be read ({error.strerror}); give another folder") from error

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from spectra.errors import SpectraError
-from spectra.io.bounded import ByLines, lines_of
+from spectra.io.bounded import ByLines, lines_of, open_regular
 from spectra.io.json_text import parse_json
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError)
@@ -175,7 +175,7 @@ def _cut_lines(file: ByLines) -> Iterator[bytes]:
 def _pieces(file: Path, read: Callable[[ByLines], Iterator[bytes]], read_to: ReadTo) -> Iterator[bytes]:
     """What `read` makes of the file, unpacked if it is packed."""
     with ExitStack() as open_files:
-        raw: IO[bytes] = open_files.enter_context(file.open("rb"))
+        raw: IO[bytes] = open_files.enter_context(open_regular(file))
         stream = raw
         if file.suffix.lower() in PACKED:
             stream = open_files.enter_context(PACKED[file.suffix.lower()](raw, "rb"))

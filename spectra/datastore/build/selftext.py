@@ -15,6 +15,7 @@ from typing import Any
 from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
 from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.errors import SpectraError
+from spectra.io.files import check_writable
 from spectra.io.json_text import parse_json
 from spectra.io.locks import take_lock
 from spectra.io.workdir import append
@@ -83,6 +84,13 @@ def _ranked(prompts: Mapping[str, str], temperatures: Sequence[float]) -> list[Q
     """prompts: each with its source."""
     ranked = sorted(prompts, key=lambda prompt: (len(prompt), prompt))
     return [Question(prompts[prompt], prompt, t) for t in temperatures for prompt in ranked]
+
+
+def check_out(out: Path) -> None:
+    """Raise SpectraError unless answers can be added to the file: those that are there are read first."""
+    check_writable(out, "out")
+    if out.exists() and not out.is_file():
+        raise SpectraError("out", f"{out} is no regular file, so answers cannot be added to it; name another")
 
 
 @contextmanager

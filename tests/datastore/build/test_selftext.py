@@ -100,6 +100,18 @@ def test_a_file_that_another_process_writes_is_left_alone(model, prompts, tmp_pa
     assert out.read_bytes() == whole
 
 
+def test_a_pipe_is_refused_at_once(model, prompts, tmp_path, capsys):
+    """To add to it would wait for whoever reads it."""
+    out = tmp_path / "out.jsonl"
+    os.mkfifo(out)
+    assert write(model, prompts, out) == 2
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith(f"out: {out} is no regular file, so answers cannot be added to it; name another")
+    )
+
+
 def test_a_full_disk_is_told_and_loses_no_answer(model, prompts, tmp_path):
     out, told = tmp_path / "out.jsonl", tmp_path / "told"
     assert write(model, prompts, tmp_path / "whole.jsonl") == 0
