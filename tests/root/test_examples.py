@@ -25,7 +25,7 @@ SMALLER = {
     "--limit": "2", "--max-new-tokens": "6", "--contexts": "128", "--queries": "1,4", "--pairs": "2", "--steps": "2",
     "--requests": "2", "--visitors": "2", "--seconds": "8", "--tokens": "16", "--rounds": "2", "--keep": "2000",
     "--keep-tokens": "3000", "--score-tokens": "2000", "--teacher-tokens": "64", "--nodes": "8", "--batch": "1,2",
-    "--shape": "llama-tiny", "--minutes": "3", "--texts": "50",
+    "--shape": "llama-tiny", "--minutes": "3", "--texts": "50", "--group": "2",
 }  # fmt: skip
 """Flags whose numbers in the text take minutes to hours."""
 
