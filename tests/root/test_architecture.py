@@ -46,7 +46,7 @@ BY_NAME = {"spectra/bench/weights.py", "spectra/bench/run/llama_cpp.py", "spectr
 """Files that import what a text names: modules of the standard library, llama.cpp, command lines."""
 IMPORTERS = {
     "import_module", "__import__", "reload", "resolve_name", "runpy", "imp", "module_from_spec", "exec_module",
-    "load_module", "SourceFileLoader",
+    "load_module", "SourceFileLoader", "locate", "_gcd_import",
 }  # fmt: skip
 """Names of what imports the module that a text names, which cannot be seen here. No other file mentions one."""
 
@@ -78,8 +78,11 @@ def imports(path):
 
 
 def importers(tree):
-    """Those of IMPORTERS that a file mentions: called, handed on, or imported under another name."""
-    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    """Those of IMPORTERS that a file mentions: called, handed on, imported under another name, or as a text alone."""
+    mentioned = {
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    mentioned |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     mentioned |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     mentioned |= {word for node in ast.walk(tree) for alias in taken_by(node) for word in alias.name.split(".")}
     return mentioned & IMPORTERS
@@ -87,9 +90,20 @@ def importers(tree):
 
 def exports_of(path):
     """Names that a file takes from `spectra` itself: what `spectra/__init__.py` exports, or all of it."""
-    taken = {alias.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.Import) for alias in node.names}
     own = {name for name in imports(path) if name.count(".") == 1 and not is_module(name)}
-    return of(own, "spectra") | (taken & {"spectra"})
+    return of(own, "spectra") | (taken_whole(tree_of(path)) & {"spectra"})
+
+
+def taken_whole(tree):
+    """What an import binds as it is; `import a.b` binds a, with all that it exports."""
+    whole = set()
+    for node in ast.walk(tree):
+        for alias in taken_by(node):
+            if isinstance(node, ast.ImportFrom):
+                whole.add(f"{node.module}.{alias.name}")
+            else:
+                whole.add(alias.name if alias.asname else alias.name.split(".")[0])
+    return whole
 
 
 def of(names, package):
@@ -228,6 +242,7 @@ def test_the_page_reads_traces_only(name):
     }
     assert own <= VISUAL_MAY, f"{name} imports {sorted(own - VISUAL_MAY)}"
     assert not exports_of(ROOT / name), f"{name} imports {exports_of(ROOT / name)}"
+    assert "spectra.io" not in taken_whole(tree_of(ROOT / name)), f"{name} imports all of spectra.io"
 
 
 def test_no_engine_file_imports_the_page():
@@ -277,11 +292,28 @@ def test_what_is_imported_can_be_seen():
         "from pkgutil import resolve_name\nresolve_name('spectra.service.engine:Engine')",
         "import runpy\nrunpy.run_module('spectra.service')",
         "from importlib import util\nutil.module_from_spec(spec)",
+        "import importlib\ngetattr(importlib, 'import_module')('spectra.service')",
+        "import pydoc\npydoc.locate('spectra.service')",
     ],
 )
 def test_an_import_by_name_is_found(code):
     assert importers(ast.parse(code))
     assert not importers(ast.parse("from importlib.util import find_spec\nfrom importlib import metadata, resources"))
+
+
+@pytest.mark.parametrize(
+    ("code", "whole"),
+    [
+        ("import spectra.errors\nspectra.load_target()", "spectra"),
+        ("import spectra as engine", "spectra"),
+        ("import spectra.io as files", "spectra.io"),
+        ("from spectra import io", "spectra.io"),
+    ],
+)
+def test_what_is_taken_whole_is_found(code, whole):
+    assert whole in taken_whole(ast.parse(code))
+    narrow = "from spectra.io.files import write\nfrom spectra.io import files\nimport spectra.errors as errors"
+    assert not taken_whole(ast.parse(narrow)) & {"spectra", "spectra.io"}
 
 
 @pytest.mark.parametrize("name", sorted(["app.py", *files("spectra", "visual")]))
