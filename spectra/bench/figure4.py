@@ -40,6 +40,9 @@ class Figure4Options:
         check_names("methods", self.methods, METHODS)
         for step in self.steps:
             check_choice("steps", step, STEPS)
+        for name, given in (("step", self.model.step), ("numerics", self.model.numerics)):
+            if given != "auto":
+                raise SpectraError(name, "this command takes fast numerics and the steps of --steps; leave it out")
 
 
 @dataclass(slots=True)

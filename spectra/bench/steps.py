@@ -50,6 +50,8 @@ class LatencyOptions:
                 raise SpectraError(name, f"{min(sizes)} is out of range; give 1 or more")
         if self.shape is not None:
             check_choice("shape", self.shape, tuple(SHAPES))
+            if self.model.model is not None:
+                raise SpectraError("shape", f"{self.shape} stands in the place of a model; leave one of them out")
             if self.model.placement:
                 raise SpectraError("device_map", "a shape goes to one device; leave the map out")
 

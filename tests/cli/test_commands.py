@@ -316,6 +316,9 @@ REFUSED = [
     (f"fit r --out o --datastore {LONG}", "datastore"),
     ("latency --shape large", "shape: 'large' is unknown; choose one of llama-tiny"),
     ("latency --shape llama-tiny --device-map auto", "device_map: a shape goes to one device"),
+    ("latency --shape llama-tiny --model m", "shape: llama-tiny stands in the place of a model"),
+    ("figure4 --data d --out o --step eager", "step: this command takes fast numerics and the steps of --steps"),
+    ("figure4 --data d --out o --numerics exact", "numerics: this command takes fast numerics"),
 ]
 
 

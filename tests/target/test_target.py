@@ -252,6 +252,17 @@ def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path, othe
         assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
 
 
+def test_in_16_bits_half_of_the_layers_on_disk_gives_the_tokens_of_eager_steps(folder, tmp_path):
+    whole = load_target(folder, dtype="bf16", device="cpu", step="eager")
+    device_map = {"": "cpu", "model.layers.1": "disk"}
+    spread = load_target(folder, dtype="bf16", device_map=device_map, offload_folder=tmp_path / "offload")
+    prompt = [5, 6, 7, 5, 6, 7, 9, 12]
+    for sampling in (Sampling(), Sampling(0.9, seed=2)):
+        truth = answer(whole, prompt, "autoregressive", 24, sampling)
+        assert answer(spread, prompt, "autoregressive", 24, sampling) == truth
+        assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
+
+
 def test_a_model_that_a_gpu_has_no_room_for_is_told_in_one_line(folder, monkeypatch):
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.")
