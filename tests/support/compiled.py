@@ -1,7 +1,12 @@
-"""Whether this machine can compile the native step."""
+"""Whether this machine can compile the native step, and what is compiled of its headers alone."""
+
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from spectra.target.native import library as built
 from spectra.target.native.library import native_library, native_reason
 
 
@@ -9,3 +14,18 @@ def needs_native():
     """Skip the test where the library is not available."""
     if native_library() is None:
         pytest.skip(f"no native step here: {native_reason()}")
+
+
+def compiled(source: str, isa: str, folder: Path) -> Path:
+    """A shared library of this C++ text, which may include the step's headers, by the flags of a path."""
+    compiler = next((path for name in built.COMPILERS if (path := shutil.which(name))), None)
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    text, made = folder / "source.cpp", folder / "made.so"
+    text.write_text(source)
+    command = [compiler, *built.COMMON, *built.FLAGS[isa], f"-I{built.SOURCE}", str(text), "-o", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "unrecognized" in done.stderr or "unknown argument" in done.stderr:
+        pytest.skip(f"the compiler is for another CPU or does not know {isa}")
+    assert not done.returncode, done.stderr
+    return made

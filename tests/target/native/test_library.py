@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from compiled import compiled
 from native_paths import FOLDER, library
 
 from spectra.errors import SpectraError
@@ -434,15 +435,7 @@ def test_a_library_without_our_functions_is_named(compiler, tmp_path, monkeypatc
 def test_the_whole_configuration_of_tiles_is_in_the_library(tmp_path):
     """GCC 12 takes 8 of its 64 bytes for read and left stores to others out: attention alone ended the program on a CPU
     with tiles."""
-    compiler = next((path for name in built.COMPILERS if (path := shutil.which(name))), None)
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    source, made = tmp_path / "tiles.cpp", tmp_path / "tiles.so"
-    source.write_text('#include "product.h"\nextern "C" void on() { spectra::tiles_on(16); }\n')
-    command = [compiler, *built.COMMON, *built.FLAGS["amx_bf16"], f"-I{built.SOURCE}", str(source), "-o", str(made)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if "unrecognized" in done.stderr or "unknown argument" in done.stderr:
-        pytest.skip("the compiler is for another CPU or knows no tiles")
-    assert not done.returncode, done.stderr
+    source = '#include "product.h"\nextern "C" void on() { spectra::tiles_on(16); }\n'
+    made = compiled(source, "amx_bf16", tmp_path)
     eight = [64, 0] * 8 + [0] * 16 + [16] * 8 + [0] * 8
     assert bytes([1, *[0] * 15, *eight]) in made.read_bytes()

@@ -69,8 +69,8 @@ INLINE void fetch(const void* p) {
     NEAR ? prefetch(p) : prefetch_far(p);
 }
 
-// take(input, low, high) for the pairs of inputs [k, end) of a group of P panels: registers that rounded to bf16 are a
-// BF16 pair of each. ahead: how many bytes further on memory is fetched, NEAR: into the nearest cache.
+// take(input, low, high) for the pairs of inputs [k, end) of a group of P panels: the weights of 8 outputs each, the pair's
+// two inputs by turns, not yet rounded. ahead: how many bytes further on memory is fetched, NEAR: into the nearest cache.
 template <bool NEAR, bool LIFTED, int P, class Take>
 INLINE void pairs_of_four_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end,
                                int64_t ahead, Take take) {
@@ -150,7 +150,7 @@ template <int P>
 inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out, int64_t apart) {
     each_pair<false, P>(m, panel, from, to, ahead, [=](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
         UNROLL
-        for (int p = 0; p < P; ++p) store_bf16(out + p * apart + (k - from) * LANES, low[p], high[p]);
+        for (int p = 0; p < P; ++p) store_weights(out + p * apart + (k - from) * LANES, low[p], high[p]);
     });
 }
 

@@ -41,12 +41,9 @@ template <class Body>
 void on_pool(int threads, const Body& body) {
     engine->pool.run(threads, [&](Worker& worker) {
         const Arithmetic arithmetic;
+        body(worker);
 #if SPECTRA_AMX
-        tiles_on(TILE);
-        body(worker);
         tiles_off();
-#else
-        body(worker);
 #endif
     });
 }

@@ -75,6 +75,19 @@ INLINE void hand_over(const Matrix& m, int64_t row, int64_t panel, F16 sum, Out 
 
 namespace spectra {
 
+#if !SPECTRA_BF16_PRODUCTS
+// sum[r][p] += an input of row r times column[p], the weights of a panel for it.
+template <int R, int P>
+INLINE void add_column(const float* x, int64_t stride, const F16 (&column)[P], F16 (&sum)[R][P]) {
+    UNROLL
+    for (int r = 0; r < R; ++r) {
+        const F16 value = set1(x[r * stride]);
+        UNROLL
+        for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
+    }
+}
+#endif
+
 // sum[r][p] += a pair of inputs of row r times pair[p], the weights of a panel for it.
 template <int R, int P>
 INLINE void add_pair(const Element<false>* x, int64_t stride, const I16 (&pair)[P], F16 (&sum)[R][P]) {
@@ -94,12 +107,7 @@ INLINE void add_pair(const Element<false>* x, int64_t stride, const I16 (&pair)[
         F16 column[P];
         UNROLL
         for (int p = 0; p < P; ++p) column[p] = odd ? bf16_pairs_odd(pair[p]) : bf16_pairs_even(pair[p]);
-        UNROLL
-        for (int r = 0; r < R; ++r) {
-            const F16 value = set1(x[r * stride + odd]);
-            UNROLL
-            for (int p = 0; p < P; ++p) sum[r][p] = fma(value, column[p], sum[r][p]);
-        }
+        add_column<R, P>(x + odd, stride, column, sum);
     }
 #endif
 }
@@ -185,6 +193,27 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
 #if SPECTRA_FEW_ROWS
 constexpr int SIDE_BY_SIDE = 4;  // so many rows take two panels at once: the sums of one would wait for themselves
 
+// The same as `add_pair` of weights not yet rounded, as `each_pair` gives them.
+template <int R, int P>
+INLINE void add_weights(const Element<false>* x, int64_t stride, const F16 (&low)[P], const F16 (&high)[P],
+                        F16 (&sum)[R][P]) {
+#if SPECTRA_AVX512_BF16
+    I16 pair[P];
+    UNROLL
+    for (int p = 0; p < P; ++p) pair[p] = weights_to_bf16(low[p], high[p]);
+    add_pair<R, P>(x, stride, pair, sum);
+#else
+    F16 even[P], odd[P];
+    UNROLL
+    for (int p = 0; p < P; ++p) {
+        const F16 first = weight_through_bf16(low[p]), second = weight_through_bf16(high[p]);
+        even[p] = even_lanes(first, second), odd[p] = odd_lanes(first, second);
+    }
+    add_column<R, P>(x, stride, even, sum);
+    add_column<R, P>(x + 1, stride, odd, sum);
+#endif
+}
+
 // Few rows, quantised weights: P panels go from their codes into the sums without a detour through memory.
 template <int R, int P>
 void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums) {
@@ -194,13 +223,9 @@ void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t s
         UNROLL
         for (int p = 0; p < P; ++p) sum[r][p] = zero();
     const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
-    each_pair<true, P>(m, panel, 0, m.inputs, ahead,
-                       [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
-                           I16 pair[P];
-                           UNROLL
-                           for (int p = 0; p < P; ++p) pair[p] = to_bf16(low[p], high[p]);
-                           add_pair<R, P>(x + k, stride, pair, sum);
-                       });
+    each_pair<true, P>(m, panel, 0, m.inputs, ahead, [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+        add_weights<R, P>(x + k, stride, low, high, sum);
+    });
     UNROLL
     for (int r = 0; r < R; ++r)
         UNROLL

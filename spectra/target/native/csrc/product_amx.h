@@ -37,7 +37,7 @@ inline int tile_height(int64_t rows) {
     return int((rows + tiles - 1) / tiles);
 }
 
-// Every thread before and after its tiles.
+// A thread before its tiles of so many rows, and when a call is over.
 inline void tiles_on(int64_t rows) { _tile_loadconfig(&TILE_CONFIGS.of[tile_height(rows)]); }
 inline void tiles_off() { _tile_release(); }
 
@@ -106,56 +106,71 @@ class Flushing {
 };
 
 // One row, P panels: of every 32 inputs the even and the odd ones have sums of their own, then both go onto the row's.
-template <int P>
+//
+// BY_TURNS: the weights of a pair of inputs are two registers of 8 outputs each, the two inputs by turns; otherwise one
+// register for each input.
+template <int P, bool BY_TURNS>
 struct RowSums {
-    F16 sum[P], even[P], odd[P];
+    F16 sum[P], first[P], second[P];
 
     INLINE RowSums() {
         UNROLL
-        for (int p = 0; p < P; ++p) sum[p] = even[p] = odd[p] = zero();
+        for (int p = 0; p < P; ++p) sum[p] = first[p] = second[p] = zero();
     }
     // Inputs k and k + 1.
-    INLINE void add(const float* x, int64_t k, const I16 (&pair)[P]) {
+    INLINE void add(const float* x, int64_t k, const F16 (&one)[P], const F16 (&other)[P]) {
         UNROLL
         for (int p = 0; p < P; ++p) {
-            even[p] = fma(set1(x[k]), bf16_pairs_even(pair[p]), even[p]);
-            odd[p] = fma(set1(x[k + 1]), bf16_pairs_odd(pair[p]), odd[p]);
+            first[p] = fma(BY_TURNS ? set1_pair(x + k) : set1(x[k]), one[p], first[p]);
+            second[p] = fma(BY_TURNS ? set1_pair(x + k) : set1(x[k + 1]), other[p], second[p]);
         }
         if (k % 32 != 30) return;
         UNROLL
         for (int p = 0; p < P; ++p) {
-            sum[p] = sum[p] + (even[p] + odd[p]);
-            even[p] = odd[p] = zero();
+            const F16 even = BY_TURNS ? even_lanes(first[p], second[p]) : first[p];
+            const F16 odd = BY_TURNS ? odd_lanes(first[p], second[p]) : second[p];
+            sum[p] = sum[p] + (even + odd);
+            first[p] = second[p] = zero();
         }
     }
 };
 
 template <int P>
+void coded_panels_of_row(const Matrix& m, int64_t panel, const float* x, int64_t ahead, F16 (&sum)[WIDTH]) {
+    RowSums<P, true> sums;
+    each_pair<true, P>(m, panel, 0, m.inputs, ahead, [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+        F16 one[P], other[P];
+        UNROLL
+        for (int p = 0; p < P; ++p) one[p] = weight_through_bf16(low[p]), other[p] = weight_through_bf16(high[p]);
+        sums.add(x, k, one, other);
+    });
+    UNROLL
+    for (int p = 0; p < P; ++p) sum[p] = sums.sum[p];
+}
+
+template <int P>
+void dense_panels_of_row(const Matrix& m, int64_t panel, const float* x, int64_t ahead, F16 (&sum)[WIDTH]) {
+    RowSums<P, false> sums;
+    for (int64_t k = 0; k < m.inputs; k += 2) {
+        F16 even[P], odd[P];
+        UNROLL
+        for (int p = 0; p < P; ++p) {
+            const uint8_t* weights = m.panel(panel + p) + k * 32;
+            prefetch_far(weights + ahead);
+            const I16 pair = load_int(weights);
+            even[p] = bf16_pairs_even(pair), odd[p] = bf16_pairs_odd(pair);
+        }
+        sums.add(x, k, even, odd);
+    }
+    UNROLL
+    for (int p = 0; p < P; ++p) sum[p] = sums.sum[p];
+}
+
+template <int P>
 void panels_of_row(const Matrix& m, int64_t panel, const float* x, F16 (&sum)[WIDTH]) {
     const Flushing flushing;
     const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
-    RowSums<P> sums;
-    if (m.quantised())
-        each_pair<true, P>(m, panel, 0, m.inputs, ahead,
-                           [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
-                               I16 pair[P];
-                               UNROLL
-                               for (int p = 0; p < P; ++p) pair[p] = to_bf16(low[p], high[p]);
-                               sums.add(x, k, pair);
-                           });
-    else
-        for (int64_t k = 0; k < m.inputs; k += 2) {
-            I16 pair[P];
-            UNROLL
-            for (int p = 0; p < P; ++p) {
-                const uint8_t* weights = m.panel(panel + p) + k * 32;
-                prefetch_far(weights + ahead);
-                pair[p] = load_int(weights);
-            }
-            sums.add(x, k, pair);
-        }
-    UNROLL
-    for (int p = 0; p < P; ++p) sum[p] = sums.sum[p];
+    m.quantised() ? coded_panels_of_row<P>(m, panel, x, ahead, sum) : dense_panels_of_row<P>(m, panel, x, ahead, sum);
 }
 
 // `product` of one row.

@@ -42,6 +42,7 @@ INLINE F16 operator-(F16 a, F16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 INLINE F16 operator*(F16 a, F16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
 INLINE F16 operator/(F16 a, F16 b) { return {_mm512_div_ps(a.v, b.v)}; }
 INLINE F16 fma(F16 a, F16 b, F16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+INLINE F16 fused_minus(F16 a, F16 b, F16 c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
 INLINE F16 max(F16 a, F16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 INLINE F16 min(F16 a, F16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 INLINE F16 nearest(F16 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
@@ -96,6 +97,19 @@ INLINE I16 insert(I16 a, int32_t mask, int32_t bits) {
     return {_mm512_ternarylogic_epi32(a.v, _mm512_set1_epi32(mask), _mm512_set1_epi32(bits), 0xea)};
 }
 INLINE I16 turned_by_a_byte(I16 a) { return {_mm512_ror_epi32(a.v, 8)}; }
+INLINE F16 set1_pair(const float* p) {
+    double both;
+    std::memcpy(&both, p, sizeof both);
+    return {_mm512_castpd_ps(_mm512_set1_pd(both))};
+}
+INLINE F16 even_lanes(F16 a, F16 b) {
+    const __m512i which = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    return {_mm512_permutex2var_ps(a.v, which, b.v)};
+}
+INLINE F16 odd_lanes(F16 a, F16 b) {
+    const __m512i which = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return {_mm512_permutex2var_ps(a.v, which, b.v)};
+}
 // Lanes 0..7, or 8..15, each twice.
 INLINE F16 twice_low(F16 a) {
     return {_mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), a.v)};
@@ -142,18 +156,11 @@ INLINE F16 through_bf16(F16 a) {
 }
 #if SPECTRA_AVX512_BF16
 INLINE void store_bf16(bf16* p, F16 a) { _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh(a.v)); }
-INLINE I16 to_bf16(F16 low, F16 high) { return {(__m512i)_mm512_cvtne2ps_pbh(high.v, low.v)}; }
 #else
 INLINE void store_bf16(bf16* p, F16 a) {
     _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(a), 16)));
 }
-INLINE I16 to_bf16(F16 low, F16 high) {
-    const __m512i odd_words = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33,  //
-                                               31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    return {_mm512_permutex2var_epi16(round_bf16(low), odd_words, round_bf16(high))};
-}
 #endif
-INLINE void store_bf16(bf16* p, F16 a, F16 b) { _mm512_storeu_si512(p, to_bf16(a, b).v); }
 
 #else  // AVX2
 
@@ -176,6 +183,7 @@ INLINE F16 operator-(F16 x, F16 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub
 INLINE F16 operator*(F16 x, F16 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
 INLINE F16 operator/(F16 x, F16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
 INLINE F16 fma(F16 x, F16 y, F16 z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+INLINE F16 fused_minus(F16 x, F16 y, F16 z) { return {_mm256_fmsub_ps(x.a, y.a, z.a), _mm256_fmsub_ps(x.b, y.b, z.b)}; }
 INLINE F16 max(F16 x, F16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
 INLINE F16 min(F16 x, F16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
 INLINE F16 nearest(F16 x) {
@@ -262,18 +270,39 @@ INLINE __m256i round_bf16(__m256 x) {  // to nearest, ties to even, in the high 
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
-INLINE void store_bf16(bf16* p, F16 x) {
-    __m256i both = _mm256_packus_epi32(_mm256_srli_epi32(round_bf16(x.a), 16), _mm256_srli_epi32(round_bf16(x.b), 16));
+INLINE void store_high_halves(bf16* p, I16 x) {
+    __m256i both = _mm256_packus_epi32(_mm256_srli_epi32(x.a, 16), _mm256_srli_epi32(x.b, 16));
     _mm256_storeu_si256((__m256i*)p, _mm256_permute4x64_epi64(both, 0xd8));
 }
-INLINE void store_bf16(bf16* p, F16 x, F16 y) {
-    store_bf16(p, x);
-    store_bf16(p + LANES, y);
-}
+INLINE void store_bf16(bf16* p, F16 x) { store_high_halves(p, {round_bf16(x.a), round_bf16(x.b)}); }
 INLINE F16 through_bf16(F16 x) {
     __m256i high = _mm256_set1_epi32(int(0xffff0000));
     return {_mm256_castsi256_ps(_mm256_and_si256(round_bf16(x.a), high)),
             _mm256_castsi256_ps(_mm256_and_si256(round_bf16(x.b), high))};
+}
+#endif
+
+// A weight to the nearest bf16, ties to even: 65535 times it is rounded by what it has too much. For 0 and what lies
+// between 2^-126 and 2^111.
+INLINE F16 weight_through_bf16(F16 a) {
+    const F16 far = set1(65536.0f);
+    return fused_minus(a, far, fused_minus(a, far, a));
+}
+#if SPECTRA_AVX512
+INLINE I16 weights_to_bf16(F16 low, F16 high) {
+#if SPECTRA_AVX512_BF16
+    return {(__m512i)_mm512_cvtne2ps_pbh(high.v, low.v)};
+#else
+    const __m512i odd_words = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33,  //
+                                               31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return {_mm512_permutex2var_epi16(bits(weight_through_bf16(low)).v, odd_words, bits(weight_through_bf16(high)).v)};
+#endif
+}
+INLINE void store_weights(bf16* p, F16 low, F16 high) { _mm512_storeu_si512(p, weights_to_bf16(low, high).v); }
+#else
+INLINE void store_weights(bf16* p, F16 low, F16 high) {
+    store_high_halves(p, bits(weight_through_bf16(low)));
+    store_high_halves(p + LANES, bits(weight_through_bf16(high)));
 }
 #endif
 
