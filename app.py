@@ -42,7 +42,7 @@ HELP = {
     "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
     "host": "the address to listen on; 127.0.0.1 is this machine only",
     "port": "the port to listen on",
-    "together": "how many visitors are answered at once, up to 16; the others wait in line (default: as many as fit "
+    "together": "how many visitors are answered at once, up to 16; the others wait in a queue (default: as many as fit "
     "into a forward pass of at most three times the time of one, by the measured cost of a step)",
     "mcp": "offer the race as an MCP tool too (needs gradio[mcp])",
 }

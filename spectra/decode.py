@@ -80,7 +80,7 @@ class Decoding:
             drafter.grow(grown, self.tokens)
         # deeper guesses could not be written any more
         self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)
-        self._held = {str(source): size for holder in self._holders for source, size in holder.held().items()}
+        self._held = {str(source): int(size) for holder in self._holders for source, size in holder.held().items()}
         self.lap("draft")
         return self._grown
 

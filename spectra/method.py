@@ -37,8 +37,9 @@ class Outcome:
 class Drafter(Protocol):
     """Grows the token tree and learns from the outcome. Lives for one answer.
 
-    `begin` comes once, then `grow` and `observe` once a step. A drafter that wants `Outcome.top` has an attribute
-    `top_k`, how many tokens it wants of each node. docs/drafter.md has an example.
+    `begin` comes once, then `grow` and `observe` once a step. In a batch a step may go without guesses: it has no
+    `grow`. A drafter that wants `Outcome.top` has an attribute `top_k`, how many tokens it wants of each node.
+    docs/drafter.md has an example.
     """
 
     def begin(self, prompt: Sequence[int]) -> None: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class TokenTree:
                 self.confidence[known] = self.confidence[known] or confidence
                 return known
         node = len(self.tokens)
-        self.tokens.append(token)
+        self.tokens.append(int(token))  # a drafter may have it from numpy
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
         self.sources.append((source,))
@@ -104,6 +105,11 @@ class TokenTree:
         ticket = len(self.reads)
         self.reads[ticket] = (node, avoid)
         return ticket
+
+    def no_token(self, node: int, vocabulary: int) -> SpectraError:
+        """What to say of a node whose token is none of a vocabulary of this size."""
+        wrong = f"{self.sources[node][0]} guessed token {self.tokens[node]}, outside 0..{vocabulary - 1}"
+        return SpectraError("drafter", f"{wrong}; guess ids of the target's tokenizer")
 
     def child(self, node: int, token: int) -> int | None:
         """The eligible child of `node` that holds `token`, or None."""

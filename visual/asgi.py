@@ -11,16 +11,12 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
-class TooLargeError(Exception):
-    """A body without a stated length was longer than allowed."""
+class RefusedError(Exception):
+    """Why a request is not served, with the status of the answer."""
 
-    status = 413
-
-
-class TooSlowError(Exception):
-    """A body did not arrive in time."""
-
-    status = 408
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def declared(scope: Message) -> int:
@@ -52,7 +48,7 @@ def replay(body: bytes, receive: Receive) -> Receive:
 
 
 def bounded(receive: Receive, limit: int, patience: float) -> Receive:
-    """Raises TooLargeError where more than `limit` bytes come, TooSlowError where they take over `patience` seconds."""
+    """Raises RefusedError where more than `limit` bytes come, or where they take over `patience` seconds."""
     count, whole = 0, False
     end = asyncio.get_running_loop().time() + patience
 
@@ -64,10 +60,10 @@ def bounded(receive: Receive, limit: int, patience: float) -> Receive:
             async with asyncio.timeout_at(end):
                 message = await receive()
         except TimeoutError:
-            raise TooSlowError(f"it took over {patience:g} seconds to arrive") from None
+            raise RefusedError(408, f"it took over {patience:g} seconds to arrive") from None
         count += len(message.get("body", b""))
         if count > limit:
-            raise TooLargeError(f"over {limit} bytes")
+            raise RefusedError(413, f"over {limit} bytes")
         whole = message["type"] != "http.request" or not message.get("more_body")
         return message
 

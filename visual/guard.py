@@ -8,7 +8,8 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from typing import Literal
@@ -22,9 +23,8 @@ from visual.asgi import (
     App,
     Message,
     Receive,
+    RefusedError,
     Send,
-    TooLargeError,
-    TooSlowError,
     bounded,
     declared,
     held_back,
@@ -75,6 +75,37 @@ class Limits:
     kept: float = 3600.0
 
 
+Kind = Literal["starts", "uploads", "calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The head of a request. post: it sends something, of this kind. declared: bytes that it says it sends."""
+
+    method: str
+    path: str
+    query: bytes
+    address: str
+    declared: int
+
+    @classmethod
+    def of(cls, scope: Message) -> "Request":
+        query = bytes(scope.get("query_string", b""))
+        return cls(str(scope["method"]), str(scope["path"]), query, address_of(scope), declared(scope))
+
+    @property
+    def post(self) -> bool:
+        return self.method == "POST"
+
+    @property
+    def kind(self) -> Kind:
+        path = self.path.rstrip("/")
+        if self.post and path.endswith("/upload"):
+            return "uploads"
+        start = self.post and (path.endswith("/queue/join") or "/call/" in self.path)
+        return "starts" if start else "calls"
+
+
 class Guard:
     """The state of one page. clock: seconds. presence: gone is who started something and then had no connection open
     for twice the grace: what was started is over.
@@ -116,71 +147,66 @@ class Guard:
         return guarded
 
     async def _serve(self, app: App, scope: Message, receive: Receive, send: Answer) -> None:
-        path, post = str(scope["path"]), scope["method"] == "POST"
-        query = bytes(scope.get("query_string", b""))
-        if len(path) + len(query) > LONGEST_LINK:
-            await refuse(send, 414, f"a link of over {LONGEST_LINK} bytes; write the prompt on the page")
-            return
-        if not all(letter.isprintable() for letter in path):
-            await refuse(send, 400, "a path holds letters that cannot be printed")
-            return
-        if CLOSED.search(path):  # anywhere: a folder may come before it, and an address after it
-            await refuse(send, 404, "this page has no such thing")
-            return
-        upload = post and path.rstrip("/").endswith("/upload")
-        start = post and (path.rstrip("/").endswith("/queue/join") or "/call/" in path)
-        address = address_of(scope)
-        limit = self.limits.upload if upload else self.limits.body
-        patience = self.limits.upload_patience if upload else self.limits.patience
-        if post and not self._may(address, "uploads" if upload else "starts" if start else "calls"):
-            await refuse(send, 429, "too many requests from this address; wait a minute")
-            return
-        if declared(scope) > limit:
-            await refuse(send, 413, f"over {limit} bytes")
-            return
+        request = Request.of(scope)
         answer: Send = send
-        if upload:
-            receive = bounded(receive, limit, patience)
-        elif post:
+        try:
+            self._check_head(request)
+            if request.kind == "uploads":
+                receive = bounded(receive, self.limits.upload, self.limits.upload_patience)
+            elif request.post:
+                body = await read(bounded(receive, self.limits.body, self.limits.patience))
+                visitor = self._check_body(request, body)
+                receive = replay(body, receive)
+                if request.kind == "starts":
+                    answer = self._noting(send, visitor, request.address)
+        except RefusedError as error:
+            await refuse(send, error.status, str(error))
+            return
+        with self._connected(request):
             try:
-                body = await read(bounded(receive, limit, patience))
-            except (TooLargeError, TooSlowError) as error:
-                await refuse(send, error.status, str(error))
-                return
-            if fetches(body):
-                await refuse(send, 400, "a file has to be uploaded; this server fetches none")
-                return
-            visitor = session_of(body)
-            if len(visitor) > LONGEST_NAME:
-                await refuse(send, 400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
-                return
-            receive = replay(body, receive)
-            if start and visitor and not self._is_heard(visitor):
-                await refuse(send, 429, "nobody listens for what was started here; load the page again")
-                return
-            if start:
-                if visitor:  # before its run can begin
-                    self._addresses.put(visitor, address)
-                answer = self._noting(send, visitor, address)
-        listener = "" if post else listener_of(path, str(query, "latin-1"))
+                await app(scope, receive, answer)
+            except Exception as error:
+                if not await self._end(request, send, error):
+                    raise
+
+    def _check_head(self, request: Request) -> None:
+        """Count a request that sends something. Raises RefusedError."""
+        if len(request.path) + len(request.query) > LONGEST_LINK:
+            raise RefusedError(414, f"a link of over {LONGEST_LINK} bytes; write the prompt on the page")
+        if not all(letter.isprintable() for letter in request.path):
+            raise RefusedError(400, "a path holds letters that cannot be printed")
+        if CLOSED.search(request.path):  # anywhere: a folder may come before it, and an address after it
+            raise RefusedError(404, "this page has no such thing")
+        if request.post and not self._may(request.address, request.kind):
+            raise RefusedError(429, "too many requests from this address; wait a minute")
+        limit = self.limits.upload if request.kind == "uploads" else self.limits.body
+        if request.declared > limit:
+            raise RefusedError(413, f"over {limit} bytes")
+
+    def _check_body(self, request: Request, body: bytes) -> str:
+        """The visitor that it names, "" for none; a start is counted. Raises RefusedError."""
+        if fetches(body):
+            raise RefusedError(400, "a file has to be uploaded; this server fetches none")
+        visitor = session_of(body)
+        if len(visitor) > LONGEST_NAME:
+            raise RefusedError(400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
+        if request.kind == "starts" and visitor:
+            if not self._is_heard(visitor):
+                raise RefusedError(429, "nobody listens for what was started here; load the page again")
+            self._addresses.put(visitor, request.address)  # before its run can begin
+        return visitor
+
+    @contextmanager
+    def _connected(self, request: Request) -> Iterator[None]:
+        """Inside, a connection is open: of whoever listens for answers, or of a page."""
+        listener = "" if request.post else listener_of(request.path, str(request.query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
-        here = listener or ("" if post else page_of(path))
+        here = listener or ("" if request.post else page_of(request.path))
         self._unheard.drop(listener)
         self._open[listener] = self._open.get(listener, 0) + 1
         self.presence.came(here)
         try:
-            await app(scope, receive, answer)
-        except (TooLargeError, TooSlowError) as error:
-            if not send.begun:
-                await refuse(send, error.status, str(error))
-        except Exception as error:
-            if not send.begun:  # what gradio's readers raise of values that nobody writes
-                log.warning("%s %.80r: %s", scope["method"], path, type(error).__name__)
-                await refuse(send, 400, "this request cannot be read")
-            elif isinstance(error.__cause__, HTTPException):  # nobody is known under the name that was asked for
-                await send({"type": "http.response.body", "body": b""})
-            else:
-                raise
+            yield
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:
@@ -188,6 +214,20 @@ class Guard:
                 self._heard.put(listener, self.now())
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
+
+    async def _end(self, request: Request, send: Answer, error: Exception) -> bool:
+        """Answer a request at which the app failed, or end the answer; False where the error is the app's own."""
+        if not send.begun:
+            if isinstance(error, RefusedError):
+                await refuse(send, error.status, str(error))
+            else:  # what gradio's readers raise of values that nobody writes
+                log.warning("%s %.80r: %s", request.method, request.path, type(error).__name__)
+                await refuse(send, 400, "this request cannot be read")
+            return True
+        if isinstance(error.__cause__, HTTPException):  # nobody is known under the name that was asked for
+            await send({"type": "http.response.body", "body": b""})
+            return True
+        return isinstance(error, RefusedError)
 
     def _noting(self, send: Send, visitor: str, address: str) -> Send:
         """Reads the event from the answer to a start: it can be listened to, and is the visitor where none is named."""
@@ -208,7 +248,7 @@ class Guard:
         self._unheard.put(visitor, min(unheard + 1, UNHEARD))
         return unheard < UNHEARD
 
-    def _may(self, address: str, what: Literal["starts", "uploads", "calls"]) -> bool:
+    def _may(self, address: str, what: Kind) -> bool:
         """Count a request of this kind; False where the last minute had too many."""
         limit = getattr(self.limits, what)
         times = self._asked.get_or_make((address, what), deque)

@@ -63,7 +63,7 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class PromptGroup:
-    """Prompts that wait in one line."""
+    """Prompts of one queue."""
 
     prompts: tuple[Prompt, ...]
 

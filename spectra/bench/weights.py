@@ -119,13 +119,13 @@ def measure(network: Any, codes: Mapping[str, Any], kind: str, pieces: Sequence[
     """Perplexity: the exponential of the mean loss over all tokens but the first of each piece."""
     import torch
 
-    from spectra.target.native.codes import fill
+    from spectra.target.native.parameters import fill_parameters
 
     parameters = dict(network.named_parameters())
     nbytes = sum(codes[name].nbytes if name in codes else 2 * p.numel() for name, p in parameters.items())
     network.float()
     if codes:
-        fill(network, codes)
+        fill_parameters(network, codes)
     total = 0.0
     with torch.inference_mode():
         for piece in pieces:

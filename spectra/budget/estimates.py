@@ -120,11 +120,18 @@ class Estimates:
 
 
 def luck_of(tree: TokenTree, node: int) -> float | None:
-    """g of the node's token at its output position less the mean of all, or None where no noise is known."""
+    """g of the node's token at its output position less the mean of all, or None where no noise is known.
+
+    Raises SpectraError for an id of no token.
+    """
     row = tree.noise(tree.depths[node])
     if row is None:
         return None
-    return min(LUCKIEST, -math.log(max(row[tree.tokens[node]], 1e-9)) - EULER)
+    try:
+        noise = row[tree.tokens[node]]
+    except IndexError:
+        raise tree.no_token(node, len(row)) from None
+    return min(LUCKIEST, -math.log(max(noise, 1e-9)) - EULER)
 
 
 GRADES = {

@@ -45,7 +45,7 @@ HELP = {
     "flags": "flags of `vllm serve`, in one argument",
     "folders": "folders that `run` has written",
     "k": "the most guessed tokens a request and step",
-    "group": "prompts that wait in one line, answered --batch at a time (default: the largest batch)",
+    "group": "prompts of one queue, answered --batch at a time (default: the largest batch)",
     "limit": "prompts a task (default: all)",
     "max_new_tokens": "tokens at which an answer is cut",
     "method": "a preset",

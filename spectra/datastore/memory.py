@@ -12,11 +12,9 @@ import os
 import queue
 import re
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +26,7 @@ from spectra.drafters.continuations import Lookup, successors
 from spectra.errors import SpectraError
 from spectra.io.arrays import write_array
 from spectra.io.bounded import open_regular, read_whole
-from spectra.io.files import write_text
+from spectra.io.files import clear_left_behind, write_text
 from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json
 
@@ -201,7 +199,7 @@ def open_memory(
     place = folder / json_sha256(facts)[:16]
     try:
         place.mkdir(parents=True, exist_ok=True)
-        _clear(place)
+        clear_left_behind(place, ".*.npy.*")
         there = parse_json(read_whole(place / CARD)) if (place / CARD).exists() else None
     except (OSError, ValueError) as error:
         raise SpectraError("remember", f"{place} cannot be used ({error}); give a folder of your own") from error
@@ -210,19 +208,6 @@ def open_memory(
     elif there != facts:
         raise SpectraError("remember", f"{place} is of {there!s:.80}; give another folder")
     return Memory(place, max_bytes, vocabulary)
-
-
-def _clear(place: Path) -> None:
-    """Delete what processes left that were killed while they wrote, by the time of the file system.
-
-    Raises OSError where nothing can be written.
-    """
-    with tempfile.TemporaryFile(dir=place) as now:
-        before = os.fstat(now.fileno()).st_mtime - 3600
-    for left in place.glob(".*.npy.*"):
-        with suppress(FileNotFoundError):  # it has its name by now
-            if left.stat().st_mtime < before:
-                left.unlink()
 
 
 def _tokens(path: Path) -> NDArray[np.uint32]:

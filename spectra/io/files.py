@@ -3,10 +3,15 @@
 import errno
 import os
 import secrets
+import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from spectra.errors import SpectraError
+
+LEFT_BEHIND = 3600.0
+"""Seconds after which work in progress that has not changed is that of a killed process."""
 
 
 def check_writable(path: Path, field_name: str = "path") -> None:
@@ -61,6 +66,23 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+
+
+def clear_left_behind(folder: Path, pattern: str) -> None:
+    """Delete files and folders of these names that nothing has changed for an hour, by the clock of the file system.
+
+    What cannot be deleted stays. Raises OSError where nothing can be written.
+    """
+    with tempfile.TemporaryFile(dir=folder) as now:
+        before = os.fstat(now.fileno()).st_mtime - LEFT_BEHIND
+    for left in folder.glob(pattern):
+        with suppress(OSError):  # a file may have its final name by now
+            if left.stat().st_mtime >= before:
+                continue
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
 
 
 def _is_in_place(path: Path) -> bool:

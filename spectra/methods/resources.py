@@ -111,7 +111,6 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     place = str(Path(folder).resolve())
     if place not in known:
         tokenizer = "" if target.tokenizer is None else tokenizer_sha256(target.tokenizer)
-        vocabulary = target.model.get_input_embeddings().num_embeddings
-        known[place] = open_memory(Path(place), tokenizer, target.name, vocabulary=vocabulary)
+        known[place] = open_memory(Path(place), tokenizer, target.name, vocabulary=target.vocabulary)
     found: Remembered = known[place]
     return found

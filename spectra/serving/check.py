@@ -12,7 +12,7 @@ from spectra.datastore.card import read_card
 from spectra.datastore.shipped import stores_for
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
-from spectra.serving.settings import MOST, ServingSettings
+from spectra.serving.settings import MAXIMA, ServingSettings
 from spectra.settings import check_number
 
 PROPOSER = "spectra.serving.vllm.Proposer"
@@ -86,7 +86,7 @@ class ServingOptions:
         if self.method not in METHODS:
             raise SpectraError("method", f"{self.method!r} is unknown; choose one of {', '.join(METHODS)}")
         check_number("k", self.k, 1, MAX_K, whole=True)
-        for name, high in MOST.items():
+        for name, high in MAXIMA.items():
             check_number(f"spectra_{name}", getattr(self, f"spectra_{name}"), 1, high, whole=True)
 
     def settings(self, stores: tuple[str, ...] = (), tokenizer: str = "") -> ServingSettings:

@@ -9,7 +9,7 @@ from spectra.settings import check_number
 
 KEY = "spectra"
 """Our place in vLLM's `additional_config`."""
-MOST = {"requests": 1_000_000, "tokens": 1_000_000_000, "context": 10_000_000}
+MAXIMA = {"requests": 1_000_000, "tokens": 1_000_000_000, "context": 10_000_000}
 """What the numbers may be at most."""
 
 
@@ -27,7 +27,7 @@ class ServingSettings:
     context: int = 4096
 
     def __post_init__(self) -> None:
-        for name, high in MOST.items():
+        for name, high in MAXIMA.items():
             check_number(name, getattr(self, name), 1, high, whole=True)
         if not isinstance(self.tokenizer, str):
             raise SpectraError("tokenizer", f"{self.tokenizer!r} is not a checksum; give the sha256 of a tokenizer")

@@ -139,6 +139,11 @@ class HuggingFaceTarget:
         return dtype
 
     @property
+    def vocabulary(self) -> int:
+        """Token ids are below it: how many the model has embeddings of."""
+        return int(self.model.get_input_embeddings().num_embeddings)
+
+    @property
     def context(self) -> int:
         """Most positions the model was made for (no limit in its config: 2**31), or served for.
 
@@ -198,9 +203,9 @@ class HuggingFaceTarget:
             raise SpectraError("prompt", 'it is no list of token ids; give `tokenizer(text)["input_ids"]`')
         if not prompt:
             raise SpectraError("prompt", "it holds no token; write something")
-        vocabulary = self.model.get_input_embeddings().num_embeddings
-        if not 0 <= min(prompt) <= max(prompt) < vocabulary:
-            raise SpectraError("prompt", f"it holds token ids outside 0..{vocabulary - 1}; use this model's tokenizer")
+        if not 0 <= min(prompt) <= max(prompt) < self.vocabulary:
+            last = self.vocabulary - 1
+            raise SpectraError("prompt", f"it holds token ids outside 0..{last}; use this model's tokenizer")
         if len(prompt) + max_new_tokens > self.context:
             raise SpectraError(
                 "prompt",

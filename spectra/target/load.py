@@ -35,9 +35,11 @@ from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.huggingface import Execution, HuggingFaceTarget
-from spectra.target.native.codes import Codes, fill, without_numbers
+from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
+from spectra.target.native.parameters import fill_parameters
 from spectra.target.native.steps import NativeSteps, native_steps
+from spectra.target.parameter_state import without_numbers
 from spectra.target.preflight import measure_execution, refresh_cost
 from spectra.target.quantized import OVERFLOW, OVERFLOWED, loading_arguments, obstacle_to_exact
 from spectra.target.rope import ropes_are_fixed
@@ -153,7 +155,7 @@ def load_coded_network(
         codes = embedded.packaged_weights()
     elif kind != "bf16":
         codes = quantise(network, kind)
-        fill(network, codes)
+        fill_parameters(network, codes)
     return CodedNetwork(network, tokenizer, name, codes)
 
 
@@ -296,7 +298,7 @@ def _prepare(
     native = learned.native = native_steps(target, step, codes or {}, learned.native)
     target.use(Execution(target.plan, native))
     if codes and native is None:
-        fill(model, codes)
+        fill_parameters(model, codes)
     step = "native" if native is not None else wanted_step(target, step, numerics)
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in learned.plans:

@@ -1,4 +1,4 @@
-"""Whether a model's numbers are those of before, and whether they are numbers."""
+"""Whether the parameters of a model have numbers, the same as before, and none that is NaN or infinite."""
 
 import ctypes
 from collections.abc import Iterable, Iterator
@@ -27,6 +27,13 @@ def odd_numbers(model: Any) -> str:
     parts = ((name, part) for name, parameter in model.named_parameters() for part in stored(parameter))
     numbers = ((name, part) for name, part in parts if part.is_floating_point() and not part.is_meta)
     return next((name for name, part in numbers if not bool(part.isfinite().all())), "")
+
+
+def without_numbers(model: Any) -> str:
+    """A parameter that has codes alone, or "". Those that accelerate offloads have numbers, which its hooks bring."""
+    offloaded = any(hasattr(module, "_hf_hook") for module in model.modules())
+    names = (name for name, parameter in model.named_parameters() if parameter.is_meta)
+    return "" if offloaded else next(names, "")
 
 
 def stored(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -271,8 +271,7 @@ def time_sizes(
 
 def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
     """Random but fixed token ids."""
-    vocabulary = target.model.get_input_embeddings().num_embeddings
-    return torch.randint(0, vocabulary, (count,), generator=torch.Generator().manual_seed(count)).tolist()
+    return torch.randint(0, target.vocabulary, (count,), generator=torch.Generator().manual_seed(count)).tolist()
 
 
 class Probe:

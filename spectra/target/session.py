@@ -49,6 +49,7 @@ class HuggingFaceSession:
         self.on_close: Callable[[], None] | None = None
         self.is_open = True
         self._max_query_tokens = max_query_tokens
+        self._vocabulary = target.vocabulary
         self._lender: StaticSteps | None = None
         try:
             rows = target.plan.fit(max_query_tokens)
@@ -106,11 +107,14 @@ class HuggingFaceSession:
     def part(self, tree: TokenTree) -> Part:
         """What is computed of a tree: all its rows, and logits of those that may be read.
 
-        Raises SpectraError for more nodes than the sequence was started for.
+        Raises SpectraError for more nodes than the sequence was started for, and for ids of no token.
         """
         if len(tree) > self._max_query_tokens:
             chosen = f"the budget chose {len(tree) - 1} nodes where the method has {self._max_query_tokens - 1}"
             raise SpectraError("max_nodes", f"{chosen}; give `Method` as many as its budget")
+        if not 0 <= min(tree.tokens) <= max(tree.tokens) < self._vocabulary:
+            node = next(n for n, token in enumerate(tree.tokens) if not 0 <= token < self._vocabulary)
+            raise tree.no_token(node, self._vocabulary)
         self._tree = tree
         chains = [[ROOT]]
         for parent in tree.parents[1:]:

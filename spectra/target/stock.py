@@ -18,7 +18,7 @@ from spectra.guess import Source
 from spectra.settings import Limits, Sampling
 from spectra.target import embedded
 from spectra.target.facts import environment
-from spectra.target.native.codes import without_numbers
+from spectra.target.parameter_state import without_numbers
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import TokenTree
 

@@ -1,11 +1,13 @@
 """Where results are written: links, open files, text that cannot be encoded, names that no folder can have."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from spectra.errors import SpectraError
-from spectra.io.files import check_writable, check_writable_folder, write_text
+from spectra.io.files import check_writable, check_writable_folder, clear_left_behind, write_text
 
 
 def test_a_file_is_written_where_its_link_points(tmp_path):
@@ -62,3 +64,18 @@ def test_a_message_has_no_character_that_a_terminal_acts_on():
         SpectraError("store", "\x1b]0;title\x07 \x9b31m is \u202e there; give \N{LATIN SMALL LETTER E WITH ACUTE}")
     )
     assert said == "store: ?]0;title? ?31m is ? there; give \N{LATIN SMALL LETTER E WITH ACUTE}"
+
+
+def test_what_killed_processes_left_goes_after_an_hour_of_the_file_system(tmp_path, monkeypatch):
+    for name, hours in (("old", 2), ("new", 0)):
+        (tmp_path / f".work.{name}").mkdir()
+        (tmp_path / f".work.{name}" / "half").write_bytes(b"x")
+        (tmp_path / f".file.{name}").write_bytes(b"x")
+        for left in (tmp_path / f".work.{name}", tmp_path / f".file.{name}"):
+            was = left.stat().st_mtime - 3600 * hours
+            os.utime(left, (was, was))
+    (tmp_path / ".file.gone").symlink_to("nothing")
+    monkeypatch.setattr(time, "time", lambda: 1e10)  # a clock that jumped
+    for pattern in (".work.*", ".file.*"):
+        clear_left_behind(tmp_path, pattern)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".file.gone", ".file.new", ".work.new"]

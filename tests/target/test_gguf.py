@@ -15,7 +15,8 @@ from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
 from spectra.target.gguf_file import GgufFile, load_gguf_network, open_gguf
 from spectra.target.gguf_header import Header, is_gguf, read_header
 from spectra.target.load import load_target
-from spectra.target.native.codes import Codes, fill
+from spectra.target.native.codes import Codes
+from spectra.target.native.parameters import fill_parameters
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_codes_stay_where_they_are_asked_for(tiny):
     assert {"model.embed_tokens.weight", "lm_head.weight"} < set(kept.codes)
     assert "model.layers.0.mlp.gate_proj.weight" not in kept.codes
     assert kept.codes["model.layers.1.self_attn.q_proj.weight"].bits == 4
-    fill(kept.model, kept.codes)
+    fill_parameters(kept.model, kept.codes)
     assert all(torch.equal(value, kept.model.state_dict()[name]) for name, value in whole.state_dict().items())
 
 

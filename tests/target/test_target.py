@@ -1,6 +1,7 @@
 """The Hugging Face target: what it refuses, how it is shared, which models get trees, and models spread over a disk."""
 
 import gc
+import json
 import re
 
 import numpy as np
@@ -26,12 +27,27 @@ from transformers import (
     MptForCausalLM,
 )
 
-from spectra import FixedBudget, Guess, Limits, Method, Sampling, Source, TargetBusyError, decode, load_target
+from spectra import (
+    AdaptiveBudget,
+    FixedBudget,
+    Guess,
+    Limits,
+    Method,
+    Sampling,
+    Source,
+    StepTrace,
+    TargetBusyError,
+    decode,
+    load_target,
+)
+from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.target import load
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import wrap_model
 
+CHEAP = StepCost(((1, 1.0), (9, 1.0)))
+"""A step in which every row pays."""
 NO_IDS = {"bos_token_id": None, "eos_token_id": None, "initializer_range": 0.3}
 
 
@@ -63,22 +79,52 @@ def test_prompts_that_cannot_be_answered(prompt, words):
     assert answer(target, [1])  # and it is free again
 
 
+class Always:
+    """A drafter that offers the same tokens at every step, one beside the other."""
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+
+    def begin(self, prompt):
+        pass
+
+    def grow(self, tree, tokens):
+        for token in self.tokens:
+            tree.insert(Guess((token,), Source("always")))
+
+    def observe(self, tokens, outcome):
+        pass
+
+    def held(self):
+        return {Source("always"): np.int64(len(self.tokens))}
+
+
 def test_a_budget_that_chooses_more_nodes_than_the_method_has_is_named():
-    class Many:
-        def begin(self, prompt):
-            pass
-
-        def grow(self, tree, tokens):
-            for token in range(40):
-                tree.insert(Guess((token,), Source("many")))
-
-        def observe(self, tokens, outcome):
-            pass
-
-    target = target_of(model_of("llama"))
+    target, many = target_of(model_of("llama")), Always(range(40))
     with pytest.raises(SpectraError, match="max_nodes: the budget chose 30 nodes where the method has 8; give"):
-        next(decode(target, [1], Method("many", [Many()], FixedBudget(30), 8)))
-    assert len(list(decode(target, [1], Method("many", [Many()], FixedBudget(30), 30), limits=Limits(4)))) > 0
+        next(decode(target, [1], Method("many", [many], FixedBudget(30), 8)))
+    assert len(list(decode(target, [1], Method("many", [many], FixedBudget(30), 30), limits=Limits(4)))) > 0
+
+
+@pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_guess_that_is_no_token_is_named_before_the_model_reads_it(token, temperature, adaptive):
+    """It ended in an error of the embedding, which on a GPU no later call survives."""
+    target = target_of(model_of("llama"))
+    budget = AdaptiveBudget(CHEAP, 8, temperature=temperature) if adaptive else FixedBudget(8)
+    said = rf"^drafter: always guessed token {token}, outside 0\.\.{VOCABULARY - 1}; guess"
+    with pytest.raises(SpectraError, match=said):
+        next(decode(target, [1], Method("wrong", [Always([3, token])], budget, 8), sampling=Sampling(temperature)))
+    assert answer(target, [1])  # and it is free again
+
+
+def test_guesses_that_are_numbers_of_numpy_give_a_trace_like_others():
+    target = target_of(model_of("llama"))
+    method = Method("numpy", [Always(np.arange(8))], FixedBudget(8), 8)
+    step = next(decode(target, [1], method, limits=Limits(4)))
+    assert step.held == {"always": 8} and {type(token) for token in step.tree.tokens} == {int}
+    assert StepTrace.from_dict(json.loads(json.dumps(step.to_dict()))) == step
 
 
 def test_layers_that_read_chunk_by_chunk_are_served_for_one_chunk():

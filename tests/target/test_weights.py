@@ -13,8 +13,9 @@ from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.target import load, weights
 from spectra.target.gguf_file import GgufFile
-from spectra.target.native.codes import Codes, fill
+from spectra.target.native.codes import Codes
 from spectra.target.native.matrix import BITS8
+from spectra.target.native.parameters import fill_parameters
 from spectra.target.preflight import Probe
 from spectra.target.weights import OWN, choose_weights, quantise
 
@@ -75,7 +76,7 @@ def test_every_linear_layer_is_rounded_and_a_tied_head_to_8_bits(tied):
     assert {name for name, codes in four.items() if codes.bits == 8} == ({head} if tied else set())
     assert all(codes.bits == 8 for codes in quantise(model, "int8").values())
     before = model.lm_head.weight.clone()
-    fill(model, four)
+    fill_parameters(model, four)
     assert not torch.equal(before, model.lm_head.weight)
     assert torch.equal(model.get_parameter(head), four[head].dense().float())
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
@@ -88,7 +89,7 @@ def test_gpt2_whose_layers_keep_their_weights_turned_is_rounded_too(kind):
     before = {name: p.clone() for name, p in model.named_parameters()}
     codes = quantise(model, kind)
     assert set(codes) == {name for name, p in before.items() if p.ndim == 2} - {"transformer.wpe.weight"}
-    fill(model, codes)
+    fill_parameters(model, codes)
     for name, p in model.named_parameters():
         off = (p - before[name]).detach().abs().max()
         assert 0 < off < 0.1 * before[name].abs().max() if name in codes else off == 0, name
@@ -107,7 +108,7 @@ def test_a_head_that_is_the_embedding_too_is_read_as_codes_in_every_family(famil
     needs_native()
     model = make(family, tie_word_embeddings=True).bfloat16()
     codes = quantise(model, "int8")
-    fill(model, codes)
+    fill_parameters(model, codes)
     target = load.wrap_model(model, step="native", codes=codes)
     assert target.native is not None
     assert target.native.steps.matrices[-1].view.format == BITS8

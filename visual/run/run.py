@@ -21,7 +21,7 @@ from visual.engine import Answer, Backend, Pieces
 from visual.method_settings import link_of
 from visual.names import named
 from visual.request import plainly
-from visual.run.admission import AdmissionQueue
+from visual.run.admission import AdmissionQueue, Ticket
 from visual.wire.events import Event, brief_event, delta, step_event
 from visual.wire.figures import Level, figures, level_of, shared_by
 
@@ -297,31 +297,36 @@ def stream(
         run.thread = threading.Thread(target=context.run, args=(work,), daemon=True)
         run.thread.start()
         yield run.begin()
-        begun = time.monotonic()
-        last = begun
-        while run.running:
-            stopped = run.stop.wait(UPDATE_SECONDS) or admission.left(ticket)
-            if time.monotonic() - begun > max_seconds and not stopped:
-                stopped = True
-                fewer = "fewer methods or tokens" if len(run.lanes) > 2 else "fewer tokens"
-                run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for {fewer}."}
-            over = stopped or not run.thread.is_alive()
-            each = DRAWN_SECONDS if run.drawn else UPDATE_SECONDS
-            pause = each * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0
-            between = not run.sent.is_set()
-            if not (over or between) and time.monotonic() - last < pause:
-                continue
-            news = run.halt() if stopped else run.drain()
-            if run.progress is not None and not news:
-                news = {"kind": "building", **run.progress._asdict()}
-            if news or time.monotonic() - last > IDLE_SECONDS:
-                last = time.monotonic()
-                yield news
-            if between:
-                run.sent.set()
-                last = time.monotonic() + DRAW_SECONDS
+        yield from _messages(run, admission, ticket, max_seconds)
         yield run.end()
     finally:
         run.stop.set()
         if run.thread is None:
             admission.leave(ticket)
+
+
+def _messages(run: Run, admission: AdmissionQueue, ticket: Ticket, max_seconds: float) -> Iterator[Event | None]:
+    """What a run that has begun brings, until it ends, is stopped or has had its time."""
+    begun = time.monotonic()
+    last = begun
+    while run.running:
+        stopped = run.stop.wait(UPDATE_SECONDS) or admission.left(ticket)
+        if time.monotonic() - begun > max_seconds and not stopped:
+            stopped = True
+            fewer = "fewer methods or tokens" if len(run.lanes) > 2 else "fewer tokens"
+            run.problem = {"field": "", "text": f"Stopped after {max_seconds:g} seconds; ask for {fewer}."}
+        over = stopped or run.thread is None or not run.thread.is_alive()
+        each = DRAWN_SECONDS if run.drawn else UPDATE_SECONDS
+        pause = each * (1 + (admission.served - 1) / CROWD) if any(run.events.values()) else 0.0
+        between = not run.sent.is_set()
+        if not (over or between) and time.monotonic() - last < pause:
+            continue
+        news = run.halt() if stopped else run.drain()
+        if run.progress is not None and not news:
+            news = {"kind": "building", **run.progress._asdict()}
+        if news or time.monotonic() - last > IDLE_SECONDS:
+            last = time.monotonic()
+            yield news
+        if between:
+            run.sent.set()
+            last = time.monotonic() + DRAW_SECONDS

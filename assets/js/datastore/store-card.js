@@ -105,13 +105,13 @@ const total = (numbers) => numbers.reduce((sum, n) => sum + n, 0);
  * @param {boolean} cut whether the cut-off lies in it
  */
 function bin({ edges, scored, kept, cutoff }, i, cut) {
-  const most = Math.max(...scored);
+  const highest = Math.max(...scored);
   const box = make("span");
   const all = make("i");
   const some = make("b");
   const range = `perplexity ${edges[i].toFixed(1)} to ${edges[i + 1].toFixed(1)}`;
-  all.style.height = `${(100 * scored[i]) / most}%`;
-  some.style.height = `${(100 * kept[i]) / most}%`;
+  all.style.height = `${(100 * scored[i]) / highest}%`;
+  some.style.height = `${(100 * kept[i]) / highest}%`;
   box.title = `${range}: ${count(kept[i])} of ${count(scored[i])} kept`;
   if (cut) {
     const at = (100 * Math.max(0, cutoff - edges[i])) / (edges[i + 1] - edges[i]);

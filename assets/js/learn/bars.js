@@ -2,14 +2,14 @@
 
 import { make } from "../common/dom.js";
 
-/** @param {[string, number, string][]} rows name, length, figure */
+/** @param {{ name: string, length: number, label: string }[]} rows */
 export function bars(rows) {
   const figure = make("dl", "costs");
-  const most = Math.max(...rows.map(([, length]) => length), Number.MIN_VALUE);
-  for (const [name, length, label] of rows) {
+  const longest = Math.max(...rows.map(({ length }) => length), Number.MIN_VALUE);
+  for (const { name, length, label } of rows) {
     const bar = make("dd");
     const fill = make("i");
-    fill.style.width = `${(100 * length) / most}%`;
+    fill.style.width = `${(100 * length) / longest}%`;
     bar.append(fill, make("span", "", label));
     figure.append(make("dt", "", name), bar);
   }

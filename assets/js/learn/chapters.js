@@ -118,7 +118,9 @@ function measured(table) {
 /** @param {[number, number][]} table */
 function widths(table) {
   const shown = table.filter(([n]) => n <= MOST_TOKENS);
-  return bars(shown.map(([n, seconds]) => [plural(n, "token"), seconds, milliseconds(seconds)]));
+  return bars(
+    shown.map(([n, seconds]) => ({ name: plural(n, "token"), length: seconds, label: milliseconds(seconds) })),
+  );
 }
 
 /**

@@ -160,9 +160,9 @@ export function hub(race, recorded) {
     chapter.text.push(prose`In ${from} the model looked at ${plural(all, "place")} with drafts and took one of them at
       ${percent((first + second) / Math.max(all, 1))}:`);
     chapter.figure = bars([
-      ["the first draft", first, String(first)],
-      ["the second", second, String(second)],
-      ["neither", neither, String(neither)],
+      { name: "the first draft", length: first, label: String(first) },
+      { name: "the second", length: second, label: String(second) },
+      { name: "neither", length: neither, label: String(neither) },
     ]);
   }
   return chapter;

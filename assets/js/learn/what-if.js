@@ -86,9 +86,9 @@ export class WhatIf {
       pass costs. The curve is what follows from these three; the ring is the race. It lies above the curve where trees
       and a budget that drops unlikely guesses do better than one chain, below it where reading the prompt and making
       the guesses, which the curve leaves out, take their time.`;
-    this.acceptance = slider("Guesses accepted", [0, 0.98, 0.01, 0.6], percent, () => this.draw());
-    this.guesses = slider("Guesses a pass", [0, LONGEST, 1, 5], String, () => this.draw());
-    this.slope = slider("Cost of a wide pass", [0, 2, 0.05, 1], costWord, () => this.draw());
+    this.acceptance = slider("Guesses accepted", { max: 0.98, step: 0.01, first: 0.6 }, percent, () => this.draw());
+    this.guesses = slider("Guesses a pass", { max: LONGEST, step: 1, first: 5 }, String, () => this.draw());
+    this.slope = slider("Cost of a wide pass", { max: 2, step: 0.05, first: 1 }, costWord, () => this.draw());
     const sliders = make("div", "sliders");
     sliders.append(this.acceptance.box, this.guesses.box, this.slope.box);
     this.box.append(make("h2", "", "What if?"), make("p", "", text), sliders, this.plot, this.outcome);
@@ -139,15 +139,15 @@ function verdict({ curve, best, ends }, guesses) {
 
 /**
  * @param {string} label
- * @param {[number, number, number, number]} range least, most, step, at first
+ * @param {{ max: number, step: number, first: number }} range from 0 on
  * @param {(value: number) => string} word
  * @param {() => void} changed
  */
-function slider(label, [min, max, step, first], word, changed) {
+function slider(label, { max, step, first }, word, changed) {
   const box = make("label");
   const shown = make("b");
   const input = make("input");
-  Object.assign(input, { type: "range", min, max, step, value: first });
+  Object.assign(input, { type: "range", min: 0, max, step, value: first });
   const tell = () => {
     shown.textContent = word(Number(input.value));
   };

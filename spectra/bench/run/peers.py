@@ -41,7 +41,7 @@ def check_whole(methods: Collection[str], target: Any) -> None:
 
     Weights that accelerate has offloaded are read from there, also by a peer.
     """
-    from spectra.target.native.codes import without_numbers
+    from spectra.target.parameter_state import without_numbers
 
     peer = next((method for method in methods if method in PEERS), None)
     if peer and without_numbers(target.model):

@@ -1,11 +1,8 @@
 """Quantised matrices as the CPU step reads them, and round-to-nearest quantisers for weights that have no codes yet."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from transformers.pytorch_utils import Conv1D
 
 GROUP = 32
 """Inputs that share a scale and a minimum in 4 bits."""
@@ -103,28 +100,3 @@ def four_bits(weight: torch.Tensor) -> Codes | None:
     steps = (groups - minimums[..., None]) / scales.clamp_min(TINY)[..., None]
     codes = steps.round_().clamp_(0, 15).to(torch.uint8).view(outputs, inputs)
     return Codes(codes, scales, minimums, 4)
-
-
-def without_numbers(model: Any) -> str:
-    """A parameter that has codes alone, or "". Those that accelerate offloads have numbers, which its hooks bring."""
-    offloaded = any(hasattr(module, "_hf_hook") for module in model.modules())
-    names = (name for name, parameter in model.named_parameters() if parameter.is_meta)
-    return "" if offloaded else next(names, "")
-
-
-def fill(model: Any, codes: Mapping[str, Codes], *, missing: bool = False) -> None:
-    """Give parameters the bf16 numbers that their codes stand for, in the parameter's type, on its device.
-
-    A parameter on the meta device gets its numbers on the CPU. missing: those on the meta device alone.
-    """
-    turned = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Conv1D)}
-    for name, parameter in list(model.named_parameters()):
-        if name not in codes or (missing and not parameter.is_meta):
-            continue
-        dense = codes[name].dense().to(parameter.dtype)
-        dense = dense.T if name in turned else dense  # kept as [inputs, outputs]
-        if parameter.device.type == "meta":
-            model.load_state_dict({name: dense}, strict=False, assign=True)
-        else:
-            parameter.data.copy_(dense)
-    model.tie_weights()

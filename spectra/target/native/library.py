@@ -23,7 +23,7 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
-from spectra.io.files import write_text
+from spectra.io.files import clear_left_behind, write_text
 from spectra.target.native.memory import LargePages
 from spectra.verify.noise import noise_key
 
@@ -259,7 +259,7 @@ def _build(command: list[str], file: Path, note: Path) -> None:
         if os.statvfs(file.parent).f_flag & os.ST_NOEXEC:
             raise OSError("no program of its file system may run (noexec)")
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=WORK) as work:
-            _clear(file.parent, Path(work).stat().st_mtime - 3600)
+            clear_left_behind(file.parent, f"{WORK}*")
             made = Path(work) / file.name
             _announce()
             done = _run([*command, "-o", str(made)])
@@ -277,14 +277,6 @@ def _build(command: list[str], file: Path, note: Path) -> None:
     except OSError as error:
         cure = "XDG_CACHE_HOME names another folder for caches"
         raise LibraryError(f"cannot build in {file.parent}: {error.strerror or error}; {cure}") from error
-
-
-def _clear(folder: Path, before: float) -> None:
-    """Delete what killed builds left, by the time of the file system."""
-    for left in folder.glob(f"{WORK}*"):
-        with suppress(OSError):
-            if left.stat().st_mtime < before:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 @cache

@@ -15,11 +15,12 @@ from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
 from spectra.target.joint import Part
 from spectra.target.native.attention import BLOCK, Chains, Shared, Slots
-from spectra.target.native.codes import Codes, fill
+from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
 from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import READ, ModuleSteps, matrices, widths
+from spectra.target.native.parameters import fill_parameters
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
 
@@ -69,7 +70,7 @@ class NativeSteps:
     def _pack(self, model: Any) -> None:
         whole = LlamaStep.of(self.library, model, self.codes)
         if whole is None and not self.checkable:
-            fill(model, self.codes)
+            fill_parameters(model, self.codes)
             self.checkable = True
         self.steps: Steps = ModuleSteps(self.library, model, self.codes) if whole is None else WholeSteps(whole)
         self._state = self._state_of(model)
@@ -105,7 +106,7 @@ class NativeSteps:
         if why := unread(model):
             raise SpectraError("model", f"it was changed after it was loaded: {why}; wrap it again")
         if self._state != self._state_of(model):
-            fill(model, self.codes, missing=True)
+            fill_parameters(model, self.codes, missing=True)
             self.codes, self.checkable = {}, True
             self._pack(model)
         return self.steps.attach(model)

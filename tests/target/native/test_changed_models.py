@@ -10,8 +10,8 @@ from tiny import COST, make, target_of
 from spectra.errors import SpectraError
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution
-from spectra.target.native.codes import fill
 from spectra.target.native.llama import LlamaStep
+from spectra.target.native.parameters import fill_parameters
 from spectra.target.native.steps import native_steps
 from spectra.target.preflight import Probe
 from spectra.target.weights import quantise
@@ -67,7 +67,7 @@ def exchanged(weight):
 def test_a_changed_weight_is_read_as_it_is(change, weights):
     model = make("llama", hidden_size=96).bfloat16()
     codes = quantise(model, weights) if weights != "bf16" else {}
-    fill(model, codes)
+    fill_parameters(model, codes)
     target = wrapped(model, codes)
     before = logits(target)
     change(model.model.layers[0].mlp.up_proj.weight)
@@ -79,7 +79,7 @@ def test_a_changed_weight_is_read_as_it_is(change, weights):
 def test_codes_without_numbers_are_filled_in_beside_what_was_changed():
     model = make("llama", hidden_size=96).bfloat16()
     codes = quantise(model, "q4")
-    fill(model, codes)
+    fill_parameters(model, codes)
     numbers = copy.deepcopy(model)
     name = "model.layers.0.mlp.up_proj.weight"
     for other in codes.keys() - {name}:
@@ -96,7 +96,7 @@ def test_codes_without_numbers_are_filled_in_beside_what_was_changed():
 def test_a_converted_model_is_read_or_refused():
     model = make("llama", hidden_size=96).bfloat16()
     codes = quantise(model, "q4")
-    fill(model, codes)
+    fill_parameters(model, codes)
     target = wrapped(model, codes)
     whole = copy.deepcopy(model).float()
     model.float()
