@@ -123,7 +123,7 @@ def load_target(
     """
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     place = check_device(device)
-    if device_map is None:
+    if device_map is None or step in GPU_STEPS:
         check_step(step, place)
     if place.type != "cpu":
         check_exact(weights, numerics)

@@ -81,8 +81,12 @@ class Run:
         return target
 
     def _train(self, folder: Path) -> dict[str, Any]:
-        data = self._conversations(folder, "data", self.data)
-        general = self._conversations(folder, "general", self.general) if self.general else None
+        try:
+            data = self._conversations(folder, "data", self.data)
+            general = self._conversations(folder, "general", self.general) if self.general else None
+        except SpectraError:
+            clear(folder)  # it holds no work, and mended rows make another recipe
+            raise
         rows = data.rows(self.settings.length, held=False)
         held = data.rows(self.settings.length, held=True)
         if not len(rows) or not len(held):

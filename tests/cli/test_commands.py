@@ -326,6 +326,7 @@ REFUSED = [
     ("latency --shape large", "shape: 'large' is unknown; choose one of llama-tiny"),
     ("latency --shape llama-tiny --device-map auto", "device_map: a shape goes to one device"),
     ("latency --shape llama-tiny --model m", "shape: llama-tiny stands in the place of a model"),
+    ("exactness --data d --out o --plain-weights q4 --dtype fp32", "plain-weights: q4 stands for numbers of 16 bits"),
     ("figure4 --data d --out o --step eager", "step: this command takes fast numerics and the steps of --steps"),
     ("figure4 --data d --out o --numerics exact", "numerics: this command takes fast numerics"),
     ("capture --step eager", "step: eager captures nothing; use graphs or flash"),
