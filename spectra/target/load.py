@@ -181,7 +181,7 @@ def load_network(
     check_choice("dtype", dtype, DTYPES)
     check_choice("weights", weights, WEIGHTS)
     place = check_device(device)
-    check_quantised(weights, place, model)
+    check_quantised(weights, place, gguf=model is not None and is_gguf(model))
     if weights in QUANTISED:
         device_map = device_map or {"": str(place)}  # quantised as they arrive, and not moved afterwards
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
@@ -229,7 +229,7 @@ def check_loading(
 ) -> int:
     """Raise what `load_network` would of bad arguments, as far as the config shows it; returns the model's context."""
     check_choice("dtype", dtype, DTYPES)
-    check_quantised(weights, check_device(device), model)
+    check_quantised(weights, check_device(device), gguf=model is not None and is_gguf(model))
     check_here("device_map", device_map.values() if isinstance(device_map, Mapping) else ())
     check_here("max_memory", max_memory or ())
     with _named_failure(model) as (folder, _, cached):

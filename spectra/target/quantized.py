@@ -13,14 +13,12 @@ of the step (Dettmers et al. 2022, section 3.2), so a tree changes its own conte
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from os import PathLike
 from typing import Any
 
 import torch
 
 from spectra.errors import SpectraError
 from spectra.target.choices import QUANTISED
-from spectra.target.gguf_header import is_gguf
 
 LIBRARIES = ("torchao", "bitsandbytes")
 GROUPS = (128, 64, 32)
@@ -119,13 +117,16 @@ def obstacle_to_exact(model: Any) -> str:
     return ""
 
 
-def check_quantised(weights: str, place: torch.device, model: str | PathLike[str] | None) -> None:
-    """Raise SpectraError for quantised weights that torch does not compute with here. place: of the model."""
+def check_quantised(weights: str, place: torch.device, *, gguf: bool) -> None:
+    """Raise SpectraError for quantised weights that torch does not compute with here.
+
+    place: of the model. gguf: it is a GGUF file.
+    """
     if weights not in QUANTISED:
         return
     if place.type == "cpu":
         raise SpectraError("weights", f"{weights} takes a GPU here, and the device is {place}; leave it out")
-    if model is not None and is_gguf(model):
+    if gguf:
         raise SpectraError("weights", "a GGUF file on a GPU is read in 16 bits; leave it out")
     library()
 
