@@ -143,10 +143,12 @@ def serve(options: AppOptions) -> int:
     check_proxies(options.address, options.port)
     key = os.environ.get("OPENAI_API_KEY", "")
     endpoint = None if options.endpoint is None else Endpoint(options.endpoint, key)
+    lend = lender()
+    if lend is None:  # what a GPU takes that is lent is known in a call
+        options.model.check_here()
     from visual.page import build_page  # with gradio, which takes seconds: a wrong option ends the program before
     from visual.serve import launch, queued
 
-    lend = lender()
     models = options.models or (default_models(options.model) if lend is None else MODELS)
     if models is GPU_DEFAULTS:
         print(f"{models[0]} comes from the hub, or its cache here; --model embedded needs neither", file=sys.stderr)

@@ -42,11 +42,20 @@ class ExactnessOptions:
         check_names("methods", self.methods, METHODS)
         if self.plain_weights is not None:
             check_choice("plain-weights", self.plain_weights, WEIGHTS)
+            try:
+                _ = self.plain_model  # refuses what it cannot be
+            except SpectraError as error:
+                raise SpectraError("plain-weights", error.problem) from error
         for sampling in self.samplings:
             for method in self.methods:
                 if redraws(method, sampling):
                     raise SpectraError("methods", f"{method} draws a text of its own above temperature 0; leave it out")
         Limits(self.max_new_tokens)
+
+    @property
+    def plain_model(self) -> ModelOptions:
+        """What decodes plainly, to be compared with."""
+        return self.model if self.plain_weights is None else replace(self.model, weights=self.plain_weights)
 
     @property
     def samplings(self) -> list[Sampling]:
@@ -66,7 +75,7 @@ def run_exactness(options: ExactnessOptions) -> int:
     prompts = options.prompts.load()
     model = options.model.load()
     model.check_methods(options.methods)
-    plain = model if options.plain_weights is None else replace(options.model, weights=options.plain_weights).load()
+    plain = model if options.plain_weights is None else options.plain_model.load()
     against = "" if plain is model else f" to plain decoding with weights {options.plain_weights}"
     for (method, temperature), count in sorted(count_identical(model, plain, prompts, options).items()):
         where = f"{method}, temperature {temperature:g}, {model.target.plan.numerics}"

@@ -20,7 +20,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from spectra.errors import SpectraError, one_line
-from spectra.service.loading import check_model
+from spectra.service.loading import check_model, is_there
 from spectra.target.choices import check_choices, check_device_name
 from spectra.target.placement import Placement
 
@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         """`--` is no value: argparse of Python 3.11 and 3.12 gives an empty list. A blank path is `.`."""
         if arg_strings == ["--"] and action.nargs in (None, "+"):
             raise argparse.ArgumentError(action, "'--' is no value; give one")
-        if action.type is Path and any(not text.strip() for text in arg_strings):
+        if action.type in (Path, path_of) and any(not text.strip() for text in arg_strings):
             raise argparse.ArgumentError(action, "it is blank; give a path, `.` for this folder")
         return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
@@ -116,6 +116,12 @@ def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number; give a {whole}number")
 
     return parse
+
+
+def path_of(text: str) -> Path:
+    """An argparse type for a folder that may be a hub id instead: `./x` and `x/` are paths, which a `Path` forgets."""
+    path = Path(text)
+    return path.absolute() if (text.startswith("./") or text.endswith("/")) and not is_there(text) else path
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -257,8 +263,8 @@ def _settings(kind: _Kind, default: Any) -> dict[str, Any]:
         said = SAID[default.lower()] if isinstance(default, str) else default
         return {"action": "store_false" if default is True else "store_true", "default": said}
     if _repeated(kind):
-        paths = tuple(Path(one) for one in names(default)) if isinstance(default, str) else ()
-        return {"action": _Repeated, "default": paths, "type": Path, "metavar": "PATH"}
+        paths = tuple(map(path_of, names(default))) if isinstance(default, str) else ()
+        return {"action": _Repeated, "default": paths, "type": path_of, "metavar": "PATH"}
     settings: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
     if kind.several and not kind.listed:
         return settings | {"type": several, "metavar": "A,B,..."}

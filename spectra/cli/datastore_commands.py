@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,10 @@ class NewStore:
     licence: str = "not stated"
     random_sample_like: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.settings.score_tokens is not None and not self.settings.refine:
+            raise SpectraError("score-tokens", "a random sample is not scored; leave it or --no-refine out")
+
     def build(self, places: Sequence[str]) -> int:
         if self.random_sample_like is not None:
             return _build(self.random_sample(places, self.random_sample_like))
@@ -82,12 +86,22 @@ class NewStore:
             card = read_card(like)
         except SpectraError as error:
             raise SpectraError("random_sample_like", error.problem) from error
-        same = {"refine": False, "keep": None, "keep_tokens": card["kept"]["tokens"], "seed": self.settings.seed}
-        settings = BuildSettings.from_dict({**card["settings"], **same})
+        same = {"refine": False, "keep": None, "keep_tokens": card["kept"]["tokens"], "score_tokens": None}
+        settings = BuildSettings.from_dict({**card["settings"], **same, "seed": self.settings.seed})
+        self.check_same(settings, like)
         order = self.reading.order(places, self.out, settings, self.licence, self.command_line, base=None)
         if order.corpus.facts() != card["corpus"] or list_sha256(order.corpus.exclude) != card["exclude"]:
             raise SpectraError("corpus", f"it is not what {like} was made of; give the same files")
         return order
+
+    def check_same(self, settings: BuildSettings, like: Path) -> None:
+        """Raise SpectraError for an option that would be passed over: these settings go for the sample."""
+        usual = BuildSettings(keep=None)
+        for one in fields(BuildSettings):
+            given = getattr(self.settings, one.name)
+            if given not in (getattr(usual, one.name), getattr(settings, one.name)):
+                name = one.name.replace("_", "-")
+                raise SpectraError(name, f"a random sample is made by the settings of {like}; leave it out")
 
 
 @dataclass(frozen=True, slots=True)

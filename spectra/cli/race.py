@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -77,12 +77,25 @@ class RaceOptions:
     def races(self) -> dict[Path, Race]:
         """What to record into which file. Raises SpectraError for what is wrong with it."""
         if self.again:
+            self.check_alone()
             return {path: _read_race(path) for path in self.again}
         self.race.check()
         if self.out is None:
             raise SpectraError("out", "it is missing; say which file to write")
         check_writable(self.out, "out")
         return {self.out: self.race}
+
+    def check_alone(self) -> None:
+        """Raise SpectraError for an option beside --again, whose files say it: it would be passed over."""
+        usual = Race()
+        given = [one.name for one in fields(Race) if getattr(self.race, one.name) != getattr(usual, one.name)]
+        if self.out is not None:
+            given.append("out")
+        if "settings" in given:
+            given = [*given, *self.race.settings.changed]
+            given.remove("settings")
+        if given:
+            raise SpectraError(given[0], "the files of --again say it; leave one of them out")
 
 
 def add_race_options(parser: argparse.ArgumentParser) -> None:

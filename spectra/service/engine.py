@@ -299,18 +299,24 @@ class Engine:
 
 
 def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[ModelOptions], Made]) -> Made:
-    """The engine of the first of these models that can be loaded. Raises SpectraError where none can."""
+    """The engine of the first of these models that can be loaded.
+
+    Raises SpectraError where none can: for the option that all of them fail for, else for `model`.
+    """
     models = models or (EMBEDDED,)
-    problems: list[str] = []
+    errors: list[SpectraError] = []
     for model in models:
         try:
             engine = make(replace(options, model=model))
         except SpectraError as error:
-            problems.append(str(error).removeprefix("model: "))
+            errors.append(error)
             continue
-        engine.models, engine.problems, engine.chosen = list(models), problems, model
+        engine.models, engine.chosen = list(models), model
+        engine.problems = [str(error).removeprefix("model: ") for error in errors]
         return engine
-    raise SpectraError("model", "; ".join(dict.fromkeys(problems)))
+    wrong = {error.field for error in errors}
+    field = wrong.pop() if len(wrong) == 1 else "model"
+    raise SpectraError(field, "; ".join(dict.fromkeys(str(error).removeprefix(f"{field}: ") for error in errors)))
 
 
 def together_on(target: HuggingFaceTarget) -> int:

@@ -22,7 +22,7 @@ from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
-from spectra.target.choices import EMBEDDED, GGUF_MAGIC, check_choices, check_device_name
+from spectra.target.choices import EMBEDDED, GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
 
@@ -86,11 +86,11 @@ def check_holds_model(place: Path) -> None:
         raise SpectraError("model", f"{place} is no GGUF file; give one, a folder or a hub id")
 
 
-def check_draft(draft: Path, field_name: str = "draft") -> None:
+def check_draft(draft: Path | str, field_name: str = "draft") -> None:
     """Raise SpectraError unless it is a model's folder, or the hub may have it."""
     if not may_be_a_model(str(draft)):
         raise SpectraError(field_name, f"{str(draft)[:80]!r} is not there, and no hub id; give a model's folder")
-    if draft.exists() and not (draft / "config.json").is_file():
+    if is_there(str(draft)) and not (Path(draft) / "config.json").is_file():
         raise SpectraError(field_name, f"{draft} holds no model: config.json is missing; give a model's folder")
 
 
@@ -157,6 +157,19 @@ class ModelOptions:
             read_card(folder)
         if self.estimates is not None:
             read_weights(self.estimates)
+
+    def check_here(self) -> None:
+        """Raise SpectraError for a device, or steps, that this machine does not have, before a model is looked for.
+
+        Loads torch.
+        """
+        from spectra.target import device_map, load
+
+        named = self.placement.map
+        device_map.check_here("device_map", named.values() if isinstance(named, dict) else ())
+        device = load.check_device(self.device)
+        if not self.placement or self.step in GPU_STEPS:
+            load.check_step(self.step, device)
 
     def load(self) -> LoadedModel:
         """Load the model, its datastores and the draft models that were named. Raises SpectraError."""

@@ -22,6 +22,7 @@ from spectra.target.choices import (
     FLASH_STEPS,
     GPU_STEPS,
     NUMERICS,
+    QUANTISED,
     STEPS,
     WEIGHTS,
     check_choice,
@@ -36,12 +37,19 @@ from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes
-from spectra.target.native.library import native_library
+from spectra.target.native.library import native_library, native_reason
 from spectra.target.native.parameters import fill_parameters
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.parameter_state import without_numbers
 from spectra.target.preflight import measure_execution, refresh_cost
-from spectra.target.quantized import OVERFLOW, OVERFLOWED, loading_arguments, obstacle_to_exact
+from spectra.target.quantized import (
+    OVERFLOW,
+    OVERFLOWED,
+    check_exact,
+    check_quantised,
+    loading_arguments,
+    obstacle_to_exact,
+)
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.step_choice import choose_step, cuda_steps, wanted_step
 from spectra.target.weights import OWN, choose_weights, quantise
@@ -116,8 +124,11 @@ def load_target(
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
-    if device_map is None:
-        check_step(step, check_device(device))
+    place = check_device(device)
+    if device_map is None or step in GPU_STEPS:
+        check_step(step, place)
+    if place.type != "cpu":
+        check_exact(weights, numerics)
     loaded = load_coded_network(
         model, device=device, dtype=dtype, weights=weights, step=step, device_map=device_map, **options
     )
@@ -140,7 +151,7 @@ def load_coded_network(
     check_choice("dtype", dtype, DTYPES)
     check_choice("weights", weights, WEIGHTS)
     place = check_device(device) if device_map is None else torch.device("meta")
-    if weights in ("int8", "q4") and place.type != "cpu":
+    if weights in QUANTISED and place.type != "cpu":
         loaded = load_network(model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options)
         return CodedNetwork(*loaded, {})
     file = model if model is not None and is_gguf(model) else None
@@ -172,11 +183,8 @@ def load_network(
     check_choice("dtype", dtype, DTYPES)
     check_choice("weights", weights, WEIGHTS)
     place = check_device(device)
-    if weights in ("int8", "q4"):
-        if place.type == "cpu":
-            raise SpectraError("weights", f"{weights} takes a GPU here, and the device is {place}; leave it out")
-        if model is not None and is_gguf(model):
-            raise SpectraError("weights", "a GGUF file on a GPU is read in 16 bits; leave it out")
+    check_quantised(weights, place, gguf=model is not None and is_gguf(model))
+    if weights in QUANTISED:
         device_map = device_map or {"": str(place)}  # quantised as they arrive, and not moved afterwards
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     if model is not None and is_gguf(model):
@@ -188,7 +196,7 @@ def load_network(
             return PlainNetwork(network.to(place), tokenizer, name)
     check_here("max_memory", options.get("max_memory") or ())
     with _named_failure(model) as (folder, name, cached):
-        quantised = weights in ("int8", "q4")
+        quantised = weights in QUANTISED
         if quantised or isinstance(device_map, Mapping):
             empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached))
             check_device_map(empty, device_map)
@@ -211,10 +219,21 @@ def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, st
         return AutoTokenizer.from_pretrained(folder, local_files_only=cached), name
 
 
-def check_loading(model: str | os.PathLike[str] | None, *, device: str | None = None, dtype: str = "auto") -> int:
+def check_loading(
+    model: str | os.PathLike[str] | None,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    weights: str = "auto",
+    device_map: Any = None,
+    max_memory: Mapping[Any, Any] | None = None,
+    **options: Any,
+) -> int:
     """Raise what `load_network` would of bad arguments, as far as the config shows it; returns the model's context."""
     check_choice("dtype", dtype, DTYPES)
-    check_device(device)
+    check_quantised(weights, check_device(device), gguf=model is not None and is_gguf(model))
+    check_here("device_map", device_map.values() if isinstance(device_map, Mapping) else ())
+    check_here("max_memory", max_memory or ())
     with _named_failure(model) as (folder, _, cached):
         if is_gguf(folder):
             return int(open_gguf(folder).config.max_position_embeddings)
@@ -363,6 +382,10 @@ def check_step(step: str, device: torch.device) -> None:
     """Raise SpectraError for a step that the device does not take, before a model is loaded."""
     if step in GPU_STEPS and device.type != "cuda":
         raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {device}; use auto or eager")
+    if step == "native" and device.type != "cpu":
+        raise SpectraError("step", f"native steps run on a CPU, and the device is {device}; use auto or eager")
+    if step == "native" and (why := native_reason()):
+        raise SpectraError("step", f"native is not possible: {why}; use auto or eager")
 
 
 def check_device(device: str | None) -> torch.device:

@@ -18,12 +18,15 @@ from typing import Any
 import torch
 
 from spectra.errors import SpectraError
+from spectra.target.choices import QUANTISED
 
 LIBRARIES = ("torchao", "bitsandbytes")
 GROUPS = (128, 64, 32)
 """Inputs that may share a scale in torchao's 4 bits, by its kernel for GPUs."""
 
 
+BESIDE = "LLM.int8() treats a row by what the rows beside it hold; install torchao for exact 8 bits"
+"""Why bitsandbytes in 8 bits is not exact."""
 OVERFLOW = "Some modules are dispatched on the CPU or the disk"
 """So transformers begins where it computed a device map, and bitsandbytes does not take what came of it."""
 OVERFLOWED = (
@@ -110,8 +113,28 @@ def obstacle_to_exact(model: Any) -> str:
     """Why exact numerics are not possible with these weights, or ""."""
     for module in model.modules():
         if type(getattr(module, "weight", None)).__name__ == "Int8Params":
-            return "LLM.int8() treats a row by what the rows beside it hold; install torchao for exact 8 bits"
+            return BESIDE
     return ""
+
+
+def check_quantised(weights: str, place: torch.device, *, gguf: bool) -> None:
+    """Raise SpectraError for quantised weights that torch does not compute with here.
+
+    place: of the model. gguf: it is a GGUF file.
+    """
+    if weights not in QUANTISED:
+        return
+    if place.type == "cpu":
+        raise SpectraError("weights", f"{weights} takes a GPU here, and the device is {place}; leave it out")
+    if gguf:
+        raise SpectraError("weights", "a GGUF file on a GPU is read in 16 bits; leave it out")
+    library()
+
+
+def check_exact(weights: str, numerics: str) -> None:
+    """Raise SpectraError, before a model is loaded, where what quantises here rules exact numerics out."""
+    if (weights, numerics) == ("int8", "exact") and library() == "bitsandbytes":
+        raise SpectraError("numerics", f"exact is not possible: {BESIDE}; use auto or fast")
 
 
 def version_of(package: str) -> str:

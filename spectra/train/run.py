@@ -56,7 +56,8 @@ class Run:
         """Train and write the folder; returns its card."""
         if self.out.exists():
             raise SpectraError("out", f"{self.out} is there already; name another folder or remove it")
-        if self.first is not None and not (self.first / "config.json").is_file():
+        wanted = ("config.json", "model.safetensors")
+        if self.first is not None and not all((self.first / name).is_file() for name in wanted):
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
         if self.teacher is not None and not self.teacher.is_dir():
             check_writable_folder(self.teacher, "teacher")
@@ -80,8 +81,12 @@ class Run:
         return target
 
     def _train(self, folder: Path) -> dict[str, Any]:
-        data = self._conversations(folder, "data", self.data)
-        general = self._conversations(folder, "general", self.general) if self.general else None
+        try:
+            data = self._conversations(folder, "data", self.data)
+            general = self._conversations(folder, "general", self.general) if self.general else None
+        except SpectraError:
+            clear(folder)  # it holds no work, and mended rows make another recipe
+            raise
         rows = data.rows(self.settings.length, held=False)
         held = data.rows(self.settings.length, held=True)
         if not len(rows) or not len(held):
@@ -125,7 +130,11 @@ class Run:
         return model.to(network.device)
 
     def _load_draft(self, folder: Path) -> Any:
-        draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        try:
+            draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        except Exception as error:  # a damaged file fails in many ways; the cause is named
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise SpectraError("boost", f"cannot load {folder} ({first[:160]}); give a draft model's folder") from error
         return draft.to(self._target.model.device).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:

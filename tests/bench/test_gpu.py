@@ -16,12 +16,13 @@ import psutil
 import pytest
 import torch
 from gpu_carry import ROOT, WHEELS
+from gradio_client.exceptions import AppError
 from packaging.requirements import Requirement
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import report
 from spectra.bench.gpu import run as runner
-from spectra.bench.gpu.page import served
+from spectra.bench.gpu.page import race, served
 from spectra.bench.gpu.parts import PROMPTS, Part, parts_of, write_prompts
 from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
 from spectra.bench.gpu.run import (
@@ -301,6 +302,23 @@ def test_a_report_that_cannot_be_written_is_no_success(scripted, tmp_path, monke
     monkeypatch.setattr(report, "write_text", full)
     with pytest.raises(SpectraError, match=r"cannot write .*README\.md"):
         run_gpu(GpuOptions(ModelOptions(), tmp_path / "out", parts=("works",)))
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [("max_new_tokens: 5000 is out of range; give 2048", None), ("Error raised.", "method: Error raised.")],
+)
+def test_what_the_page_refuses_is_one_line_of_its_own(monkeypatch, told, said):
+    """It was a traceback of gradio's client."""
+
+    def refuse():
+        raise AppError(told)
+
+    job = SimpleNamespace(result=refuse)
+    monkeypatch.setattr("gradio_client.Client", lambda *_, **__: SimpleNamespace(submit=lambda *_, **__: job))
+    with pytest.raises(SpectraError) as refused:
+        race("http://127.0.0.1:9", "spectra", 5000)
+    assert str(refused.value) == (said or told)
 
 
 def test_a_page_ends_with_the_part_that_serves_it(tmp_path):

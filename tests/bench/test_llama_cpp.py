@@ -7,7 +7,7 @@ import pytest
 from spectra.bench.run import llama_cpp
 from spectra.bench.run.answers import AnswerOptions
 from spectra.bench.run.llama_cpp import LlamaCpp, check_llama_cpp, load_llama_cpp
-from spectra.bench.run.peers import check_whole, run_batch
+from spectra.bench.run.peers import check_assistant, check_whole, run_batch
 from spectra.bench.tasks import PromptOptions
 from spectra.bench.timing import TimingOptions
 from spectra.errors import SpectraError
@@ -110,6 +110,13 @@ def test_a_stock_peer_reads_a_model_that_is_offloaded_to_the_cpu():
     check_whole(["hf-generate"], target)
     (said,) = run_batch(target, [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
     assert [said] == run_batch(target_of(make("llama")), [[1, 2, 3]], sampling=GREEDY, max_new_tokens=8)
+
+
+def test_the_embedded_model_comes_with_what_peers_need_also_where_it_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("spectra.target.embedded.packaged_file", lambda: tmp_path)
+    for model in (None, "embedded"):
+        check_assistant(["hf-assisted"], None, model)
+        assert llama_cpp.model_file(model, "llama-cpp") == tmp_path
 
 
 @pytest.mark.real

@@ -53,6 +53,12 @@ def test_a_model_that_comes_whole_has_no_blocks_of_its_own():
     assert len(markdown([Figures("bf16", 200, 100, 5.0)]).splitlines()) == 3
 
 
+def test_the_embedded_model_has_the_blocks_of_its_file_also_where_it_is_named(monkeypatch):
+    blocks = {"weight": object()}
+    monkeypatch.setattr("spectra.target.embedded.packaged_weights", lambda: blocks)
+    assert codes_of(None, None, "own blocks") is codes_of(None, "embedded", "own blocks") is blocks
+
+
 def test_bad_input_is_one_line(file, tmp_path):
     (tmp_path / "short.txt").write_text("A")
     with pytest.raises(SpectraError, match=r"^text: it has 1 tokens"):

@@ -253,6 +253,26 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit
     assert page.problems == [] and page.outside == []
 
 
+def test_a_refused_message_leaves_the_conversation_as_it_was(fake: Fake, visit: Visit) -> None:
+    _, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    page.fill("#field-chat-max_new_tokens input", "20")
+    for said, state, turns in (("refuse", "empty", 0), ("hello", "done", 1), ("refuse", "done", 1)):
+        page.fill("#field-chat-prompt textarea", said)
+        appear(page, "#chat-go:enabled")
+        page.click("#chat-go")
+        if said == "refuse":
+            page.wait_for_selector("#field-chat-prompt .field-error:has-text('9000 tokens do not fit')")
+        else:
+            stage.locator(".turn .readout b").wait_for()
+        ended(stage, state)
+        assert stage.locator(".turn").count() == turns
+        assert page.locator("#field-chat-prompt textarea").input_value() == ("refuse" if said == "refuse" else "")
+        assert stage.locator("[data-id=race]").is_visible() == bool(turns)
+    assert page.problems == [] and page.outside == []
+
+
 @pytest.mark.all_cases
 def test_a_warm_turn_is_labelled(fake: Fake, visit: Visit) -> None:
     _, url = fake

@@ -13,7 +13,7 @@ from programs import PARSERS
 
 import app
 from spectra.cli import bench, datastore, main, train
-from spectra.cli.arguments import MODEL_HELP, Network, Parser, add_options
+from spectra.cli.arguments import MODEL_HELP, Network, Parser, add_options, path_of
 from spectra.service.loading import ModelOptions
 
 ROOT = Path(__file__).parents[2]
@@ -150,6 +150,12 @@ DECODING = [
     ("--estimates FILE", "estimates"),
     ("--remember FILE", "remember"),
     ("--draft /no/such/model", "draft"),
+    ("--draft ./none", "draft"),
+    ("--draft none/", "draft"),
+    ("--draft ../none", "draft"),
+    ("--draft ~/none", "draft"),
+    ("--draft a/b/c", "draft"),
+    ("--draft .\\none", "draft"),
     ("--draft FILE", "draft"),
     ("--draft EMPTY", "draft"),
 ]
@@ -243,7 +249,7 @@ def test_every_option_of_a_number_refuses_what_is_none(program, capsys):
 def test_a_blank_path_is_refused_and_never_this_folder(program, capsys):
     for parser in parsers_of(PARSERS[program]()):
         for action in parser._actions:
-            if action.option_strings and action.type is Path:
+            if action.option_strings and action.type in (Path, path_of):
                 for blank in ("", " "):
                     with pytest.raises(SystemExit) as stop:
                         parser.parse_args([f"{action.option_strings[0]}={blank}"])
@@ -304,6 +310,9 @@ REFUSED = [
     (f"report {LONG}", "folders: 'xxx"),
     ("run --data d --out o --assistant /no/such/model", "assistant: '/no/such/model' is not there, and no hub id"),
     ("run --data d --out o --assistant=", "assistant: it is blank"),
+    ("run --data d --out o --assistant ./none", "assistant: './none' is not there, and no hub id"),
+    ("run --data d --out o --assistant a/b", "assistant: only hf-assisted drafts with it; add that to --methods"),
+    ("replay r --draft ./none", "draft: '/"),
     ("gpu --out o --data .", "data: no task's file in ."),
     ("serve --data d --out o --k 0", "k: 0 is out of range"),
     ("serve --data d --out o --max-new-tokens 0", "max_new_tokens: 0 is out of range"),
@@ -317,8 +326,12 @@ REFUSED = [
     ("latency --shape large", "shape: 'large' is unknown; choose one of llama-tiny"),
     ("latency --shape llama-tiny --device-map auto", "device_map: a shape goes to one device"),
     ("latency --shape llama-tiny --model m", "shape: llama-tiny stands in the place of a model"),
+    ("exactness --data d --out o --plain-weights q4 --dtype fp32", "plain-weights: q4 stands for numbers of 16 bits"),
     ("figure4 --data d --out o --step eager", "step: this command takes fast numerics and the steps of --steps"),
     ("figure4 --data d --out o --numerics exact", "numerics: this command takes fast numerics"),
+    ("capture --step eager", "step: eager captures nothing; use graphs or flash"),
+    ("capture --step flash-eager", "step: flash-eager captures nothing; use graphs or flash"),
+    ("capture --device cpu", "device: capturing takes a CUDA GPU, and the device is cpu"),
 ]
 
 
@@ -340,6 +353,22 @@ def test_what_a_benchmark_cannot_use_is_one_line_that_names_it(line, said, tmp_p
     assert bench.main(line.split()) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"spectra.bench: {said}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("hello", "prompt"),
+        ("--method rest", "method"),
+        ("--order 4", "order"),
+        ("--out x", "out"),
+        ("--seed 1", "seed"),
+    ],
+)
+def test_what_a_race_recorded_anew_would_pass_over_is_refused(line, field, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ModelOptions, "load", lambda self: pytest.fail("loaded"))
+    assert main.main(["race", *line.split(), "--again", str(tmp_path / "race.json")]) == 2
+    assert capsys.readouterr().err == f"spectra: {field}: the files of --again say it; leave one of them out\n"
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,9 @@ def test_an_unrefined_sample_is_as_large_as_its_store(run, store, corpus, model,
     assert sample["refined"] is False
     assert sample["kept"]["tokens"] == original["kept"]["tokens"]
     assert sample["settings"]["window"] == original["settings"]["window"]
+    for option, value in (("keep", 3), ("window", 33), ("score-tokens", 50), ("min-distinct", 0.25)):
+        code, _, err = run("build", "--corpus", corpus, *fixed, "--force", f"--{option}", value)
+        assert code == 2 and f"{option}: a random sample is made by the settings of {store}; leave it out" in err
     other = write_rows(tmp_path / "other.jsonl", rows(3))
     code, _, err = run("build", "--corpus", other, *fixed, "--force")
     assert code == 2
@@ -273,6 +276,7 @@ BAD = {
     "where: 'x' is not FIELD=VALUE": ("--where", "x"),
     "order: 0 is out of range": ("--order", "0"),
     "score-tokens: 0 is out of range": ("--score-tokens", "0"),
+    "score-tokens: a random sample is not scored": ("--no-refine", "--score-tokens", "100"),
     "seed: -1 is out of range": ("--seed", "-1"),
     "corpus: no text of it is left of 0 (30 filtered)": ("--where", "source=z"),
     "window: 1001 tokens do not fit the context of 256": ("--window", "1000", "--batch-tokens", "9"),
@@ -292,6 +296,26 @@ def test_bad_input_ends_with_one_line(model, corpus, tmp_path, capsys, problem):
     assert problem in err
     assert (out, err.count("\n")) == ("", 1)
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--weights", "int8", "weights: int8 takes a GPU here, and the device is cpu; leave it out"),
+        ("--device-map", "MAP", "device_map: device 'cuda:9' is not available; name those that are here"),
+    ],
+)
+def test_what_this_machine_lacks_is_told_before_the_corpus_is_read(
+    model, corpus, tmp_path, monkeypatch, capsys, option, value, said
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("spectra.datastore.build.build.read", lambda *_: pytest.fail("it was read first"))
+    (tmp_path / "map.json").write_text('{"": "cuda:9"}')
+    capsys.readouterr()
+    value = str(tmp_path / "map.json") if value == "MAP" else value
+    out = ("--out", str(tmp_path / "store"))
+    assert main(["build", "--corpus", str(corpus), *out, "--model", str(model), option, value]) == 2
+    assert capsys.readouterr().err == f"spectra.datastore: {said}\n"
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,16 @@ def test_a_reason_that_no_model_can_be_loaded_for_is_said_once():
 
     with pytest.raises(SpectraError) as told:
         of_first(("one", "two", "three"), ModelOptions(), make)
-    assert str(told.value) == "model: weights: quantising takes torchao or bitsandbytes; pip install torchao"
+    assert str(told.value) == "weights: quantising takes torchao or bitsandbytes; pip install torchao"
+
+
+def test_models_that_cannot_be_loaded_for_several_reasons_are_told_with_each():
+    def make(options):
+        raise SpectraError({"one": "model", "two": "step"}[options.model], f"{options.model} is wrong; give another")
+
+    with pytest.raises(SpectraError) as told:
+        of_first(("one", "two"), ModelOptions(), make)
+    assert str(told.value) == "model: one is wrong; give another; step: two is wrong; give another"
 
 
 @pytest.mark.parametrize("model", [None, 7, "x" * 100_000])

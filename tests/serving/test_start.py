@@ -62,6 +62,13 @@ def test_flags_that_are_not_ours_go_to_vllm(place, vllm, capsys):
     assert settings.stores == (str(store),) and settings.tokens == 77 and len(settings.tokenizer) == 64
 
 
+@pytest.mark.parametrize("named", [[], ["--model", "embedded"]])
+def test_the_embedded_model_is_a_folder_for_vllm_also_where_it_is_named(place, vllm, capsys, monkeypatch, named):
+    monkeypatch.setattr("spectra.target.embedded.embedded_folder", lambda: place / "model")
+    assert start(*named, "--method", "plain") == 0
+    assert str(place / "model") in shlex.split(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize(("method", "own"), [("plain", None), ("ngram", "ngram")])
 def test_other_methods_are_vllms_own(place, vllm, capsys, method, own):
     assert start("--model", place / "model", "--method", method) == 0

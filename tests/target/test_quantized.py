@@ -93,6 +93,14 @@ def test_rows_of_llm_int8_depend_on_each_other_and_exact_is_refused():
     assert wrap_model(model.to(torch.bfloat16), numerics="auto").plan.numerics == "fast"
 
 
+def test_exact_numerics_that_bitsandbytes_rules_out_are_refused_before_a_model_is_loaded(monkeypatch):
+    monkeypatch.setattr("spectra.target.load.check_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("spectra.target.load.load_coded_network", lambda *_, **__: pytest.fail("it was loaded"))
+    installed(monkeypatch, "bitsandbytes")
+    with pytest.raises(SpectraError, match=r"^numerics: exact is not possible: LLM.int8.*; use auto or fast$"):
+        load_target(weights="int8", numerics="exact")
+
+
 class Params4bit(torch.nn.Parameter):
     """As bitsandbytes names the weights of NF4."""
 

@@ -137,6 +137,22 @@ def test_with_too_few_rows_nothing_is_left_that_more_rows_would_be_refused_for(m
     assert train(model, data, tmp_path / "out", "--steps", "1") == 0
 
 
+def test_after_rows_that_are_wrong_mended_ones_are_taken(model, data, tmp_path, capsys):
+    """The work folder of the first command, which held no work, was in the way of the second one."""
+    rows = write_rows(tmp_path / "wrong.jsonl", [{"question": "w3"}])
+    assert train(model, rows, tmp_path / "out") == 2
+    assert "data: wrong.jsonl line 1 has none of the fields" in capsys.readouterr().err.replace(f"{tmp_path}/", "")
+    assert train(model, data, tmp_path / "out", "--steps", "1") == 0
+
+
+def test_a_first_draft_model_that_is_damaged_is_named(model, data, tmp_path, capsys):
+    (tmp_path / "first").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "first" / name).write_text("x")
+    assert train(model, data, tmp_path / "out", "--boost", tmp_path / "first") == 2
+    assert "spectra.train: boost: cannot load " in capsys.readouterr().err
+
+
 def test_work_of_other_settings_is_left_alone(model, data, tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patched:
         patched.setattr(trainer.Trainer, "step", lambda self, number: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -51,9 +51,26 @@ def test_on_a_gpu_the_page_begins_with_a_model_that_people_know(
         raise SpectraError("model", "none of them can be reached")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr("spectra.target.load.try_device", torch.device)
     monkeypatch.setattr(Engine, "load", load)
     assert app.main([*(["--device", device] if device else []), "--port", "7999"]) == 2
     assert asked == [expected] and expected[-1 if there and device != "cpu" else 0] == EMBEDDED
+
+
+@pytest.mark.parametrize("options", [("--step", "flash"), ("--step", "graphs", "--device-map", "auto")])
+def test_steps_that_the_device_does_not_take_are_refused_before_the_page_and_a_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setitem(sys.modules, "visual.page", None)
+    said = f"step: {options[1]} takes a CUDA GPU, and the device is cpu; use auto or eager"
+    assert refused(capsys, *options, "--port", 7999) == f"{said}\n"
+
+
+def test_native_steps_are_refused_on_a_gpu_before_a_model_is_looked_for(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    said = "step: native steps run on a CPU, and the device is cuda; use auto or eager"
+    assert refused(capsys, "--step", "native", "--port", 7999) == f"{said}\n"
 
 
 @pytest.mark.parametrize("has_room", [True, False])

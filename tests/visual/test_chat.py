@@ -1,5 +1,6 @@
 """The Chat tab without a browser."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,16 @@ from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation
 from visual.tabs.chat import MAX_TURNS, Handlers
 
+VISIT: Any = SimpleNamespace(session_hash="v")
+
+
+def say(do: Handlers, talk: Conversation, prompt: str) -> list[Any]:
+    return list(do.say(VISIT, talk, False, prompt, "spectra", 5, 0, 7))
+
+
+def message_of(update: Any) -> Any:
+    return json.loads(update.stage)
+
 
 def test_a_conversation_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns without an answer need none of the model's context, and were kept without end."""
@@ -17,16 +28,28 @@ def test_a_conversation_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visual.tabs.chat.MAX_TURNS", 3)
     engine = FakeEngine(step_seconds=0.0)
     do, talk = Handlers(engine, AdmissionQueue()), Conversation()
-    visit: Any = SimpleNamespace(session_hash="v")
-
-    def say(prompt: str) -> Any:
-        return list(do.say(visit, talk, False, prompt, "spectra", 5, 0, 7))[-1].stage
-
     for _ in range(3):
-        say("refuse")
+        say(do, talk, "hello")
+        talk.turns[-1].traces.clear()
     assert len(talk.turns) == 3 and talk.messages == ()
-    assert "this conversation has 3 turns; clear it to begin another" in say("hello")
-    assert len(talk.turns) == 3 and not engine.answers
+    answered = len(engine.answers)
+    assert "this conversation has 3 turns; clear it to begin another" in say(do, talk, "hello")[-1].stage
+    assert len(talk.turns) == 3 and len(engine.answers) == answered
     do.take_back(talk)
-    say("hello")
+    say(do, talk, "hello")
     assert talk.messages and len(talk.turns) == 3
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_message_that_is_refused_leaves_the_conversation_as_it_was_and_returns_to_the_box(turns: int) -> None:
+    do, talk = Handlers(FakeEngine(step_seconds=0.0), AdmissionQueue()), Conversation()
+    for _ in range(turns):
+        say(do, talk, "hello")
+    before = list(talk.turns)
+    last = say(do, talk, "refuse")[-1]
+    problem = {"field": "prompt", "text": "9000 tokens do not fit; give at most 8192"}
+    expected = {"kind": "back", "turn": turns, "problem": problem}
+    assert message_of(last).items() >= expected.items() and last.prompt == "refuse"
+    assert talk.turns == before and not talk.busy and talk.latest is (before[-1] if before else None)
+    say(do, talk, "hello")
+    assert len(talk.turns) == turns + 1

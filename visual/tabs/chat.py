@@ -79,9 +79,19 @@ class Handlers:
                 begins = message is not None and message["kind"] == "begin"
                 if begins:
                     conversation.turns.append(run)
-                yield ChatUpdate(self.with_turn(message, conversation), prompt="" if begins else SKIP)
+                if message is not None and message["kind"] == "end" and refused(run):
+                    yield self.without_last(conversation)
+                else:
+                    yield ChatUpdate(self.with_turn(message, conversation), prompt="" if begins else SKIP)
         except SpectraError as error:
             yield ChatUpdate(refusal(error))
+
+    def without_last(self, conversation: Conversation) -> ChatUpdate:
+        """The conversation is as it was before a turn that was refused, whose message returns to the box."""
+        turn = conversation.turns.pop()
+        conversation.latest = conversation.turns[-1] if conversation.turns else None
+        back = {"kind": "back", "turn": len(conversation.turns), "problem": turn.problem}
+        return ChatUpdate(send(back), prompt=turn.request.prompt)
 
     def with_turn(self, message: Event | None, conversation: Conversation) -> Any:
         """On the wire each message names its turn, and an end has the estimate."""
@@ -202,6 +212,11 @@ def chat_fields(backend: Backend, *, warm_start: bool) -> ChatFields:
             )
             example_buttons(prompt, CHAT_PROMPTS)
     return ChatFields(prompt, go, halt, warm, settings)
+
+
+def refused(run: Run) -> bool:
+    """Whether it failed before anything was decoded."""
+    return run.state == "failed" and not run.events["method"]
 
 
 def raced(turn: Run) -> Run:

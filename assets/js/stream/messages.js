@@ -236,8 +236,8 @@
 /** @typedef {{ kind: "clear" }} Clear */
 
 /**
- * The turns of a conversation from this one on are taken back.
- * @typedef {{ kind: "back", turn: number }} Back
+ * The turns of a conversation from this one on are taken back. problem: why the last one was refused.
+ * @typedef {{ kind: "back", turn: number, problem?: Problem | null }} Back
  */
 
 /**

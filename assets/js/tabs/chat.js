@@ -10,7 +10,7 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { Measured } from "../chat/turn-view.js" */
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
-/** @import { Building, End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
+/** @import { Back, Building, End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
@@ -112,7 +112,7 @@ class ChatTab {
     if (this.stream === before) return;
     if (this.stream.behind) this.ask("resync");
     else if (message.kind === "clear") this.clear();
-    else if (message.kind === "back") this.back();
+    else if (message.kind === "back") this.back(message);
     else this.show(before.turns.at(-1));
   }
 
@@ -134,14 +134,21 @@ class ChatTab {
     for (const view of this.views.splice(from)) view.box.remove();
   }
 
-  /** The last turn was taken back. */
-  back() {
+  /**
+   * The last turn was taken back, or refused.
+   * @param {Back} message
+   */
+  back({ problem }) {
     const { turns } = this.stream;
+    const last = turns.at(-1);
     this.drop(turns.length);
-    if (turns.length) this.showLegend();
-    else this.clear();
-    this.at("race").hidden = !turns.at(-1)?.readout?.plain;
+    if (last) {
+      Object.assign(this.stage.dataset, { run: last.run, state: last.state });
+      this.showLegend();
+    } else this.clear();
+    this.at("race").hidden = !last?.readout?.plain;
     this.fields.box("prompt")?.querySelector("textarea")?.focus();
+    if (problem) this.fields.refuse(problem);
   }
 
   /** @param {Turn | undefined} before the last turn as it was */

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectra.bench.run.answers import facts_line
+from spectra.errors import SpectraError
 from spectra.io.files import check_writable, write_text
 from spectra.service.loading import ModelOptions
 
@@ -19,6 +20,17 @@ class CaptureOptions:
     model: ModelOptions
     out: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.model.step not in ("auto", "graphs", "flash"):
+            raise SpectraError("step", f"{self.model.step} captures nothing; use graphs or flash, or leave it out")
+        if self.model.placement.several:
+            raise SpectraError("device_map", "what is captured is on one GPU; leave the map out")
+
+    @property
+    def captured(self) -> ModelOptions:
+        """The model's, with steps that are captured."""
+        return replace(self.model, step="graphs") if self.model.step == "auto" else self.model
+
 
 def run_capture(options: CaptureOptions) -> int:
     """The subcommand `capture`: seconds and memory of a session that captures, and of the next one that replays."""
@@ -27,10 +39,16 @@ def run_capture(options: CaptureOptions) -> int:
     import torch
 
     from spectra.settings import Sampling
+    from spectra.target.load import check_device
     from spectra.target.preflight import probe_tokens
     from spectra.target.step_choice import COUNTS
 
-    target = replace(options.model, step="graphs").load().target
+    device = check_device(options.model.device)
+    if device.type != "cuda":
+        raise SpectraError(
+            "device", f"capturing takes a CUDA GPU, and the device is {device}; run it where there is one"
+        )
+    target = options.captured.load().target
     lines = ["| context | seconds, first session | seconds, second session | GPU memory more, MiB |", "|---:" * 4 + "|"]
     for context in CONTEXTS:
         prompt = probe_tokens(target, min(context, target.context - 2))

@@ -97,11 +97,16 @@ def wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:
 
 
 def race(url: str, method: str, max_new_tokens: int) -> dict[str, dict[str, Any]]:
-    """The last event of each lane, see `visual.api`."""
+    """The last event of each lane, see `visual.api`. Raises SpectraError for what the page refuses."""
     from gradio_client import Client
+    from gradio_client.exceptions import AppError
 
     job = Client(url, verbose=False).submit(PROMPT, method, max_new_tokens, 0.0, 7, api_name="/compare")
-    job.result()
+    try:
+        job.result()
+    except AppError as error:
+        field, colon, problem = str(error).partition(": ")
+        raise SpectraError(field if colon else "method", problem or field) from error
     return {event["lane"]: event for event in job.outputs()}
 
 

@@ -72,7 +72,7 @@ class GpuOptions:
 
 def run_gpu(options: GpuOptions) -> int:
     """The subcommand `gpu`. Returns 1 where a part failed."""
-    check_here(options.model)
+    options.model.check_here()  # else no part would run, and the report would only say so
     if options.data is not None:
         load_prompts(None, options.data)  # refuses a folder that holds none
     make_folder(options.out)
@@ -91,15 +91,6 @@ def run_gpu(options: GpuOptions) -> int:
         write_report(out, listed, known, machine(options.model.device))  # raises where it could not be written before
     print(out / "README.md")
     return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
-
-
-def check_here(model: ModelOptions) -> None:
-    """Raise SpectraError for a device that is not here: no part would run, and the report would only say so."""
-    from spectra.target import device_map, load
-
-    load.check_device(model.device)
-    named = model.placement.map
-    device_map.check_here("device_map", named.values() if isinstance(named, dict) else ())
 
 
 def _run(

@@ -5,14 +5,13 @@ torch is loaded when one of them runs.
 
 import time
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 
 from spectra.bench.run.answers import Turn
 from spectra.errors import SpectraError
 from spectra.service.loading import check_draft
 from spectra.settings import Sampling
-from spectra.target.choices import STOCK
+from spectra.target.choices import EMBEDDED, STOCK
 
 ASSISTED = "hf-assisted"
 PEERS: dict[str, dict[str, Any]] = {
@@ -24,15 +23,17 @@ PEERS: dict[str, dict[str, Any]] = {
 
 
 def check_assistant(methods: Collection[str], assistant: str | None, model: str | None) -> None:
-    """Raise SpectraError for a draft model that is none, and where a peer needs one that is not named.
+    """Raise SpectraError for a draft model that is none, where a peer needs one that is not named, and where none does.
 
-    The embedded model (None) has its own.
+    The embedded model has its own.
     """
     if assistant is not None:
         if not assistant.strip():
             raise SpectraError("assistant", "it is blank; give a model's folder or a hub id")
-        check_draft(Path(assistant), "assistant")
-    elif ASSISTED in methods and model is not None:
+        check_draft(assistant, "assistant")
+        if ASSISTED not in methods:
+            raise SpectraError("assistant", f"only {ASSISTED} drafts with it; add that to --methods, or leave it out")
+    elif ASSISTED in methods and model not in (None, EMBEDDED):
         raise SpectraError("assistant", f"{ASSISTED} needs a draft model; give --assistant PATH, a folder or a hub id")
 
 

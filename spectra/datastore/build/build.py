@@ -96,7 +96,7 @@ def build(order: Order) -> dict[str, Any]:
 def check_window(order: Order, language: Language) -> None:
     """Raise SpectraError where the model cannot be loaded or a text of the longest kind does not fit its context."""
     longest = order.settings.window + len(language.header(order.settings.header))
-    context = check_loading(order.model, device=order.device, dtype=order.dtype)
+    context = check_loading(order.model, device=order.device, dtype=order.dtype, **order.loading)
     if longest > context:
         raise SpectraError("window", f"{longest} tokens do not fit the context of {context}; give a smaller one")
 

@@ -69,7 +69,9 @@ def read_questions(file: Path, temperatures: Sequence[float]) -> list[Question]:
                 raise SpectraError("prompts", f"{place} holds no prompt; give rows with a user field")
             prompts.setdefault(prompt, str(data.get("source", "")))
     except UNREADABLE as error:
-        raise SpectraError("prompts", f"{file} cannot be read ({reason(error)})") from error
+        raise SpectraError(
+            "prompts", f"{file} cannot be read ({reason(error)}); give jsonl rows with a user field"
+        ) from error
     if not prompts:
         raise SpectraError("prompts", f"{file} is empty; give rows with a user field")
     return _ranked(prompts, temperatures)
