@@ -1,6 +1,6 @@
 """Answers of stock `generate` of transformers, for text that a model writes itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,17 +22,19 @@ def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
     return answering
 
 
+def check_room(model: Any, tokenizer: Any, questions: Iterable[Question], max_new_tokens: int) -> None:
+    """Raise SpectraError where a prompt and its answer do not fit the model's context."""
+    prompts = {one.user for one in questions}
+    width = max(len(template_ids(tokenizer, [{"role": "user", "content": prompt}])) for prompt in prompts)
+    _check_room(model, width, max_new_tokens)
+
+
 @torch.inference_mode()
 def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
     """One row a question, all of one temperature. Raises SpectraError where no prompt fits, or nothing can be drawn."""
     prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
-    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
-    if width + max_new_tokens > limit:
-        raise SpectraError(
-            "prompts",
-            f"one of {width} tokens and {max_new_tokens} new ones do not fit the context of {limit}; shorten it",
-        )
+    _check_room(model, width, max_new_tokens)
     ends = _ends(model)
     pad = min(ends, default=0)
     ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
@@ -59,6 +61,15 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
             "finished": length < len(new),
         })  # fmt: skip
     return rows
+
+
+def _check_room(model: Any, width: int, max_new_tokens: int) -> None:
+    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
+    if width + max_new_tokens > limit:
+        raise SpectraError(
+            "prompts",
+            f"one of {width} tokens and {max_new_tokens} new ones do not fit the context of {limit}; shorten it",
+        )
 
 
 def _checked(temperature: float, _: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
