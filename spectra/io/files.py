@@ -2,11 +2,15 @@
 
 import errno
 import os
+import re
 import secrets
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import open_regular
+from spectra.io.locks import try_lock
 
 
 def check_writable(path: Path, field_name: str = "path") -> None:
@@ -43,7 +47,8 @@ def check_writable_folder(folder: Path, field_name: str) -> None:
 def write_text(path: Path, text: str, field_name: str = "path") -> None:
     """Write a file whole or not at all: to a file beside it, then rename; where a link points, not over the link.
 
-    A device, a pipe or an open file (/dev/stdout) is written in place. Lone surrogates are written as escapes.
+    A device, a pipe or an open file (/dev/stdout) is written in place. Lone surrogates are written as escapes. What a
+    process left beside it that was killed in a write is removed.
     """
     data = text.encode(errors="backslashreplace")
     try:
@@ -52,15 +57,30 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
                 place.write(data)
             return
         final = Path(os.path.realpath(path))
+        _clear(final)
         temporary = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:  # unlike mkstemp's, its mode is what the umask allows
+                try_lock(file)
                 file.write(data)
-            temporary.replace(final)
+                file.flush()
+                temporary.replace(final)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+
+
+def _clear(final: Path) -> None:
+    """Remove what killed processes left of a write of the file. A living one locks what it writes, before the first
+    byte.
+    """
+    left = re.compile(rf"\.{re.escape(final.name[:100])}\.[0-9a-f]{{16}}")
+    with suppress(OSError):  # of a folder that cannot be read
+        for path in [path for path in final.parent.iterdir() if left.fullmatch(path.name)]:
+            with suppress(OSError), open_regular(path) as file:
+                if os.fstat(file.fileno()).st_size and try_lock(file):
+                    path.unlink()
 
 
 def _is_in_place(path: Path) -> bool:
