@@ -9,6 +9,7 @@ import torch
 from spectra.datastore.build.selftext import Answering, Question, Row
 from spectra.errors import SpectraError
 from spectra.io.chat_template import template_ids
+from spectra.target.ends import end_ids
 from spectra.verify.picks import NO_NUMBERS
 
 
@@ -35,7 +36,7 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
     prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
     _check_room(model, width, max_new_tokens)
-    ends = _ends(model)
+    ends = end_ids(model.generation_config.eos_token_id)
     pad = min(ends, default=0)
     ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
     mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=model.device)
@@ -80,8 +81,3 @@ def _checked(temperature: float, _: torch.Tensor, scores: torch.Tensor) -> torch
     if temperature and not (highest / temperature).isfinite().all():
         raise SpectraError("temperatures", f"{temperature} takes the scores beyond all numbers; raise it, or give 0")
     return scores
-
-
-def _ends(model: Any) -> frozenset[int]:
-    ids = model.generation_config.eos_token_id
-    return frozenset() if ids is None else frozenset(ids if isinstance(ids, list) else [ids])
