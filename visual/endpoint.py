@@ -62,7 +62,7 @@ class Endpoint:
 
     def measure(self, context: int) -> PlainRate:
         """Raises SpectraError: a server decodes its own way."""
-        raise SpectraError("endpoint", "a server's plain decoding is not measured from here")
+        raise SpectraError("endpoint", "a server's plain decoding is not measured from here; name a model")
 
     def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
         """A server lacks nothing that could be built here."""
@@ -174,7 +174,9 @@ class ServedAnswer:
             with self._client.stream("POST", self._url, json=self._body) as response:
                 if response.status_code != httpx.codes.OK:
                     reason = " ".join(response.read().decode(errors="replace").split())
-                    raise SpectraError("endpoint", f"it refused with {response.status_code} ({reason[:200]})")
+                    raise SpectraError(
+                        "endpoint", f"it refused with {response.status_code} ({reason[:200]}); see its log"
+                    )
                 for line in response.iter_lines():
                     data = line.removeprefix("data:").strip()
                     if data == "[DONE]":

@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if len(given) != 1 or not given[0].strip() or given[0].startswith("-"):
-            raise SpectraError("folder", "give one folder to write")
+            raise SpectraError("folder", "it takes one; give a folder to write")
         try:
             print(write_space(Path(given[0])))
         except OSError as error:

@@ -292,7 +292,7 @@ def read_recording(path: Path) -> Recordings:
     except OSError as error:
         raise SpectraError("recording", f"{path} cannot be read ({error}); name a file that `record` wrote") from error
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
-        problem = f"{path} line {number + 1} is not a recording's ({error!r}); record it anew"
+        problem = f"{path} line {number + 1} is not a recording's ({error!r}); record the answers again"
         raise SpectraError("recording", problem) from error
     if not answers:
         raise SpectraError("recording", f"{path} holds no answer; record some")

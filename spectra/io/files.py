@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -9,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from spectra.errors import SpectraError
+from spectra.io.bounded import open_regular
+from spectra.io.locks import try_lock
 
 LEFT_BEHIND = 3600.0
 """Seconds after which work in progress that has not changed is that of a killed process."""
@@ -48,7 +51,8 @@ def check_writable_folder(folder: Path, field_name: str) -> None:
 def write_text(path: Path, text: str, field_name: str = "path") -> None:
     """Write a file whole or not at all: to a file beside it, then rename; where a link points, not over the link.
 
-    A device, a pipe or an open file (/dev/stdout) is written in place. Lone surrogates are written as escapes.
+    A device, a pipe or an open file (/dev/stdout) is written in place. Lone surrogates are written as escapes. What a
+    process left beside it that was killed in a write is removed.
     """
     data = text.encode(errors="backslashreplace")
     try:
@@ -57,11 +61,14 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
                 place.write(data)
             return
         final = Path(os.path.realpath(path))
+        _clear(final)
         temporary = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:  # unlike mkstemp's, its mode is what the umask allows
+                try_lock(file)
                 file.write(data)
-            temporary.replace(final)
+                file.flush()
+                temporary.replace(final)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -83,6 +90,18 @@ def clear_left_behind(folder: Path, pattern: str) -> None:
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink()
+
+
+def _clear(final: Path) -> None:
+    """Remove what killed processes left of a write of the file. A living one locks what it writes, before the first
+    byte.
+    """
+    left = re.compile(rf"\.{re.escape(final.name[:100])}\.[0-9a-f]{{16}}")
+    with suppress(OSError):  # of a folder that cannot be read
+        for path in [path for path in final.parent.iterdir() if left.fullmatch(path.name)]:
+            with suppress(OSError), open_regular(path) as file:
+                if os.fstat(file.fileno()).st_size and try_lock(file):
+                    path.unlink()
 
 
 def _is_in_place(path: Path) -> bool:

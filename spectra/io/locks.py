@@ -12,10 +12,17 @@ from spectra.errors import SpectraError
 
 def take_lock(file: IO[str] | IO[bytes] | int, busy: str) -> None:
     """Lock an open file or descriptor. Raises SpectraError for "out", with `busy`, while another process holds it."""
+    if not try_lock(file):
+        raise SpectraError("out", busy)
+
+
+def try_lock(file: IO[str] | IO[bytes] | int) -> bool:
+    """Lock an open file or descriptor. False while another process holds it, or where there are no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SpectraError("out", busy) from None
+        return False
+    return True
 
 
 @contextmanager

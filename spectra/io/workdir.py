@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from spectra.errors import SpectraError
 from spectra.io.hashes import canonical
@@ -48,6 +48,8 @@ def held(folder: Path, recipe: Mapping[str, Any], *, busy: str, on_other: Callab
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
         take_lock(lock, busy)
+        if not _is_there(lock, folder / LOCK):
+            raise SpectraError("out", busy)
         there = read_recipe(folder / RECIPE)
         if there is None or differences(there, recipe):
             if there is not None:
@@ -55,6 +57,14 @@ def held(folder: Path, recipe: Mapping[str, Any], *, busy: str, on_other: Callab
             clear(folder)
         replace(folder / RECIPE, canonical(recipe))
         yield
+
+
+def _is_there(file: IO[str], path: Path) -> bool:
+    """Whether the open file is the one of that name, and not one that a process removed with its folder by now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def read_recipe(file: Path) -> dict[str, Any] | None:

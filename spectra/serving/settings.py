@@ -45,7 +45,7 @@ class ServingSettings:
             raise SpectraError(unknown[0], f"it is no setting; choose from {', '.join(sorted(known))}")
         stores = given.get("stores", ())
         if not isinstance(stores, list | tuple) or not all(isinstance(store, str) for store in stores):
-            raise SpectraError("stores", f"{stores!r} is not a list of folders")
+            raise SpectraError("stores", f"{stores!r} is not a list; give one of folders")
         return cls(**{**given, "stores": tuple(stores)})
 
     def to_dict(self) -> dict[str, Any]:

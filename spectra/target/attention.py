@@ -145,8 +145,8 @@ def exact_attention(
     if spectra_metadata is None:
         raise SpectraError(
             "numerics",
-            "attention was called without its metadata: the model does not pass it on (use numerics fast), or another "
-            "thread runs the model while it decodes (load a second one)",
+            "attention was called without its metadata; use numerics fast where the model does not pass it on, or load "
+            "a second model where another thread runs this one while it decodes",
         )
     if odd := unknown(settings):
         raise SpectraError("numerics", f"exact attention does not know this model's {odd!r}; use numerics fast")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
@@ -86,14 +86,24 @@ def convert(source: Path, folder: Path) -> None:
                     quantization_config=GgufConfig(dequantize=True),
                     dtype=torch.bfloat16,
                 )
-                model.save_pretrained(work)
-                AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(work)
+                _save(model, AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name), work)
             mark = {path.name: [path.stat().st_size, file_sha256(path)] for path in sorted(work.iterdir())}
             (work / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
             work.rename(folder)
     except OSError as error:
         if not is_whole(folder):  # another process may have finished first
             raise SpectraError("model", f"cannot write {folder} ({error}); set XDG_CACHE_HOME elsewhere") from error
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Raises OSError where something cannot be written: safetensors and tokenizers have errors of their own."""
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except OSError:
+        raise
+    except Exception as error:  # that of tokenizers is no narrower
+        raise OSError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -125,7 +125,9 @@ class GgufFile:
         except OSError as error:  # it was there when it was opened
             raise SpectraError("model", f"cannot read {self.path} ({error.strerror}); put it back") from error
         if len(data) != place.end - place.start:
-            raise SpectraError("model", f"{self.path.name} is cut: the data of {place.name} ends after the file")
+            raise SpectraError(
+                "model", f"{self.path.name} is cut: the data of {place.name} ends after the file; fetch it again"
+            )
         raw = torch.from_numpy(data)
         weight: Codes | torch.Tensor
         if place.kind in PLAIN_TYPES:

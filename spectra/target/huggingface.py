@@ -22,6 +22,7 @@ from spectra.settings import Sampling
 from spectra.target import attention
 from spectra.target.attention_metadata import BLOCK, Attend, AttentionMetadata, mask_argument
 from spectra.target.cache import Layout, SlabCache
+from spectra.target.ends import end_ids
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
 from spectra.target.joint import Part, joint_forward
@@ -108,11 +109,11 @@ class HuggingFaceTarget:
 
     @property
     def eos(self) -> frozenset[int]:
-        """Ids that end an answer, from the generation config, else the model config."""
+        """Ids that end an answer, from the generation config, else the model config. Raises SpectraError for others."""
         for config in (getattr(self.model, "generation_config", None), self.model.config):
             ids = getattr(config, "eos_token_id", None)
             if ids is not None:
-                return frozenset(ids if isinstance(ids, list | tuple) else [ids])
+                return end_ids(ids)
         return frozenset()
 
     @property

@@ -67,9 +67,11 @@ class TrainSettings:
             check_number(name.replace("_", "-"), getattr(self, name), 0, 1)
         check_number("held", self.held, 0, 0.5)
         if self.hidden % (2 * self.heads):
-            raise SpectraError("heads", f"{self.hidden} does not divide into {self.heads} heads of even width")
+            raise SpectraError(
+                "heads", f"{self.hidden} does not divide into {self.heads} heads of even width; give fewer"
+            )
         if self.batch < self.length:
-            raise SpectraError("batch", f"{self.batch} tokens do not hold one conversation of {self.length}")
+            raise SpectraError("batch", f"{self.batch} tokens do not hold one conversation of {self.length}; give more")
 
     @property
     def finish_at(self) -> int:

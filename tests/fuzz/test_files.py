@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from words import letters, save_model
 
 from spectra.datastore.build.corpus import Corpus
+from spectra.datastore.build.selftext import Question
 from spectra.datastore.build.settings import BuildSettings
+from spectra.datastore.build.stock_answers import answer
 from spectra.datastore.language import Language
 from spectra.errors import SpectraError
 from spectra.service.visitor_file import check_texts, copy_text, plain_name
 from spectra.target.gguf_header import read_header
-from spectra.target.load import load_network
+from spectra.target.load import load_network, wrap_model
 
 HEAD = 700
 """Bytes of a file that are changed: a header of safetensors lies at its start."""
@@ -68,7 +70,10 @@ def with_header(model: Path, tmp_path: Path, place: tuple[Any, ...], value: Any)
     return folder
 
 
-@given(st.sampled_from(["model.safetensors", "config.json", "tokenizer.json"]), st.data())
+MODEL_FILES = ["model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+
+
+@given(st.sampled_from(MODEL_FILES), st.data())
 def test_a_models_files(model: Path, tmp_path: Path, name: str, data: st.DataObject) -> None:
     folder = tmp_path / "model"
     shutil.rmtree(folder, ignore_errors=True)
@@ -78,6 +83,25 @@ def test_a_models_files(model: Path, tmp_path: Path, name: str, data: st.DataObj
         whole[at] ^= data.draw(st.integers(1, 255))
     (folder / name).write_bytes(whole[: data.draw(st.sampled_from([len(whole), 0, 7, 8, 9, 100]))])
     loads_or_refuses(folder)
+
+
+@pytest.mark.parametrize("said", [{}, {"a": 1}, "</s>", "2", True, 2.5, [2, "x"], [[2]], [None]], ids=repr)
+def test_an_end_of_answers_that_is_no_token(model: Path, tmp_path: Path, said: Any) -> None:
+    """A dict ended in a traceback, and with a text no answer ended where the model ends it."""
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    file = folder / "generation_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "eos_token_id": said}))
+    try:
+        network, tokenizer, _ = load_network(folder, device="cpu", dtype="fp32")
+        target = wrap_model(network, tokenizer, numerics="fast", step="eager")
+        with pytest.raises(SpectraError) as refused:
+            next(iter(target.eos))
+        with pytest.raises(SpectraError, match="eos_token_id"):
+            answer(network, tokenizer, [Question("", "w5", 0.0)], 4)
+    except SpectraError as error:  # transformers takes no such config
+        assert error.field == "model" and is_one_short_line(error)
+    else:
+        assert refused.value.field == "model" and is_one_short_line(refused.value)
 
 
 @pytest.mark.parametrize("head", [2**63 - 1, 2**40, 0, 8, 1])

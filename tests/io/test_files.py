@@ -1,6 +1,7 @@
 """Where results are written: links, open files, text that cannot be encoded, names that no folder can have."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -46,6 +47,47 @@ def test_an_interrupted_write_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         write_text(tmp_path / "a.json", "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_write_left_goes_with_the_next_and_no_other_file(tmp_path):
+    def killed(name):
+        if (child := os.fork()) == 0:
+            Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            write_text(tmp_path / name, "part")
+            os._exit(99)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    for name in ("a.json", "a.json", "b.json", "a.json.b"):
+        killed(name)
+    mine = [tmp_path / name for name in (".a.json.mine", ".a.json.0123456789abcdeg", "a.json.0123456789abcdef")]
+    for path in mine:
+        path.write_text("mine")
+    assert len(list(tmp_path.iterdir())) == 6  # the second of a.json took the first away
+    write_text(tmp_path / "a.json", "whole")
+    left = {path.name for path in tmp_path.iterdir()} - {path.name for path in mine}
+    assert {name.rpartition(".")[0] for name in left} == {"a", ".b.json", ".a.json.b"}
+
+
+def test_what_another_process_is_writing_stays(tmp_path):
+    reading, writing = os.pipe()
+    again, go = os.pipe()
+    if (child := os.fork()) == 0:
+        real = Path.replace
+
+        def slow(path, to):
+            os.write(writing, b"x")
+            os.read(again, 1)
+            return real(path, to)
+
+        Path.replace = slow
+        write_text(tmp_path / "a.json", "theirs")
+        os._exit(0)
+    os.read(reading, 1)
+    write_text(tmp_path / "a.json", "mine")
+    assert len(list(tmp_path.iterdir())) == 2
+    os.write(go, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["theirs"]
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x" * 5000, "loop", "nowhere", "file", "file/deep"])

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from spectra.errors import SpectraError
+from spectra.io import workdir
+from spectra.io.locks import take_lock
 from spectra.io.workdir import append, clear, differences, held, read_recipe, remove, replace, replaced, workdir_of
 
 
@@ -74,6 +76,24 @@ def test_another_process_is_waited_for_by_the_user(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(SpectraError, match="out: in use; wait"), hold(tmp_path, {}):
             pass
+
+
+def test_a_lock_that_is_taken_on_a_folder_that_went_is_none(tmp_path, monkeypatch):
+    """Opened while it was another process's, locked when that had removed it and perhaps a third had made it anew."""
+    folder = tmp_path / "work"
+    for made_anew in (False, True):
+
+        def late(lock, busy, made_anew=made_anew):
+            remove(folder)
+            if made_anew:
+                folder.mkdir()
+                (folder / "lock").touch()
+            take_lock(lock, busy)
+
+        with monkeypatch.context() as patch, pytest.raises(SpectraError, match="out: in use; wait"):
+            patch.setattr(workdir, "take_lock", late)
+            with hold(folder, {}):
+                pass
 
 
 def test_settings_are_compared_as_json():

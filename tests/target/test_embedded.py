@@ -4,16 +4,18 @@ import errno
 import fcntl
 import importlib.util
 import json
+import resource
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from words import save_model
 
 from spectra.errors import SpectraError
 from spectra.target import embedded
-from spectra.target.load import check_loading, load_tokenizer
+from spectra.target.load import check_loading, load_network, load_tokenizer
 
 pytestmark = pytest.mark.real
 
@@ -174,6 +176,21 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SpectraError, match="XDG_CACHE_HOME"):
         embedded.embedded_folder()
+
+
+def test_a_disk_that_fills_while_it_is_converted_is_an_error_of_the_disk(tmp_path):
+    """safetensors and tokenizers raise errors of their own: a first `spectra generate` ended in a traceback."""
+    network, tokenizer, _ = load_network(save_model(tmp_path / "model"), device="cpu", dtype="fp32")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sizes = sorted(path.stat().st_size for path in (tmp_path / "model").iterdir())
+    for size in sizes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, hard))
+        try:
+            with pytest.raises(OSError, match=r"File too large|os error 27"):
+                embedded._save(network, tokenizer, tmp_path / "out")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    embedded._save(network, tokenizer, tmp_path / "out")
 
 
 def test_every_command_knows_it_by_name():

@@ -37,7 +37,8 @@ class LlamaCpp(NamedTuple):
         """Greedy, nothing kept of the prompt before; prefill included in the seconds."""
         if len(prompt) + max_new_tokens > self.model.n_ctx():
             raise SpectraError(
-                "prompt", f"{len(prompt)} tokens and {max_new_tokens} new ones do not fit the {self.model.n_ctx()} here"
+                "prompt",
+                f"{len(prompt)} tokens and {max_new_tokens} new ones do not fit the {self.model.n_ctx()}; shorten it",
             )
         self.model.reset()
         began = time.perf_counter()

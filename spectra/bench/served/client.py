@@ -101,7 +101,7 @@ class Server:
             parts = _chunks(reader) if "transfer-encoding: chunked" in headers else _rest(reader)
             if status.split()[1] != "200":
                 said = b"".join([part async for part in parts]).decode(errors="replace")
-                raise SpectraError("server", f"{path} was refused with {status.split()[1]} ({said[:200]})")
+                raise SpectraError("server", f"{path} was refused with {status.split()[1]} ({said[:200]}); see its log")
             yield parts
         finally:
             writer.close()

@@ -76,6 +76,7 @@ def build(order: Order) -> dict[str, Any]:
                 workdir.tidy()
                 recipe = describe(order, language)
                 held.enter_context(workdir.held(recipe, force=order.force))
+                check_place_again(order, workdir)
                 if card := added(order, recipe):
                     print(f"{order.out} has this corpus already", file=sys.stderr, flush=True)
                     workdir.drop()
@@ -101,12 +102,27 @@ def check_window(order: Order, language: Language) -> None:
         raise SpectraError("window", f"{longest} tokens do not fit the context of {context}; give a smaller one")
 
 
-def describe(order: Order, language: Language) -> dict[str, Any]:
-    """All that the result depends on. Raises SpectraError for a store that is in the way or does not fit."""
+def check_place(order: Order) -> None:
+    """Raise SpectraError for what is in the way of the store."""
     if order.out.exists() and not order.force and order.out != order.base:
         raise SpectraError("out", f"{order.out} exists; choose another folder or pass --force to replace it")
     if order.out.exists() and not (order.out / CARD).is_file():
         raise SpectraError("out", f"{order.out} is there and no datastore, so it is not replaced; name a new folder")
+
+
+def check_place_again(order: Order, workdir: Workdir) -> None:
+    """`check_place` once nobody else may build there: another process may have finished since. Leaves no empty work."""
+    try:
+        check_place(order)
+    except SpectraError:
+        if not workdir.read_progress():
+            workdir.drop()
+        raise
+
+
+def describe(order: Order, language: Language) -> dict[str, Any]:
+    """All that the result depends on. Raises SpectraError for a store that is in the way or does not fit."""
+    check_place(order)
     if order.base is not None:
         check_base(read_card(order.base), language)
     return {

@@ -158,13 +158,18 @@ def texts_of(row: Any) -> Iterator[Text]:
 
 def prompt_of(row: dict[str, Any]) -> str | None:
     """The first of PROMPTS that is text."""
-    return next((row[name] for name in PROMPTS if isinstance(row.get(name), str)), None)
+    return next((encodable(row[name]) for name in PROMPTS if isinstance(row.get(name), str)), None)
+
+
+def encodable(text: str) -> str:
+    """Without half a surrogate pair, which JSON can hold: a question mark stands for it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"has a {name} that is not text")
-    return value.encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair
+    return encodable(value)
 
 
 def _cut_lines(file: ByLines) -> Iterator[bytes]:

@@ -6,13 +6,15 @@ on to the same file. Who answers is handed in: stock `generate` with left paddin
 
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
-from spectra.datastore.build.readers import UNREADABLE, json_rows, prompt_of, reason
+from spectra.datastore.build.readers import UNREADABLE, encodable, json_rows, prompt_of, reason
 from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable
@@ -67,7 +69,7 @@ def read_questions(file: Path, temperatures: Sequence[float]) -> list[Question]:
             prompt = prompt_of(data) if isinstance(data, dict) else None
             if prompt is None or not prompt.strip():
                 raise SpectraError("prompts", f"{place} holds no prompt; give rows with a user field")
-            prompts.setdefault(prompt, str(data.get("source", "")))
+            prompts.setdefault(prompt, encodable(str(data.get("source", ""))))
     except UNREADABLE as error:
         raise SpectraError(
             "prompts", f"{file} cannot be read ({reason(error)}); give jsonl rows with a user field"
@@ -153,23 +155,25 @@ def _asked(row: bytes) -> tuple[Any, Any]:
 
 
 def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
-    """How many batches `out` answers; a batch that is there in part is cut off."""
+    """How many batches `out` answers; a batch that is there in part is cut off.
+
+    Raises SpectraError where the file holds anything but answers to the first questions, and leaves it as it is.
+    """
     if not out.exists():
         return 0
-    lines = out.read_bytes().splitlines(keepends=True)
-    other = SpectraError("out", f"{out} answers other prompts; choose another file or remove it")
-    done = 0
-    answered: list[bytes] = []
-    for batch in batches:
-        rows = lines[len(answered) : len(answered) + len(batch)]
-        if len(rows) < len(batch) or not rows[-1].endswith(b"\n"):
-            break
-        for row, one in zip(rows, batch, strict=True):
-            if _asked(row) != (one.user, one.temperature):
-                raise other
-        done += 1
-        answered += rows
-    if done == len(batches) and len(lines) > len(answered):
-        raise other
-    os.truncate(out, sum(map(len, answered)))
+    *rows, torn = out.read_bytes().split(b"\n")
+    questions = list(chain.from_iterable(batches))
+    asked = [(one.user, one.temperature) for one in questions]
+    told = [_asked(row) for row in rows]
+    if told != asked[: len(rows)] or (torn and not (told or _opens(torn, questions[0]))) or (torn and told == asked):
+        raise SpectraError("out", f"{out} answers other prompts; choose another file or remove it")
+    ends = [0, *accumulate(map(len, batches))]
+    done = bisect_right(ends, len(rows)) - 1
+    os.truncate(out, sum(len(row) + 1 for row in rows[: ends[done]]))
     return done
+
+
+def _opens(torn: bytes, question: Question) -> bool:
+    """Whether a row that answers the question may begin so."""
+    opening = json.dumps({"source": question.source, "user": question.user}, ensure_ascii=False)[:-1].encode()
+    return opening.startswith(torn) or torn.startswith(opening)

@@ -1,6 +1,6 @@
 """Answers of stock `generate` of transformers, for text that a model writes itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 from spectra.datastore.build.selftext import Answering, Question, Row
 from spectra.errors import SpectraError
 from spectra.io.chat_template import template_ids
+from spectra.target.ends import end_ids
 from spectra.verify.picks import NO_NUMBERS
 
 
@@ -22,18 +23,20 @@ def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
     return answering
 
 
+def check_room(model: Any, tokenizer: Any, questions: Iterable[Question], max_new_tokens: int) -> None:
+    """Raise SpectraError where a prompt and its answer do not fit the model's context."""
+    prompts = {one.user for one in questions}
+    width = max(len(template_ids(tokenizer, [{"role": "user", "content": prompt}])) for prompt in prompts)
+    _check_room(model, width, max_new_tokens)
+
+
 @torch.inference_mode()
 def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
     """One row a question, all of one temperature. Raises SpectraError where no prompt fits, or nothing can be drawn."""
     prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
-    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
-    if width + max_new_tokens > limit:
-        raise SpectraError(
-            "prompts",
-            f"one of {width} tokens and {max_new_tokens} new ones do not fit the context of {limit}; shorten it",
-        )
-    ends = _ends(model)
+    _check_room(model, width, max_new_tokens)
+    ends = end_ids(model.generation_config.eos_token_id)
     pad = min(ends, default=0)
     ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
     mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=model.device)
@@ -61,6 +64,15 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
     return rows
 
 
+def _check_room(model: Any, width: int, max_new_tokens: int) -> None:
+    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
+    if width + max_new_tokens > limit:
+        raise SpectraError(
+            "prompts",
+            f"one of {width} tokens and {max_new_tokens} new ones do not fit the context of {limit}; shorten it",
+        )
+
+
 def _checked(temperature: float, _: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """A logits processor that changes nothing: `generate` would write nonsense, or fail where torch draws."""
     highest = scores.amax(-1)
@@ -69,8 +81,3 @@ def _checked(temperature: float, _: torch.Tensor, scores: torch.Tensor) -> torch
     if temperature and not (highest / temperature).isfinite().all():
         raise SpectraError("temperatures", f"{temperature} takes the scores beyond all numbers; raise it, or give 0")
     return scores
-
-
-def _ends(model: Any) -> frozenset[int]:
-    ids = model.generation_config.eos_token_id
-    return frozenset() if ids is None else frozenset(ids if isinstance(ids, list) else [ids])

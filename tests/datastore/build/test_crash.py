@@ -17,6 +17,7 @@ from words import save_model
 from spectra.cli.datastore import main
 from spectra.datastore import card
 from spectra.datastore import store as stores_
+from spectra.datastore.build import build as build_
 from spectra.datastore.build import finish, gather, score
 from spectra.datastore.build.workdir import SCORE, Workdir
 from spectra.datastore.card import read_card
@@ -399,6 +400,23 @@ def test_scores_of_other_settings_are_not_dropped_unasked(model, corpus, wanted,
     assert "other settings" in capsys.readouterr().err
     assert build(corpus, out, model, "--keep", "5", "--force") == 0
     assert read_card(out)["kept"]["texts"] == 5
+
+
+def test_a_store_that_another_process_finished_meanwhile_is_not_replaced(model, corpus, wanted, tmp_path, monkeypatch):
+    out = tmp_path / "store"
+    described = build_.describe
+
+    def late(*given):
+        recipe = described(*given)
+        with monkeypatch.context() as patch:
+            patch.setattr(build_, "describe", described)
+            assert build(corpus, out, model, *KEPT) == 0
+        return recipe
+
+    monkeypatch.setattr(build_, "describe", late)
+    assert build(corpus, out, model, "--keep", "3") == 2
+    assert index_hashes(out) == wanted
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_two_builds_do_not_share_a_folder(model, corpus, tmp_path, capsys):

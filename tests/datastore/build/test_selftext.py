@@ -142,6 +142,23 @@ def test_answers_to_other_prompts_are_left_alone(model, prompts, tmp_path, capsy
     assert len(read(tmp_path / "out.jsonl")) == 3
 
 
+@pytest.mark.parametrize("text", ["a line\n", "no end", '{"user": "w3"}\n', '{"source": "s", "user": "other", "as'])
+def test_a_file_of_something_else_is_left_alone_however_short(model, prompts, tmp_path, capsys, text):
+    """One of fewer rows than a batch was taken for a batch that is there in part, and emptied."""
+    out = tmp_path / "out.jsonl"
+    out.write_text(text)
+    assert write(model, prompts, out) == 2
+    assert "answers other prompts" in capsys.readouterr().err
+    assert out.read_text() == text
+
+
+def test_the_prompts_themselves_are_not_written_over(model, prompts, capsys):
+    whole = prompts.read_bytes()
+    assert write(model, prompts, prompts, "--batch", "64") == 2
+    assert "answers other prompts" in capsys.readouterr().err
+    assert prompts.read_bytes() == whole
+
+
 BAD = {
     "prompts: ": ("--prompts", "nowhere.jsonl"),
     "prompts: nowhere cannot be read": ("--prompts", "nowhere"),
@@ -161,6 +178,21 @@ def test_bad_input_ends_with_one_line(model, prompts, tmp_path, capsys, problem)
     err = capsys.readouterr().err
     assert problem in err
     assert err.count("\n") == 1
+
+
+def test_a_prompt_that_is_too_long_is_told_before_the_others_are_answered(model, prompts, tmp_path, capsys):
+    with prompts.open("a") as file:
+        file.write(json.dumps({"user": "w5 " * 250}) + "\n")
+    assert write(model, prompts, tmp_path / "out.jsonl", "--batch", "1") == 2
+    assert "do not fit the context of 256" in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_half_a_surrogate_pair_in_a_prompt_is_a_question_mark(model, tmp_path):
+    prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out.jsonl"
+    prompts.write_text('{"user": "w5 \\ud800", "source": "\\udcff"}\n')
+    assert write(model, prompts, out) == 0
+    assert {(row["user"], row["source"]) for row in read(out)} == {("w5 ?", "?")}
 
 
 @pytest.mark.parametrize("text", ["", '{"text": "x"}\n', '{"user": " "}\n', "{\n"])
