@@ -164,12 +164,13 @@ class ModelOptions:
         Loads torch.
         """
         from spectra.target import device_map, load
+        from spectra.target.step_choice import check_step
 
         named = self.placement.map
         device_map.check_here("device_map", named.values() if isinstance(named, dict) else ())
         device = load.check_device(self.device)
         if not self.placement or self.step in GPU_STEPS:
-            load.check_step(self.step, device)
+            check_step(self.step, device)
 
     def load(self) -> LoadedModel:
         """Load the model, its datastores and the draft models that were named. Raises SpectraError."""

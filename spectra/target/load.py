@@ -37,7 +37,7 @@ from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes
-from spectra.target.native.library import native_library, native_reason
+from spectra.target.native.library import native_library
 from spectra.target.native.parameters import fill_parameters
 from spectra.target.native.steps import NativeSteps, native_steps
 from spectra.target.parameter_state import without_numbers
@@ -51,7 +51,7 @@ from spectra.target.quantized import (
     obstacle_to_exact,
 )
 from spectra.target.rope import ropes_are_fixed
-from spectra.target.step_choice import choose_step, cuda_steps, wanted_step
+from spectra.target.step_choice import check_step, choose_step, cuda_steps, wanted_step
 from spectra.target.weights import OWN, choose_weights, quantise
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -376,16 +376,6 @@ def default_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):
         return torch.bfloat16
     return torch.float32
-
-
-def check_step(step: str, device: torch.device) -> None:
-    """Raise SpectraError for a step that the device does not take, before a model is loaded."""
-    if step in GPU_STEPS and device.type != "cuda":
-        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {device}; use auto or eager")
-    if step == "native" and device.type != "cpu":
-        raise SpectraError("step", f"native steps run on a CPU, and the device is {device}; use auto or eager")
-    if step == "native" and (why := native_reason()):
-        raise SpectraError("step", f"native is not possible: {why}; use auto or eager")
 
 
 def check_device(device: str | None) -> torch.device:

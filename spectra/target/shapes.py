@@ -51,8 +51,9 @@ def shaped_target(
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from spectra.target.load import TORCH_DTYPES, check_device, check_step, default_dtype, wrap_model
+    from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
     from spectra.target.quantized import quantize
+    from spectra.target.step_choice import check_step
     from spectra.target.weights import choose_weights, quantise
 
     check_choice("shape", shape, tuple(SHAPES))

@@ -17,6 +17,7 @@ from spectra.target.cuda_graphs.steps import SPANS, StaticSteps
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.hooks import any_hooked
 from spectra.target.huggingface import Execution, HuggingFaceTarget
+from spectra.target.native.library import native_reason
 from spectra.target.preflight import PARENTS, Probe, measure_cost, probe_tokens, rows_agree
 from spectra.target.session import HuggingFaceSession
 
@@ -26,6 +27,16 @@ LENGTHS = (12, 150, 2500)  # a number that a graph took from the first would be 
 TYPICAL = 8  # query tokens of the step that "auto" goes by
 
 Make = Callable[[HuggingFaceTarget], StaticSteps]
+
+
+def check_step(step: str, device: torch.device) -> None:
+    """Raise SpectraError for a step that the device does not take, before a model is loaded."""
+    if step in GPU_STEPS and device.type != "cuda":
+        raise SpectraError("step", f"{step} takes a CUDA GPU, and the device is {device}; use auto or eager")
+    if step == "native" and device.type != "cpu":
+        raise SpectraError("step", f"native steps run on a CPU, and the device is {device}; use auto or eager")
+    if step == "native" and (why := native_reason()):
+        raise SpectraError("step", f"native is not possible: {why}; use auto or eager")
 
 
 def wanted_step(target: HuggingFaceTarget, step: str, numerics: str) -> str:
