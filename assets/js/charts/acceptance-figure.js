@@ -60,7 +60,7 @@ export function acceptanceFigure(steps, of, over, { looks, colourOf }, canvas) {
   const traces = used.map(({ source, dash }, i) => ({
     x,
     y: lines[i],
-    mode: x.length > 1 ? "lines" : "markers",
+    mode: lines[i].filter((share) => share !== null).length > 1 ? "lines" : "markers", // one point makes no line
     hoverinfo: "skip",
     line: {
       color: colourOf(source),

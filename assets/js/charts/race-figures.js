@@ -71,7 +71,7 @@ export function growthFigure(race, axis, canvas) {
     hovermode: false,
   });
   const notes = [...nameOf(below, "left", above, layout), ...nameOf(above, "right", below, layout)];
-  const saved = savedBetween(race, passes, ink);
+  const saved = savedBetween(race, passes, layout, ink);
   if (saved) {
     traces.push(saved.trace);
     notes.push(saved.note);
@@ -203,21 +203,28 @@ function textAt(x, y, text, colour, place) {
 }
 
 /**
- * The stretch between both lines at the same number of tokens.
+ * The stretch between both lines at the same number of tokens. What it says ends where the stretch does; an answer
+ * that was stopped early leaves no room for it there, so that it begins there.
  * @param {Race} race
  * @param {boolean} passes
+ * @param {Layout} layout
  * @param {Ink} ink
  */
-function savedBetween({ method, over, level }, passes, { good }) {
+function savedBetween({ method, over, level }, passes, layout, { good }) {
   if (!over || !level) return null;
   const { tokens } = level;
   const from = passes ? passesTo(method, tokens) : level.method;
   const to = passes ? tokens : level.plain;
   if (to <= from) return null;
   const text = passes ? `${plural(to - from, "pass", "passes")} saved` : `${seconds(to - from)} saved`;
+  const room = pixel(layout, to) - layout.margin.l >= LETTER * text.length;
   return {
     trace: { x: [from, to], y: [tokens, tokens], mode: "lines", line: { color: good, width: 3 }, hoverinfo: "skip" },
-    note: textAt(to, tokens, `<b>${text}</b>`, good, { xanchor: "right", yanchor: "bottom", yshift: 2 }),
+    note: textAt(to, tokens, `<b>${text}</b>`, good, {
+      xanchor: room ? "right" : "left",
+      yanchor: "bottom",
+      yshift: 2,
+    }),
   };
 }
 
