@@ -3,6 +3,7 @@
 /** @import { Link, Begin } from "../stream/messages.js" */
 
 const KEY = "spectra-cut-off";
+const LONGEST = 50_000; // characters; visual/guard.py takes 60,000 with the path
 
 /**
  * @param {Pick<Storage, "setItem">} store
@@ -22,6 +23,16 @@ export function takeCutOff(store) {
   return link;
 }
 
-/** @param {Link} link */
-export const queryOf = (link) =>
-  new URLSearchParams(Object.entries(link).map(([name, value]) => [name, String(value)])).toString();
+/**
+ * A link's fields as a query, without the prompt where the server would refuse so long an address.
+ * @param {Link} link
+ */
+export function queryOf(link) {
+  const query = encoded(link);
+  const { prompt: _, ...others } = link;
+  return query.length > LONGEST ? encoded(others) : query;
+}
+
+/** @param {Record<string, unknown>} fields */
+const encoded = (fields) =>
+  new URLSearchParams(Object.entries(fields).map(([name, value]) => [name, String(value)])).toString();

@@ -5,6 +5,7 @@ import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
 import { save } from "../common/save.js";
+import { handOver } from "../common/steady-focus.js";
 import { Throttle } from "../common/throttle.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
 import { PLAIN } from "../stream/lane.js";
@@ -90,6 +91,7 @@ class CompareTab {
     this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
+    handOver("#compare-go", byId("compare-stop"));
     new MutationObserver(() => this.draw(true)).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.at("bars"));
   }
