@@ -99,6 +99,26 @@ describe("tokens over time", () => {
     assert.deepEqual(layout.yaxis.range, [0, 64 * 1.1]);
   });
 
+  test("are named and ticked at whole tokens where the answer is short", () => {
+    const short = extend(
+      EMPTY_LANE,
+      Array.from({ length: 3 }, () => stepOf(["model"])),
+    );
+    const method = extend(EMPTY_LANE, [stepOf(["forward", "forward", "model"])]);
+    const race = { ...OVER, plain: short, method, level: { tokens: 3, plain: 0.75, method: 0.25 } };
+    const { layout } = growthFigure(race, "passes", CANVAS);
+    const texts = /** @type {Note[]} */ (layout.annotations).map(({ text }) => text);
+    assert.deepEqual(texts, ["Plain", "<b>SPECTRA</b>", "<b>2 passes saved</b>"]);
+    assert.deepEqual([layout.xaxis.dtick, layout.yaxis.dtick], [1, 1]);
+    const growing = growthFigure({ ...race, over: false, level: null }, "time", CANVAS).layout;
+    assert.deepEqual([growing.annotations, growing.yaxis.dtick], [[], undefined]);
+    const none = growthFigure({ ...race, method: EMPTY_LANE, level: null }, "time", CANVAS).layout;
+    assert.deepEqual(
+      /** @type {Note[]} */ (none.annotations).map(({ text }) => text),
+      ["Plain"],
+    );
+  });
+
   test("save nothing where the method was slower", () => {
     const slower = { ...OVER, plain: METHOD, method: PLAIN, level: { tokens: 12, plain: 1, method: 3 } };
     const { traces, layout } = growthFigure(slower, "time", CANVAS);

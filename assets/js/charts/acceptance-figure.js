@@ -62,6 +62,8 @@ export function acceptanceFigure(steps, of, over, { looks, colourOf }, canvas) {
     y: lines[i],
     mode: lines[i].filter((share) => share !== null).length > 1 ? "lines" : "markers", // one point makes no line
     hoverinfo: "skip",
+    cliponaxis: false,
+    marker: { size: 8 },
     line: {
       color: colourOf(source),
       width: 2,
