@@ -30,6 +30,12 @@ test("one that was over is not told of", () => {
   }
 });
 
+test("each tab is told of its own", () => {
+  keepCutOff(STORE, { state: "running", begin: { link } }, "chat");
+  assert.equal(takeCutOff(STORE), null);
+  assert.ok(takeCutOff(STORE, "chat")?.includes("seed=3"));
+});
+
 test("a link is never longer than what the server takes: the prompt is left out", () => {
   assert.equal(
     queryOf({ ...link, prompt: "x".repeat(20_000) }).length,

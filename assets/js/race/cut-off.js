@@ -1,4 +1,4 @@
-/** What was asked of a race that still ran when the page went away; the browser keeps it until the next load. */
+/** What was asked of a run that still went on when the page went away; the browser keeps it until the next load. */
 
 /** @import { Link, Begin } from "../stream/messages.js" */
 
@@ -8,19 +8,34 @@ const LONGEST = 50_000; // characters; visual/guard.py takes 60,000 with the pat
 /**
  * @param {Pick<Storage, "setItem">} store
  * @param {{ state: string, begin: Pick<Begin, "link"> } | null | undefined} turn
+ * @param {string} [tab] in which it ran
  */
-export function keepCutOff(store, turn) {
-  if (turn?.state === "running") store.setItem(KEY, `?${queryOf(turn.begin.link)}`);
+export function keepCutOff(store, turn, tab = "race") {
+  if (turn?.state === "running") store.setItem(`${KEY}-${tab}`, `?${queryOf(turn.begin.link)}`);
 }
 
 /**
  * A link that asks for it again; given once.
  * @param {Pick<Storage, "getItem" | "removeItem">} store
+ * @param {string} [tab]
  */
-export function takeCutOff(store) {
-  const link = store.getItem(KEY);
-  store.removeItem(KEY);
+export function takeCutOff(store, tab = "race") {
+  const link = store.getItem(`${KEY}-${tab}`);
+  store.removeItem(`${KEY}-${tab}`);
   return link;
+}
+
+/**
+ * What is done with the storage of this browser tab; null where the browser lends none.
+ * @template T
+ * @param {(store: Storage) => T} work
+ */
+export function stored(work) {
+  try {
+    return work(sessionStorage);
+  } catch {
+    return null;
+  }
 }
 
 /**

@@ -3,8 +3,9 @@
 import { TurnView } from "../chat/turn-view.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { building, plural, seconds, sentence, speed } from "../common/format.js";
+import { building, plural, prose, seconds, sentence, speed } from "../common/format.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
+import { keepCutOff, stored, takeCutOff } from "../race/cut-off.js";
 import { Legend } from "../race/legend.js";
 import { KEY } from "../race/template.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
@@ -16,6 +17,8 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
 dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.`;
+const CUT_OFF = prose`The page was left or lost its connection while an answer was written, so that conversation has
+  ended.`;
 const TEMPLATE = `
 <p class="key" data-id="key" hidden>${KEY}</p>
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
@@ -70,6 +73,7 @@ class ChatTab {
     this.listen();
     this.clear();
     this.showRate(facts);
+    if (stored((store) => takeCutOff(store, "chat"))) this.fields.refuse({ field: "", text: CUT_OFF });
   }
 
   listen() {
@@ -84,6 +88,7 @@ class ChatTab {
     this.at("clear").addEventListener("click", () => this.ask("clear"));
     byId("chat-go").addEventListener("click", () => this.fields.clear());
     handOver("#chat-go", byId("chat-stop"));
+    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.stream.turns.at(-1), "chat")));
   }
 
   /** @param {Message} message */

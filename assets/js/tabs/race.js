@@ -5,7 +5,7 @@ import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
-import { keepCutOff, queryOf, takeCutOff } from "../race/cut-off.js";
+import { keepCutOff, queryOf, stored, takeCutOff } from "../race/cut-off.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
@@ -81,7 +81,7 @@ class RaceTab {
 
   /** gradio loads the page again when a lost connection is back. */
   tellCutOff() {
-    const link = stored(takeCutOff);
+    const link = stored((store) => takeCutOff(store));
     if (!link) return;
     const again = make("a", "", "Fill in the form as it was");
     again.href = link;
@@ -169,19 +169,6 @@ class RaceTab {
     const copied = await copy(location.href);
     const without = new URLSearchParams(location.search).has("prompt") ? "" : ", without the prompt: it is too long";
     this.view.at("link").textContent = `${copied ? "Link copied" : "Link is in the address bar"}${without}`;
-  }
-}
-
-/**
- * What is done with the storage of this tab; null where the browser lends none.
- * @template T
- * @param {(store: Storage) => T} work
- */
-function stored(work) {
-  try {
-    return work(sessionStorage);
-  } catch {
-    return null;
   }
 }
 
