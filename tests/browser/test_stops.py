@@ -109,3 +109,55 @@ def test_a_message_that_never_got_its_turn_is_still_there(fake: Fake, visit: Vis
     assert len(engine.conversations) == before and second.locator("#stage-chat .turn").count() == 0
     first.click("#stop")
     finish(first)
+
+
+@pytest.mark.usefixtures("slow")
+def test_what_a_chat_waits_for_is_said_no_longer_than_it_waits(fake: Fake, visit: Visit) -> None:
+    first, second = visit(fake[1]), visit(fake[1])
+    second.get_by_role("tab", name="Chat").click()
+    fill(second, **{"chat-max_new_tokens": 8})
+    say(second, "first")
+    second.wait_for_function(f"{TALK} === 'done'")
+    start(first, max_new_tokens=2000)
+    line = second.locator("#stage-chat [data-id=rate]")
+    usual = line.inner_text()
+    for waits, button in (("1 visitor before you", "#chat-go"), ("Measuring plain", "[data-id=renew]")):
+        second.fill("#field-chat-prompt textarea", "second")
+        appear(second, "#chat-go:enabled")
+        second.click(button if button.startswith("#") else f"#stage-chat {button}")
+        second.wait_for_selector(f"#stage-chat [data-id=rate]:has-text('{waits}')")
+        second.evaluate("document.querySelector('#stage-chat [data-id=clear]').click()")
+        second.wait_for_function(
+            "(usual) => document.querySelector('#stage-chat [data-id=rate]').innerText === usual", arg=usual
+        )
+    first.click("#stop")
+    finish(first)
+    assert second.problems == []
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    engine.built = 0
+    page = visit(f"{url}?method=rest&max_new_tokens=20")
+    page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
+    page.click("#go")
+    page.wait_for_selector("#stage-race [data-id=verdict]:has-text('building its datastore: indexing')")
+    page.click("#stop")
+    page.wait_for_function(f"{STAGE}.state === 'stopped'")
+    assert page.locator("#stage-race [data-id=verdict]").inner_text() == "nothing was written yet: nothing to compare"
+    appear(page, "#go:enabled")
+    engine.step_seconds = 0.001
+    race(page)
+    assert engine.built == 1 and page.locator("[data-id=badge]").inner_text() == "Identical output"
+    engine.built, engine.step_seconds = 0, 0.005
+    page.get_by_role("tab", name="Chat").click()
+    page.click("#field-chat-method input")
+    page.get_by_role("option", name="Baseline: REST").click()
+    line = page.locator("#stage-chat [data-id=rate]")
+    usual = line.inner_text()
+    fill(page, **{"chat-max_new_tokens": 8})
+    say(page, "first")
+    page.wait_for_selector("#stage-chat [data-id=rate]:has-text('Building its datastore')")
+    page.wait_for_function(f"{TALK} === 'done'")
+    assert engine.built == 1 and line.inner_text() == usual and page.problems == []

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start, value_of
+from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start, tab, value_of
 from fakes_engine import FakeEngine
 
 Visit = Callable[..., Any]
@@ -90,6 +90,26 @@ def test_a_race_that_a_reload_cut_off_can_be_asked_for_again(fake: Fake, visit: 
     page.wait_for_function("document.querySelector('#field-prompt textarea')?.value === 'cut off'")
     assert value_of(page, "seed") == "9" and value_of(page, "max_new_tokens") == "1500"
     assert page.locator("#ask .field-error").count() == 0
+
+
+@pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize(("name", "what"), [("chat", "conversation"), ("compare", "comparison")])
+def test_what_a_reload_cut_off_is_said_in_its_tab(fake: Fake, visit: Visit, name: str, what: str) -> None:
+    page = visit(fake[1])
+    tab(page, name.title())
+    fill(page, **{f"{name}-prompt": "cut off", f"{name}-max_new_tokens": 1500})
+    page.click(f"#{name}-go")
+    appear(page, f"#stage-{name} .stage[data-state=running]")
+    for ends in (True, False):
+        page.reload()
+        appear(page, READY)
+        assert page.locator("#ask .field-error").count() == 0
+        tab(page, name.title())
+        note = page.locator(f"#{name}-ask > .field-error:has-text('so that {what} has ended')")
+        page.wait_for_timeout(200)
+        assert note.is_visible() == ends
+    assert page.problems == []
 
 
 @pytest.mark.all_cases

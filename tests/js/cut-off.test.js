@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keepCutOff, takeCutOff } from "../../assets/js/race/cut-off.js";
+import { keepCutOff, queryOf, takeCutOff } from "../../assets/js/race/cut-off.js";
 
 /** @type {Map<string, string>} */
 const kept = new Map();
@@ -28,4 +28,18 @@ test("one that was over is not told of", () => {
     keepCutOff(STORE, turn);
     assert.equal(takeCutOff(STORE), null);
   }
+});
+
+test("each tab is told of its own", () => {
+  keepCutOff(STORE, { state: "running", begin: { link } }, "chat");
+  assert.equal(takeCutOff(STORE), null);
+  assert.ok(takeCutOff(STORE, "chat")?.includes("seed=3"));
+});
+
+test("a link is never longer than what the server takes: the prompt is left out", () => {
+  assert.equal(
+    queryOf({ ...link, prompt: "x".repeat(20_000) }).length,
+    20_000 + "prompt=&method=spectra&seed=3".length,
+  );
+  assert.equal(queryOf({ ...link, prompt: "漢".repeat(7_000) }), "method=spectra&seed=3");
 });

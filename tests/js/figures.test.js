@@ -73,12 +73,50 @@ describe("tokens over time", () => {
     assert.ok(JSON.stringify(one.layout.annotations).includes("1 pass saved"));
   });
 
+  test("say what was saved inside the chart where an answer was stopped early", () => {
+    const stopped = {
+      ...OVER,
+      plain: extend(
+        EMPTY_LANE,
+        Array.from({ length: 200 }, () => stepOf(["model"])),
+      ),
+      method: extend(EMPTY_LANE, [stepOf(["forward", "model"])]),
+      level: { tokens: 2, plain: 0.5, method: 0.25 },
+    };
+    for (const axis of /** @type {const} */ (["time", "passes"])) {
+      const { layout } = growthFigure(stopped, axis, CANVAS);
+      const notes = /** @type {Note[]} */ (layout.annotations);
+      const saved = notes.find(({ text }) => text.includes("saved"));
+      assert.equal(saved?.xanchor, "left", axis);
+    }
+  });
+
   test("have room for the whole answer while it is written", () => {
     const running = { ...OVER, method: EMPTY_LANE, over: false, level: null };
     const { traces, layout } = growthFigure(running, "time", CANVAS);
     assert.equal(traces.length, 2);
     assert.deepEqual(layout.xaxis.range, [0, 16 * 1.02]); // 64 tokens at a quarter of a second
     assert.deepEqual(layout.yaxis.range, [0, 64 * 1.1]);
+  });
+
+  test("are named and ticked at whole tokens where the answer is short", () => {
+    const short = extend(
+      EMPTY_LANE,
+      Array.from({ length: 3 }, () => stepOf(["model"])),
+    );
+    const method = extend(EMPTY_LANE, [stepOf(["forward", "forward", "model"])]);
+    const race = { ...OVER, plain: short, method, level: { tokens: 3, plain: 0.75, method: 0.25 } };
+    const { layout } = growthFigure(race, "passes", CANVAS);
+    const texts = /** @type {Note[]} */ (layout.annotations).map(({ text }) => text);
+    assert.deepEqual(texts, ["Plain", "<b>SPECTRA</b>", "<b>2 passes saved</b>"]);
+    assert.deepEqual([layout.xaxis.dtick, layout.yaxis.dtick], [1, 1]);
+    const growing = growthFigure({ ...race, over: false, level: null }, "time", CANVAS).layout;
+    assert.deepEqual([growing.annotations, growing.yaxis.dtick], [[], undefined]);
+    const none = growthFigure({ ...race, method: EMPTY_LANE, level: null }, "time", CANVAS).layout;
+    assert.deepEqual(
+      /** @type {Note[]} */ (none.annotations).map(({ text }) => text),
+      ["Plain"],
+    );
   });
 
   test("save nothing where the method was slower", () => {
@@ -220,6 +258,17 @@ describe("accepted guesses", () => {
     assert.deepEqual(shares(steps.slice(0, 3), ["forward"], "reached").lines, [[0, 1 / 2, 1 / 3]]);
     const last = shares(steps, ["forward", "retrieval"], "reached").lines.map((line) => line.at(-1));
     assert.deepEqual(last, [1 / 2, null]);
+  });
+
+  test("of a source that guessed in one pass only are a point, which can be seen", () => {
+    const late = [stepOf(["model"]), stepOf(["model"], { judged: { forward: [1, 2, 2] } })];
+    const { traces } = acceptanceFigure(late, "guessed", true, COLOURS, CANVAS);
+    assert.deepEqual(
+      traces.map(({ y, mode }) => [y, mode]),
+      [[[null, 0.5], "markers"]],
+    );
+    const [line] = acceptanceFigure(steps, "guessed", true, COLOURS, CANVAS).traces;
+    assert.equal(line.mode, "lines");
   });
 
   test("are drawn with no more points than can be told apart, the last one always", () => {

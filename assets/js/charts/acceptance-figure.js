@@ -60,8 +60,10 @@ export function acceptanceFigure(steps, of, over, { looks, colourOf }, canvas) {
   const traces = used.map(({ source, dash }, i) => ({
     x,
     y: lines[i],
-    mode: x.length > 1 ? "lines" : "markers",
+    mode: lines[i].filter((share) => share !== null).length > 1 ? "lines" : "markers", // one point makes no line
     hoverinfo: "skip",
+    cliponaxis: false,
+    marker: { size: 8 },
     line: {
       color: colourOf(source),
       width: 2,

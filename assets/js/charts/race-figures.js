@@ -12,7 +12,8 @@ import { layoutOf } from "./plotly.js";
 
 const MEAN_OF = 12;
 const HATCHED = 120; // bars of more steps are too narrow to show it
-const LABELLED = 8; // tokens from which on a line has room for its name
+const LABELLED = 8; // tokens from which on a line has room for its name while it grows
+const FEW = 5; // tokens or passes on an axis that is ticked at each of them
 const LETTER = 7; // px of a name, a letter of it
 const ASIDE = 8; // px between a line and its name
 const HIGH = 16; // px of a name
@@ -66,12 +67,16 @@ export function growthFigure(race, axis, canvas) {
   const guess = passes ? cap : (plain.seconds * cap) / Math.max(plain.tokens, 1);
   const far = over || method.tokens ? Math.max(slow.x[slow.x.length - 1], fast.x[fast.x.length - 1]) : guess;
   const layout = layoutOf(canvas, {
-    xaxis: { range: [0, (far || 1) * 1.02], ticksuffix: passes ? "" : " s", nticks: 7 },
-    yaxis: { range: [0, top * 1.1], nticks: 6 },
+    xaxis: {
+      range: [0, (far || 1) * 1.02],
+      ticksuffix: passes ? "" : " s",
+      ...(passes ? ticksTo(far, 7) : { nticks: 7 }),
+    },
+    yaxis: { range: [0, top * 1.1], ...ticksTo(top, 6) },
     hovermode: false,
   });
-  const notes = [...nameOf(below, "left", above, layout), ...nameOf(above, "right", below, layout)];
-  const saved = savedBetween(race, passes, ink);
+  const notes = [...nameOf(below, "left", above, layout, over), ...nameOf(above, "right", below, layout, over)];
+  const saved = savedBetween(race, passes, layout, ink);
   if (saved) {
     traces.push(saved.trace);
     notes.push(saved.note);
@@ -79,6 +84,13 @@ export function growthFigure(race, axis, canvas) {
   layout.annotations = notes;
   return { traces, layout };
 }
+
+/**
+ * Ticks of an axis that counts: there is no half of a token.
+ * @param {number} most
+ * @param {number} nticks
+ */
+const ticksTo = (most, nticks) => (most > FEW ? { nticks } : { dtick: 1 });
 
 /**
  * @param {Line} line
@@ -99,15 +111,18 @@ function perToken({ lane, x }) {
 }
 
 /**
- * A line's name, written beside it where there is room that the other line leaves; none while the line is short.
+ * A line's name, written beside it where there is room that the other line leaves; a short line has none while it
+ * grows, nor where there is no such room.
  * @param {Line} line
  * @param {Side} usual
  * @param {Line} other
  * @param {Layout} layout
+ * @param {boolean} over
  */
-function nameOf(line, usual, other, layout) {
+function nameOf(line, usual, other, layout, over) {
   const { lane, x, name, bold, colour } = line;
-  if (lane.tokens <= LABELLED) return [];
+  const short = lane.tokens <= LABELLED;
+  if (!lane.tokens || (short && !over)) return [];
   const last = x.length - 1;
   const points = PLACES.map((part) => Math.round(part * last));
   const way = wayOf(other, layout);
@@ -116,7 +131,9 @@ function nameOf(line, usual, other, layout) {
   const places = sides
     .flatMap((side) => points.map((at) => ({ at, side, box: boxOf(line, at, side, layout) })))
     .filter(({ box }) => box.left >= 0 && box.right <= layout.width && box.bottom <= layout.height - layout.margin.b);
-  const { at, side } = places.find(({ box }) => !crosses(way, box)) ??
+  const free = places.find(({ box }) => !crosses(way, box));
+  if (short && !free) return [];
+  const { at, side } = free ??
     places.find((place) => place.side === usual) ?? { at: usual === "left" ? 0 : last, side: usual };
   const left = side === "left";
   const place = { xanchor: side, xshift: left ? ASIDE : -ASIDE, yanchor: left ? "top" : "bottom" };
@@ -203,21 +220,28 @@ function textAt(x, y, text, colour, place) {
 }
 
 /**
- * The stretch between both lines at the same number of tokens.
+ * The stretch between both lines at the same number of tokens. What it says ends where the stretch does; an answer
+ * that was stopped early leaves no room for it there, so that it begins there.
  * @param {Race} race
  * @param {boolean} passes
+ * @param {Layout} layout
  * @param {Ink} ink
  */
-function savedBetween({ method, over, level }, passes, { good }) {
+function savedBetween({ method, over, level }, passes, layout, { good }) {
   if (!over || !level) return null;
   const { tokens } = level;
   const from = passes ? passesTo(method, tokens) : level.method;
   const to = passes ? tokens : level.plain;
   if (to <= from) return null;
   const text = passes ? `${plural(to - from, "pass", "passes")} saved` : `${seconds(to - from)} saved`;
+  const room = pixel(layout, to) - layout.margin.l >= LETTER * text.length;
   return {
     trace: { x: [from, to], y: [tokens, tokens], mode: "lines", line: { color: good, width: 3 }, hoverinfo: "skip" },
-    note: textAt(to, tokens, `<b>${text}</b>`, good, { xanchor: "right", yanchor: "bottom", yshift: 2 }),
+    note: textAt(to, tokens, `<b>${text}</b>`, good, {
+      xanchor: room ? "right" : "left",
+      yanchor: "bottom",
+      yshift: 2,
+    }),
   };
 }
 

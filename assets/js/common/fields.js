@@ -1,6 +1,7 @@
 /** One-line messages under the input they belong to; they go when that input changes. */
 
 import { make } from "./dom.js";
+import { tellFolds } from "./folds.js";
 import { sentence } from "./format.js";
 
 /** @import { Problem } from "../stream/messages.js" */
@@ -13,6 +14,7 @@ export class Fields {
   constructor(root, scope = "") {
     this.root = root;
     this.scope = scope;
+    tellFolds(root);
     // gradio's list opens again a moment after any key in its field, one that leaves the field too
     root.addEventListener("keydown", (event) => {
       if (event.key === "Tab") event.stopPropagation();

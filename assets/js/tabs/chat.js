@@ -3,7 +3,9 @@
 import { TurnView } from "../chat/turn-view.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { building, plural, seconds, sentence, speed } from "../common/format.js";
+import { building, plural, prose, seconds, sentence, speed } from "../common/format.js";
+import { handOver, keepFocus } from "../common/steady-focus.js";
+import { keepCutOff, stored, takeCutOff } from "../race/cut-off.js";
 import { Legend } from "../race/legend.js";
 import { KEY } from "../race/template.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
@@ -15,6 +17,8 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
 dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.`;
+const CUT_OFF = prose`The page was left or lost its connection while an answer was written, so that conversation has
+  ended.`;
 const TEMPLATE = `
 <p class="key" data-id="key" hidden>${KEY}</p>
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
@@ -69,6 +73,7 @@ class ChatTab {
     this.listen();
     this.clear();
     this.showRate(facts);
+    if (stored((store) => takeCutOff(store, "chat"))) this.fields.refuse({ field: "", text: CUT_OFF });
   }
 
   listen() {
@@ -82,13 +87,17 @@ class ChatTab {
     });
     this.at("clear").addEventListener("click", () => this.ask("clear"));
     byId("chat-go").addEventListener("click", () => this.fields.clear());
+    handOver("#chat-go", byId("chat-stop"));
+    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.stream.turns.at(-1), "chat")));
   }
 
   /** @param {Message} message */
   take(message) {
     switch (message.kind) {
       case "refused":
-        return this.fields.refuse(message);
+        this.say("");
+        this.fields.refuse(message);
+        return;
       case "waiting":
         return this.say(`Waiting for the model: ${plural(message.ahead, "visitor")} before you.`);
       case "building":
@@ -111,14 +120,19 @@ class ChatTab {
     this.stream = reduce(before, message);
     if (this.stream === before) return;
     if (this.stream.behind) this.ask("resync");
-    else if (message.kind === "clear") this.clear();
+    else if (message.kind === "clear") this.beginAnew();
     else if (message.kind === "back") this.back(message);
     else this.show(before.turns.at(-1));
+  }
+
+  get promptBox() {
+    return this.fields.box("prompt")?.querySelector("textarea") ?? null;
   }
 
   /** As before the first turn. */
   clear() {
     this.drop(0);
+    this.say("");
     this.stage.dataset.state = "empty";
     delete this.stage.dataset.run;
     this.at("hint").hidden = false;
@@ -127,6 +141,15 @@ class ChatTab {
     for (const id of ["renew", "legend"]) this.at(id).hidden = Boolean(this.facts.note);
     if (this.facts.note) this.at("hint").textContent = this.facts.note;
     this.legend.show(null);
+  }
+
+  /** The visitor asked for a new conversation. */
+  beginAnew() {
+    keepFocus(
+      this.stage,
+      () => this.clear(),
+      () => this.promptBox,
+    );
   }
 
   /** @param {number} from the first turn that goes */
@@ -147,7 +170,7 @@ class ChatTab {
       this.showLegend();
     } else this.clear();
     this.at("race").hidden = !last?.readout?.plain;
-    this.fields.box("prompt")?.querySelector("textarea")?.focus();
+    this.promptBox?.focus();
     if (problem) this.fields.refuse(problem);
   }
 
@@ -155,6 +178,8 @@ class ChatTab {
   show(before) {
     const place = this.stream.turns.length - 1;
     const turn = this.stream.turns[place];
+    const silent = !before?.lanes.method.steps.length; // its datastore may have been built
+    if (silent && (turn.end || turn.lanes !== before?.lanes)) this.say("");
     if (turn.begin !== before?.begin) this.begin(turn, place);
     if (turn.lanes !== before?.lanes) {
       this.views[place].lane.show(turn.lanes.method);
@@ -176,7 +201,6 @@ class ChatTab {
     this.at("talk").append(view.box);
     this.at("hint").hidden = true;
     this.at("key").hidden = false;
-    this.say("");
     view.box.scrollIntoView({ block: "nearest" });
   }
 

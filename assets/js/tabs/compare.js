@@ -5,8 +5,10 @@ import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
 import { save } from "../common/save.js";
+import { handOver } from "../common/steady-focus.js";
 import { Throttle } from "../common/throttle.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
+import { keepCutOff, stored, takeCutOff } from "../race/cut-off.js";
 import { PLAIN } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
@@ -22,6 +24,7 @@ const FILES = ["csv", "json", "png"];
 const CUT_SHORT = { stopped: "Stopped. ", failed: "Ended early. " };
 const HINT = prose`Tick some methods and press Compare. They run one after the other, plain decoding first, so that
   none slows another, and every answer is compared with plain decoding's, token by token.`;
+const CUT_OFF = prose`The page was left or lost its connection while methods ran, so that comparison has ended.`;
 const TEMPLATE = `
 <section class="card table" data-id="table-card" hidden>
 <p class="shared" data-id="shared" hidden></p>
@@ -79,6 +82,7 @@ class CompareTab {
     this.at("head").append(headRow());
     stage.dataset.state = "empty";
     this.listen();
+    if (stored((store) => takeCutOff(store, "compare"))) this.fields.refuse({ field: "", text: CUT_OFF });
   }
 
   listen() {
@@ -90,6 +94,8 @@ class CompareTab {
     this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
+    handOver("#compare-go", byId("compare-stop"));
+    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.turn, "compare")));
     new MutationObserver(() => this.draw(true)).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.at("bars"));
   }

@@ -3,6 +3,7 @@
 import { button, byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { count, duration, percent, plural, prose, visible } from "../common/format.js";
+import { handOver, keepFocus } from "../common/steady-focus.js";
 import { storeCard } from "../datastore/store-card.js";
 
 /** @import { Ask, Host } from "../common/tab.js" */
@@ -12,6 +13,7 @@ import { storeCard } from "../datastore/store-card.js";
 const NONE = prose`No datastore fits this model. Make one above, for yourself; or build one with
   “python -m spectra.datastore build”: its folder under datastores/ is found at the next start.`;
 const OWN_FIELDS = ["file", "keep", "prompts", "texts", "text-tokens", "go", ""];
+const STARTS = "#field-own-file button, #own-library, #own-write, #store-offer-go";
 /** @type {Record<string, string>} */
 const STEPS = {
   reading: "Reading the texts and leaving out what repeats",
@@ -58,6 +60,7 @@ class DatastoreTab {
     this.status.setAttribute("role", "status");
     const upload = document.querySelector("#own-ask input[type=file]");
     upload?.setAttribute("aria-label", "Text file to build a datastore from");
+    handOver(STARTS, byId("own-stop"));
     this.shared = make("div");
     /** @type {string} */
     this.shown = "";
@@ -106,7 +109,11 @@ class DatastoreTab {
     this.stage.dataset.building = message.kind;
     switch (message.kind) {
       case "removed":
-        this.own.replaceChildren();
+        keepFocus(
+          this.own,
+          () => this.own.replaceChildren(),
+          () => byId("own-library"),
+        );
         this.status.textContent = "Your datastore is deleted";
         break;
       case "halted":

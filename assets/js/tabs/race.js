@@ -4,7 +4,8 @@ import { byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
-import { keepCutOff, queryOf, takeCutOff } from "../race/cut-off.js";
+import { handOver, keepFocus } from "../common/steady-focus.js";
+import { keepCutOff, queryOf, stored, takeCutOff } from "../race/cut-off.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
@@ -66,6 +67,7 @@ class RaceTab {
     at("link").addEventListener("click", () => this.copyLink());
     addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.view.turn)));
     byId("go").addEventListener("click", () => this.wait());
+    handOver("#go", byId("stop"));
     this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey }) => {
       if (key === "Enter" && !shiftKey) this.wait();
     });
@@ -79,7 +81,7 @@ class RaceTab {
 
   /** gradio loads the page again when a lost connection is back. */
   tellCutOff() {
-    const link = stored(takeCutOff);
+    const link = stored((store) => takeCutOff(store));
     if (!link) return;
     const again = make("a", "", "Fill in the form as it was");
     again.href = link;
@@ -112,9 +114,13 @@ class RaceTab {
 
   /** @param {RunMessage} message */
   follow(message) {
-    if (message.kind === "begin" || message.kind === "clear") this.fields.clear();
-    if (["begin", "snapshot", "clear"].includes(message.kind)) this.verdict = null;
-    this.view.take(message);
+    const { kind } = message;
+    if (kind === "begin" || kind === "clear") this.fields.clear();
+    if (["begin", "snapshot", "clear"].includes(kind)) this.verdict = null;
+    if (kind !== "begin" && kind !== "clear") return this.view.take(message);
+    const prompt = () => this.fields.box("prompt")?.querySelector("textarea") ?? null;
+    const next = kind === "begin" ? () => byId("stop") : prompt;
+    keepFocus(this.view.stage, () => this.view.take(message), next);
   }
 
   /** @param {Ready} chosen */
@@ -161,20 +167,8 @@ class RaceTab {
     if (!link) return;
     history.replaceState(null, "", `?${queryOf(link)}`);
     const copied = await copy(location.href);
-    this.view.at("link").textContent = copied ? "Link copied" : "Link is in the address bar";
-  }
-}
-
-/**
- * What is done with the storage of this tab; null where the browser lends none.
- * @template T
- * @param {(store: Storage) => T} work
- */
-function stored(work) {
-  try {
-    return work(sessionStorage);
-  } catch {
-    return null;
+    const without = new URLSearchParams(location.search).has("prompt") ? "" : ", without the prompt: it is too long";
+    this.view.at("link").textContent = `${copied ? "Link copied" : "Link is in the address bar"}${without}`;
   }
 }
 
