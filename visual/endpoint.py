@@ -64,6 +64,9 @@ class Endpoint:
         """Raises SpectraError: a server decodes its own way."""
         raise SpectraError("endpoint", "a server's plain decoding is not measured from here; name a model")
 
+    def builds(self, request: AnswerRequest) -> bool:
+        return False
+
     def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
         """A server lacks nothing that could be built here."""
 

@@ -51,6 +51,10 @@ class Backend(Protocol):
         """Measure plain decoding anew after about `context` tokens; `plain` has it from then on."""
         ...
 
+    def builds(self, request: AnswerRequest) -> bool:
+        """Whether `ready` has a datastore to build for this request."""
+        ...
+
     def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
         """Get what the request's method lacks, a datastore that is built first. Raises `SpectraError`."""
         ...

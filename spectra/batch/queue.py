@@ -25,6 +25,9 @@ class RequestQueue:
         self._at_once, self._cache_bytes = at_once, cache_bytes
         self._running: dict[int, Decoding] = {}
         self._owners: dict[int, int] = {}
+        if not isinstance(requests, Iterable):
+            raise SpectraError("requests", f"a {type(requests).__name__} is no list of them; give `[Request(...)]`")
+        self._checked = isinstance(requests, Sequence)
         if isinstance(requests, Sequence):
             self._check_all(requests)
         self._requests: Iterator[tuple[int, Request]] = enumerate(requests)
@@ -37,17 +40,22 @@ class RequestQueue:
             self._running.pop(number).session.close()
             self._owners = {drafter: owner for drafter, owner in self._owners.items() if owner != number}
         while len(self._running) < self._at_once:
-            self._waiting = self._waiting or next(self._requests, None)
+            self._waiting = self._waiting or self._next()
             if self._waiting is None:
                 break
             number, request = self._waiting
-            self._check_bytes(number, request)
             if self._running and not fits(self._target, self._group, request, self._cache_bytes):
                 break
             self._check_drafters(number, request, self._owners)
             self._running[number] = begin(self._target, self._group, request)
             self._waiting = None
         return dict(self._running)
+
+    def _next(self) -> tuple[int, Request] | None:
+        taken = next(self._requests, None)
+        if taken is not None and not self._checked:
+            self._check(*taken)
+        return taken
 
     def failed(self, number: int, error: Exception) -> None:
         """Ends the batch."""
@@ -68,12 +76,19 @@ class RequestQueue:
     def _check_all(self, requests: Sequence[Request]) -> None:
         seen: dict[int, int] = {}
         for number, request in enumerate(requests):
-            try:
-                self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
-            except SpectraError as error:
-                raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
-            self._check_bytes(number, request)
+            self._check(number, request)
             self._check_drafters(number, request, seen)
+
+    def _check(self, number: int, request: Request) -> None:
+        """Raises SpectraError, with the number, for what is no request and for one that the target cannot answer."""
+        if not isinstance(request, Request):
+            kind = type(request).__name__
+            raise SpectraError("requests", f"number {number} is a {kind}; give `Request(prompt, method)` for each")
+        try:
+            self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
+        except SpectraError as error:
+            raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
+        self._check_bytes(number, request)
 
     @staticmethod
     def _check_drafters(number: int, request: Request, owners: dict[int, int]) -> None:

@@ -83,7 +83,8 @@ class PromptGroup:
 def run_batch_sizes(options: BatchOptions) -> int:
     """The subcommand `batch`."""
     check_writable_folder(options.out, "out")
-    groups = groups_of(options.prompts.load(), options.group or max(options.batch))
+    prompts, size = options.prompts.load(), options.group or max(options.batch)
+    groups = groups_of(prompts, size)
     with distributed(options.model.device) as processes:
         mine = groups[processes.rank :: processes.world_size]
         if len(groups) < processes.world_size:
@@ -104,6 +105,7 @@ def run_batch_sizes(options: BatchOptions) -> int:
         if processes.first:
             rows = _rows_of(folders, groups)
             text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n"
+            text += f"{_measured(rows, size, len(prompts))}.\n\n"
             if processes.world_size > 1:
                 text += f"{processes.world_size} processes side by side, each with its part of the prompts.\n\n"
             write_text(options.out / "report.md", text + markdown(rows), "out")
@@ -120,6 +122,13 @@ def groups_of(prompts: Sequence[Prompt], size: int) -> list[PromptGroup]:
             f"{len(prompts)} prompts do not fill a group of {size}; give more prompts, or a smaller batch or group",
         )
     return groups
+
+
+def _measured(rows: Sequence[Row], size: int, prompts: int) -> str:
+    """How many of these prompts the rows are of: groups that do not fit the context and what fills no group are not."""
+    measured = len({row["id"] for row in rows}) * size
+    rest = f"; {prompts - measured} fill no group of {size} or do not fit" if measured < prompts else ""
+    return f"{measured} prompts, {size} in a line{rest}"
 
 
 def _rows_of(folders: Sequence[Path], groups: Sequence[PromptGroup]) -> list[Row]:
@@ -157,7 +166,7 @@ def run_groups(
         for size in sizes
         for method in methods
     ]
-    return resume(rows, groups, cells, timing.measure, Progress(len(groups)))
+    return resume(rows, groups, cells, timing.measure, Progress(len(groups), len(groups[0].prompts)))
 
 
 class _Answers(NamedTuple):

@@ -154,14 +154,18 @@ class Engine:
         self.plain = PlainRate(1 / seconds, context)
         return self.plain
 
+    def builds(self, request: AnswerRequest) -> bool:
+        """Whether the unrefined datastore that the method guesses from is still to be built."""
+        own = self._visitor_stores.of(request.visitor)
+        stores = self.resources.stores if own is None else [own, *self.resources.stores]
+        return request.method in self._on_demand and all(store.refined for store in stores)
+
     def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
         """Get what the method lacks: the stock model, or the unrefined datastore that it guesses from."""
         if request.method in self.references:
             self._stock.load()
             return
-        own = self._visitor_stores.of(request.visitor)
-        stores = self.resources.stores if own is None else [own, *self.resources.stores]
-        if request.method not in self._on_demand or not all(store.refined for store in stores):
+        if not self.builds(request):
             return
         with self._building:  # whoever asks meanwhile waits for the same store
             if all(store.refined for store in self.resources.stores):

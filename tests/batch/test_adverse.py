@@ -107,7 +107,7 @@ def test_those_who_share_a_prefix_object(known):
 
 def test_a_bad_request_that_is_seen_late_frees_the_target(known):
     target = target_by("torch exact", "llama", known)
-    with pytest.raises(SpectraError, match="prompt: it holds no token"):
+    with pytest.raises(SpectraError, match="prompt: of request 1: it holds no token"):
         list(decode_many(target, iter([request_of(target, [1]), request_of(target, [])])))
     with target.held():
         pass

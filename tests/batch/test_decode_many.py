@@ -238,12 +238,19 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         ("prompt", "of request 1: it holds no token", requests_of(target, [[1], []]), {}),
         ("prompt", "of request 0: it holds token ids outside", requests_of(target, [[64]]), {}),
         ("method", "requests 0 and 1 share a SpectraCore", [Request([1], method), Request([2], method)], {}),
+        ("requests", "a Request is no list of them", requests_of(target, [[1]])[0], {}),
+        ("requests", "a NoneType is no list of them", None, {}),
+        ("requests", "number 0 is a list; give", [[1, 2, 3]], {}),
+        ("requests", "number 0 is a str; give", "a text", {}),
+        ("requests", "number 1 is a dict; give", [*requests_of(target, [[1]]), {"prompt": [1]}], {}),
         ("at_once", "out of range", [], {"at_once": 0}),
         ("cache_bytes", "out of range", [], {"cache_bytes": 0}),
     ):
         with pytest.raises(SpectraError, match=text) as error:
             next(decode_many(target, requests, **options))
         assert error.value.field == field
+    with pytest.raises(SpectraError, match="requests: number 1 is a list"):
+        list(decode_many(target, iter([*requests_of(target, [[1]]), [2]])))
     assert together(target, requests_of(target, [[1]]))
 
 

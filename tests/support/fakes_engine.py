@@ -313,9 +313,12 @@ class FakeEngine:
         rows = [{"text": " self.balance", "count": 41, "chance": 0.62, "match": 3}]
         return [*rows, {"text": "<b>bold</b>\n", "count": 4, "chance": 0.06, "match": 3}][:max_rows]
 
-    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+    def builds(self, request: AnswerRequest) -> bool:
         """`rest` needs a store, which is built once."""
-        if request.method == "rest" and not self.built:
+        return request.method == "rest" and not self.built
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        if self.builds(request):
             for number in range(20):
                 on_progress("indexing", number, 20)
                 time.sleep(20 * self.step_seconds)

@@ -1,6 +1,7 @@
 """Who is served: several together, one that wants to be alone by itself, and all in order of arrival."""
 
 import threading
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from fakes_engine import FakeEngine
 from app import AppOptions
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
+from spectra.settings import AnswerRequest
+from visual.engine import ProgressCallback
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.run import Run, stream
@@ -103,3 +106,34 @@ def test_a_gpu_that_is_lent_serves_one_at_a_time(monkeypatch: pytest.MonkeyPatch
     assert AppOptions(ModelOptions(), together=1).together == 1
     with pytest.raises(SpectraError, match="together: a GPU that is lent"):
         AppOptions(ModelOptions(), together=2)
+
+
+class Builds(FakeEngine):
+    """Its store is built as soon as `may` is set."""
+
+    may = threading.Event()
+
+    def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
+        if self.builds(request):
+            on_progress("indexing", 0, 1)
+            self.may.wait(20)
+            self.built += 1
+
+
+def test_nobody_decodes_beside_a_run_that_builds_a_datastore() -> None:
+    """A race beside it was slowed down and claimed the speedup of its two lanes all the same."""
+    engine, line = Builds(step_seconds=0.01), queue()
+    first = stream(engine, race(), line)
+    assert next(first)["kind"] == "begin"  # type: ignore[index]
+    building = stream(engine, Run.against_plain(request_of("hello", "rest", 40, 0, 1)), line)
+    assert next(building) == {"kind": "waiting", "ahead": 1}
+    assert [message["kind"] for message in first if message][-1] == "end"
+    assert [message["kind"] for message in islice(building, 2) if message] == ["begin", "building"]
+    beside = stream(engine, race(), line)
+    assert next(beside) == {"kind": "waiting", "ahead": 1}
+    engine.may.set()
+    while next(beside)["kind"] == "waiting":  # type: ignore[index]
+        continue
+    assert line.served == 2  # once the store is there
+    for each in (building, beside):
+        assert [message["kind"] for message in each if message][-1] == "end"

@@ -20,9 +20,11 @@ class Visitors(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Ticket:
-    """A place in the queue. since: when it was taken, in seconds of `time.monotonic`. alone: nobody beside it."""
+    """A place in the queue. since: when it was taken, in seconds of `time.monotonic`. alone: nobody beside it, until
+    `AdmissionQueue.share`.
+    """
 
     visitor: str
     address: str
@@ -110,6 +112,12 @@ class AdmissionQueue:
             ahead = self.wait(ticket, seconds)
             if self.left(ticket):
                 stop.set()
+
+    def share(self, ticket: Ticket) -> None:
+        """From now on others may be served beside this one."""
+        with self._changed:
+            ticket.alone = False
+            self._changed.notify_all()
 
     @contextmanager
     def turn(self) -> Iterator[None]:

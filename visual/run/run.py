@@ -9,7 +9,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -224,12 +224,13 @@ def explain(error: BaseException) -> dict[str, str]:
     return {"field": "", "text": f"The run ended early ({type(error).__name__}). The server's log has the details."}
 
 
-def decode_lanes(backend: Backend, run: Run) -> None:
-    """Fill the run's inbox; `None` or an error comes last."""
+def decode_lanes(backend: Backend, run: Run, on_ready: Callable[[], object]) -> None:
+    """Fill the run's inbox; `None` or an error comes last. on_ready: called when nothing is left to be built."""
     try:
         for request in run.lanes.values():
             backend.ready(request, run.on_progress)
         run.progress = None
+        on_ready()
         with closing(backend.in_turn(list(run.lanes.values()))) as answers:
             for lane in run.lanes:
                 if run.drawn:
@@ -270,18 +271,24 @@ def stream(
     cancellable. Closing it stops the run; `run.stop` ends it with what was decoded.
 
     max_seconds: after which a run is stopped, since others wait; None is the default. Raises SpectraError when the
-    queue is full. The thread leaves the queue after its last step: nobody decodes beside one that is alone.
+    queue is full. The thread leaves the queue after its last step: nobody decodes beside one that is alone, nor while
+    one builds a datastore, which would slow them down and say nothing of it.
     """
     max_seconds = max_seconds or (MAX_ALONE_SECONDS if run.alone else MAX_SECONDS)
     try:
-        ticket = admission.join(run.request.visitor, alone=run.alone)
+        alone = run.alone or any(map(backend.builds, run.lanes.values()))
+        ticket = admission.join(run.request.visitor, alone=alone)
     except SpectraError:
         run.state = "failed"
         raise
 
+    def on_ready() -> None:
+        if not run.alone:
+            admission.share(ticket)
+
     def work() -> None:
         try:
-            decode_lanes(backend, run)
+            decode_lanes(backend, run, on_ready)
         finally:
             admission.leave(ticket)
 

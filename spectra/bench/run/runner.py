@@ -113,11 +113,12 @@ def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
 class Progress:
     """One line on stderr, rewritten: how many prompts are done and how long the rest will take.
 
-    What was there already from an earlier run does not count for the time left.
+    What was there already from an earlier run does not count for the time left. total: items. each: prompts of one.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, each: int = 1) -> None:
         self.total = total
+        self.each = each
         self.done = 0
         self._ran = 0
         self._left_out = 0
@@ -128,10 +129,10 @@ class Progress:
         self.done += 1
         if ran:
             self._ran += 1
-        text = f"\r{self.done}/{self.total} prompts"
+        text = f"\r{self.done * self.each}/{self.total * self.each} prompts"
         if self._ran and self.done < self.total:
-            each = (time.monotonic() - self._began) / self._ran
-            text += f", {clock((self.total - self.done) * each)} left"
+            seconds = (time.monotonic() - self._began) / self._ran
+            text += f", {clock((self.total - self.done) * seconds)} left"
         print(f"{text:<40}", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
 
     def leave_out(self, item: Item, error: SpectraError) -> None:
