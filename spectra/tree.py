@@ -6,6 +6,7 @@ Node 0 is the root: the last committed token. A parent's index is always below i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import index
 from typing import TYPE_CHECKING
 
 from spectra.errors import SpectraError
@@ -70,7 +71,15 @@ class TokenTree:
         match: int = 0,
         confidence: int = 0,
     ) -> int:
-        """Put `token` under `parent` and return its node; a merging tree reuses an eligible child of this token."""
+        """Put `token` under `parent` and return its node; a merging tree reuses an eligible child of this token.
+
+        token: an int, or a number of numpy or torch. Raises SpectraError for what is no whole number.
+        """
+        try:
+            token = index(token)
+        except TypeError:
+            wrong = f"{source} guessed {token!r}, which is no token id"
+            raise SpectraError("drafter", f"{wrong}; guess ids of the target's tokenizer") from None
         if not 0 <= parent < len(self.tokens):
             raise IndexError(f"parent {parent} is not a node of this tree of {len(self.tokens)}")
         if self.merge and eligible:
@@ -81,7 +90,7 @@ class TokenTree:
                 self.confidence[known] = self.confidence[known] or confidence
                 return known
         node = len(self.tokens)
-        self.tokens.append(int(token))  # a drafter may have it from numpy
+        self.tokens.append(token)
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
         self.sources.append((source,))

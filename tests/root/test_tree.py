@@ -2,9 +2,12 @@
 
 import random
 
+import numpy as np
 import pytest
+import torch
 from drafting import random_tree
 
+from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
 from spectra.tree import ROOT, TokenTree
 
@@ -12,6 +15,21 @@ from spectra.tree import ROOT, TokenTree
 def test_a_guess_holds_tokens():
     with pytest.raises(ValueError, match="at least one"):
         Guess((), Source.FORWARD)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, torch.tensor])
+def test_a_token_is_found_whatever_number_it_was_given_as(kind):
+    """A tensor has its own hash: its node was scored and could not be accepted, nor shared."""
+    tree = TokenTree(9)
+    node = tree.add(ROOT, kind(5), Source.FORWARD)
+    assert tree.add(ROOT, kind(5), Source.BACKWARD) == node == tree.child(ROOT, 5)
+    assert type(tree.tokens[node]) is int
+
+
+@pytest.mark.parametrize("token", [3.7, "5", None, torch.tensor(2.0)])
+def test_a_guess_that_is_no_whole_number_names_its_source(token):
+    with pytest.raises(SpectraError, match=r"^drafter: forward guessed .* which is no token id; guess ids"):
+        TokenTree(9).add(ROOT, token, Source.FORWARD)
 
 
 def test_guesses_share_their_prefix_and_the_first_source_gets_the_credit():
