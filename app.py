@@ -67,6 +67,8 @@ class AppOptions:
             raise SpectraError("port", f"{self.port} is out of range; give 1 to 65535")
         if not self.host.strip():
             raise SpectraError("host", "it is blank; give an address, such as 127.0.0.1")
+        if self.model.step == "native" and gpu_is_lent():
+            raise SpectraError("step", "native steps run on a CPU, and the GPU is lent by the call; use auto or eager")
         if self.together is not None:
             check_number("together", self.together, 1, AT_ONCE, whole=True)
             if self.together > 1 and gpu_is_lent():

@@ -79,6 +79,8 @@ class GenerateOptions:
         check_unicode("prompt", self.prompt)
         check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
+        if self.json is not None and self.json == self.trace and self.json.parts[:2] != ("/", "dev"):
+            raise SpectraError("json", f"{self.json} is where the trace goes; name another file")
 
 
 class Report(NamedTuple):

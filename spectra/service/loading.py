@@ -168,6 +168,7 @@ class ModelOptions:
 
         named = self.placement.map
         device_map.check_here("device_map", named.values() if isinstance(named, dict) else ())
+        device_map.check_here("max_memory", self.placement.memory or ())
         device = load.check_device(self.device)
         if not self.placement or self.step in GPU_STEPS:
             check_step(self.step, device)

@@ -209,8 +209,12 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_written(tmp_pat
     out, places = tmp_path / "out", tmp_path / "map.json"
     places.write_text('{"": "cuda:99"}')
     placed = ModelOptions("m", placement=Placement(str(places)))
-    for field, model in (("device", ModelOptions(device="cuda:99")), ("device_map", placed)):
-        with pytest.raises(SpectraError, match=rf"^{field}: .*'cuda:99' is not available"):
+    roomy = ModelOptions("m", placement=Placement("auto", ("99=20GiB",)))
+    for field, model, named in (
+        ("device", ModelOptions(device="cuda:99"), "'cuda:99'"), ("device_map", placed, "'cuda:99'"),
+        ("max_memory", roomy, "99"),
+    ):  # fmt: skip
+        with pytest.raises(SpectraError, match=rf"^{field}: .*{named} is not available"):
             run_gpu(GpuOptions(model, out, parts=("start",)))
     assert not out.exists()
 

@@ -259,6 +259,7 @@ def test_bad_numbers(run, option, value):
         ("trace", ("generate", PROMPT, "--trace", "/")),
         ("trace", ("generate", PROMPT, "--trace", "x" * 300)),
         ("json", ("generate", PROMPT, "--json", "/no/such/folder/a.json")),
+        ("json", ("generate", PROMPT, "--json", "a.json", "--trace", "a.json")),
         ("{generate,race,methods}", ()),
         ("translate", ("translate", PROMPT)),
     ],

@@ -136,3 +136,10 @@ def test_a_gpu_that_is_lent_takes_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "spaces", None)
     with pytest.raises(SpectraError, match=r"^device: SPACES_ZERO_GPU .*pip install spaces, or unset it$"):
         app.lender()
+
+
+def test_native_steps_are_refused_where_a_gpu_is_lent(monkeypatch, capsys):
+    """Else the page would start, and refuse every race."""
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    said = "step: native steps run on a CPU, and the GPU is lent by the call; use auto or eager"
+    assert refused(capsys, "--step", "native", "--port", 7999) == f"{said}\n"
