@@ -116,6 +116,15 @@ def test_a_number_that_nobody_writes_so_is_left_out(field: str, figures: str) ->
     assert [line.split(":")[0] for line in filled.left] == [field]
 
 
+@pytest.mark.parametrize(("retrieval", "ranks"), [(True, 0), (False, 8)])
+def test_the_top_k_of_the_form_runs_beside_another_retrieval(retrieval: bool, ranks: int) -> None:
+    """The presets' own top-k depends on it: "SPECTRA" without retrieval ran with 8 where the box said 0."""
+    preset = {**SETTINGS, "successors": ranks, "retrieval": retrieval}
+    changed = settings_of({**form_of(preset, {}), "retrieval": not retrieval}, preset).changed
+    assert changed == {"retrieval": not retrieval, "successors": ranks}
+    assert not settings_of(form_of(preset, {}), preset).changed
+
+
 def test_a_link_to_a_pool_without_rows_leaves_the_pool_out() -> None:
     link = QueryParams("pool=on&rows=0&order=4")
     filled = read_link(link, FakeEngine(), "spectra-paper")
