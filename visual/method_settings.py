@@ -50,7 +50,8 @@ NUMBERS = tuple(name for name, field in FIELDS.items() if not field.switch)
 def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> MethodSettings:
     """What a form changes about a preset. What the form or the preset has not and what is equal is not changed.
 
-    A number of rows alone would bring a pool, so a pool that the form leaves off beside one is switched off.
+    A number of rows alone would bring a pool, so a pool that the form leaves off beside one is switched off. Another
+    retrieval alone would bring another top-k, so the form's is asked for beside it.
     Raises `SpectraError` naming the field that is no number, out of range, or empty where the preset has a number, and
     for a pool without rows.
     """
@@ -67,6 +68,8 @@ def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> Meth
         raise SpectraError("rows", "it is 0, so there is no pool; give 1 or more, or switch the pool off")
     if changed.get("rows") and not form.get("pool", True):
         changed["pool"] = False
+    if "retrieval" in changed and "successors" in preset and form.get("successors") not in (None, ""):
+        changed["successors"] = number("successors", form["successors"])
     return MethodSettings(**changed)  # type: ignore[arg-type]
 
 

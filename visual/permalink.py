@@ -56,7 +56,8 @@ def read_link(query: Mapping[str, str], engine: Engine, usual: str) -> Filled:
     unknown = [name for name in query if not _is_known(name) and not name.startswith("__")]  # those are gradio's own
     left += [f"{name[:40]!r}: there is no such setting" for name in unknown[:MAX_NAMED]]
     if len(unknown) > MAX_NAMED:
-        left.append(f"{len(unknown) - MAX_NAMED} more names that are no setting")
+        more = len(unknown) - MAX_NAMED
+        left.append("1 more name that is no setting" if more == 1 else f"{more} more names that are no setting")
     form = [prompt if prompt.strip() else gr.skip(), method if known else gr.skip(), *numbers.values()]
     return Filled(form, method if known else "", changed, left)
 

@@ -65,7 +65,7 @@ def number(field: str, value: object) -> Any:
         raise SpectraError(field, "it is empty; give a number")
     if isinstance(value, str):
         try:
-            value = float(value)
+            value = value if "_" in value or not value.isascii() else float(value)
         except ValueError:
             return value
     return int(value) if isinstance(value, float) and math.isfinite(value) and value.is_integer() else value

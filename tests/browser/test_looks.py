@@ -187,6 +187,12 @@ def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Cal
     for source in ("forward", "backward", "retrieval", "pool", "model"):
         assert contrast(page, f"[data-id=text-method] .t.source-{source}") >= 6.8, source
     assert contrast(page, "[data-id=verdict]") >= 4.5
+    tab(page, "Chat")
+    placeholder = page.locator("#field-chat-prompt textarea").evaluate(
+        "(box) => { const { color, opacity } = getComputedStyle(box, '::placeholder'); return [color, opacity]; }"
+    )
+    muted = page.locator("#stage-chat [data-id=hint]").evaluate("(text) => getComputedStyle(text).color")
+    assert placeholder == [muted, "1"] and contrast(page, "#stage-chat [data-id=hint]") >= 4.5
 
 
 @pytest.mark.all_cases

@@ -161,3 +161,21 @@ def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: V
     page.wait_for_selector("#stage-chat [data-id=rate]:has-text('Building its datastore')")
     page.wait_for_function(f"{TALK} === 'done'")
     assert engine.built == 1 and line.inner_text() == usual and page.problems == []
+
+
+def test_a_message_refused_after_a_build_leaves_no_word_of_it(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
+    page.get_by_role("tab", name="Chat").click()
+    fill(page, **{"chat-max_new_tokens": 8})
+    say(page, "first")
+    page.wait_for_function(f"{TALK} === 'done'")
+    line = page.locator("#stage-chat [data-id=rate]")
+    usual = line.inner_text()
+    engine.built = 0
+    page.click("#field-chat-method input")
+    page.get_by_role("option", name="Baseline: REST").click()
+    say(page, "refuse")
+    page.wait_for_selector("#field-chat-prompt .field-error:has-text('9000 tokens do not fit')")
+    assert engine.built == 1 and line.inner_text() == usual
+    assert page.locator("#stage-chat .turn").count() == 1 and page.problems == []

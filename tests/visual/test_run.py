@@ -188,6 +188,32 @@ def test_one_who_waits_can_leave_and_decodes_nothing() -> None:
     assert not engine.answers and admission.ahead(admission.join()) == 0
 
 
+class Gone:
+    """Nobody listens any more after so many seconds."""
+
+    def address(self, visitor: str) -> str:
+        return ""
+
+    def left(self, visitor: str, since: float) -> bool:
+        return time.monotonic() - since > 0.3
+
+
+def test_a_run_that_nobody_listened_to_says_so_to_who_comes_back() -> None:
+    """A connection that stood still for a while, without a word in the browser: the page showed "Stopped" and no
+    reason."""
+    race, admission = asked(), AdmissionQueue(visitors=Gone())
+    last = [m for m in stream(FakeEngine(step_seconds=0.01), race, admission) if m][-1]
+    assert (last["kind"], last["state"], ended(race)) == ("end", "stopped", True)
+    assert "connection was lost" in last["problem"]["text"]
+    holder = admission.join()
+    waits = stream(FakeEngine(), asked(), admission)
+    heard: list[str] = []
+    with pytest.raises(SpectraError, match="connection was lost") as refused:
+        heard.extend(message["kind"] for message in waits if message)
+    assert refused.value.field == "go" and set(heard) == {"waiting", "left"}
+    admission.leave(holder)
+
+
 def test_a_run_that_takes_too_long_is_stopped_and_says_so() -> None:
     race = asked()
     last = [m for m in stream(FakeEngine(step_seconds=0.01), race, AdmissionQueue(), max_seconds=0.3) if m][-1]

@@ -90,6 +90,8 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
     assert all(isinstance(field, dict) for field in nothing.form) and nothing.left[0].startswith("method: ")
     many = read_link({f"x{number}": "1" for number in range(9)}, FakeEngine(), "spectra").left
     assert len(many) == 6 and many[-1] == "4 more names that are no setting"
+    one = read_link({f"x{number}": "1" for number in range(6)}, FakeEngine(), "spectra").left
+    assert one[-1] == "1 more name that is no setting"
     odd = read_link({"prompt": "x" * 20_001, "max_tokens": "5", "__theme": "dark"}, FakeEngine(), "spectra")
     assert odd.form[0] == "x" * 20_000
     assert odd.left == [
@@ -103,6 +105,24 @@ def test_a_link_fills_what_it_can_and_says_what_it_left() -> None:
     blank = read_link({"prompt": "\n", "method": ""}, FakeEngine(), "spectra")
     assert all(isinstance(field, dict) for field in blank.form)
     assert blank.left == ["prompt: it is blank", "method: '' is not offered here"]
+
+
+@pytest.mark.parametrize("figures", ["1_0", "0_1", "１２", "١"])
+@pytest.mark.parametrize("field", ["seed", "max_new_tokens", "temperature", "rows"])
+def test_a_number_that_nobody_writes_so_is_left_out(field: str, figures: str) -> None:
+    """Python reads all of these: `temperature=0_1` filled in 1."""
+    filled = read_link({field: figures}, FakeEngine(), "spectra")
+    assert not filled.changed and all(isinstance(each, dict) for each in filled.form)
+    assert [line.split(":")[0] for line in filled.left] == [field]
+
+
+@pytest.mark.parametrize(("retrieval", "ranks"), [(True, 0), (False, 8)])
+def test_the_top_k_of_the_form_runs_beside_another_retrieval(retrieval: bool, ranks: int) -> None:
+    """The presets' own top-k depends on it: "SPECTRA" without retrieval ran with 8 where the box said 0."""
+    preset = {**SETTINGS, "successors": ranks, "retrieval": retrieval}
+    changed = settings_of({**form_of(preset, {}), "retrieval": not retrieval}, preset).changed
+    assert changed == {"retrieval": not retrieval, "successors": ranks}
+    assert not settings_of(form_of(preset, {}), preset).changed
 
 
 def test_a_link_to_a_pool_without_rows_leaves_the_pool_out() -> None:

@@ -39,6 +39,8 @@ MAX_SECONDS = 600.0
 """The longest run: others wait."""
 MAX_ALONE_SECONDS = 120.0
 """The longest one that nobody decodes beside: all others wait."""
+UNHEARD = "Stopped, for the connection was lost for a while; start it again."
+"""For whom it reaches all the same: a browser does not notice every pause of its connection."""
 
 
 class StoppedError(Exception):
@@ -297,7 +299,10 @@ def stream(
             yield {"kind": "waiting", "ahead": ahead}
         if run.stop.is_set():
             run.state = "stopped"
+            lost = admission.left(ticket)
             yield {"kind": "left"}
+            if lost:
+                raise SpectraError("go", UNHEARD)
             return
         run.state = "running"
         context = contextvars.copy_context()  # a lent GPU is asked for in the name of who asked
@@ -317,7 +322,10 @@ def _messages(run: Run, admission: AdmissionQueue, ticket: Ticket, max_seconds: 
     begun = time.monotonic()
     last = begun
     while run.running:
-        stopped = run.stop.wait(UPDATE_SECONDS) or admission.left(ticket)
+        stopped = run.stop.wait(UPDATE_SECONDS)
+        if not stopped and admission.left(ticket):
+            stopped = True
+            run.problem = {"field": "", "text": UNHEARD}
         if time.monotonic() - begun > max_seconds and not stopped:
             stopped = True
             fewer = "fewer methods or tokens" if len(run.lanes) > 2 else "fewer tokens"

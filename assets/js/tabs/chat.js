@@ -165,6 +165,7 @@ class ChatTab {
     const { turns } = this.stream;
     const last = turns.at(-1);
     this.drop(turns.length);
+    this.say("");
     if (last) {
       Object.assign(this.stage.dataset, { run: last.run, state: last.state });
       this.showLegend();
