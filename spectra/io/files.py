@@ -27,7 +27,7 @@ def check_writable(path: Path, field_name: str = "path") -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
         file = Path(os.path.realpath(path))
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_hidden(file)):
+        with tempfile.TemporaryFile(dir=file.parent):  # of no name, which a kill could leave there
             pass
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
