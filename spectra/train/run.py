@@ -22,16 +22,16 @@ from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
-from spectra.io.workdir import remove
+from spectra.io.workdir import note_placed, remove
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.train.conversations import Conversations, read_conversations
-from spectra.train.model import factorised, new_model, parameters, publish, write_model
+from spectra.train.model import CARD, factorised, new_model, parameters, publish, write_card, write_model
 from spectra.train.scoring import agreement, sample
 from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
-from spectra.train.workdir import hold_workdir, save_arrays
+from spectra.train.workdir import hold_workdir, save_arrays, tidy_workdir
 
 STATE, TEACHER = "state.safetensors", "teacher"
 """Where the work of a run lies in its folder: the last checkpoint and what the target was asked."""
@@ -58,6 +58,7 @@ class Run:
 
     def __call__(self) -> dict[str, Any]:
         """Train and write the folder; returns its card."""
+        tidy_workdir(self.out, self.out / CARD)
         self._check_out()
         wanted = ("config.json", "model.safetensors")
         if self.first is not None and not all((self.first / name).is_file() for name in wanted):
@@ -124,7 +125,8 @@ class Run:
         drafts.append(self._load_draft(finished))
         seen = sample(data, held, self.settings.length, self.evaluate)
         card = self._card(trainer, agreement(drafts, self._target.model, data, seen, self.settings))
-        publish(finished, self.out, card)
+        note_placed(folder, write_card(finished, card))
+        publish(finished, self.out)
         return card
 
     def _new_model(self, data: Conversations, rows: NDArray[Any], first: Any | None, *, resumed: bool) -> Any:

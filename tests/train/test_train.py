@@ -16,6 +16,7 @@ from words import save_model, tokenizer
 from spectra.cli.train import main
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
+from spectra.io import workdir
 from spectra.train import run, trainer
 from spectra.train.conversations import Batches, padded, read_conversations
 from spectra.train.scoring import agreement, answer_logits, answer_states
@@ -170,6 +171,21 @@ def test_a_draft_model_that_another_process_finished_meanwhile_is_told_before_th
     monkeypatch.setattr(run, "hold_workdir", late)
     assert train(model, data, tmp_path / "out", "--steps", "1") == 2
     assert "out is there already; name another folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_what_a_run_killed_after_its_end_left_goes_with_the_next(model, data, tmp_path, monkeypatch, clears):
+    def killed(folder):
+        if clears:
+            workdir.clear(folder)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "remove", killed)
+        assert train(model, data, tmp_path / "out", "--steps", "1") == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.work", "out"]
+    assert train(model, data, tmp_path / "out", "--steps", "2") == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

@@ -20,9 +20,8 @@ from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
 from spectra.datastore.sources import write_sources
 from spectra.io.arrays import save_array
 from spectra.io.exchange import exchange
-from spectra.io.hashes import file_sha256
 from spectra.io.locks import in_turn
-from spectra.io.workdir import beside, replace, sync_folder, where
+from spectra.io.workdir import beside, note_placed, replace, sync_folder, where
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
 """Their versions go on the card."""
@@ -101,7 +100,7 @@ def put_in_place(workdir: Workdir) -> None:
     `restore` puts the old one back.
     """
     out = where(workdir.out)  # a link stays one
-    replace(workdir.placed, file_sha256(workdir.store / CARD).encode())
+    note_placed(workdir.folder, workdir.store / CARD)
     if not out.exists():
         workdir.store.rename(out)
     elif not exchange(workdir.store, out):
