@@ -104,7 +104,7 @@ class Run:
         held = data.rows(self.settings.length, held=True)
         if not len(rows) or not len(held):
             raise SpectraError("data", "there is too little to hold some back; give more rows or another --held")
-        first = None if self.first is None else self._load_draft(self.first)
+        first = None if self.first is None else self._load_first(self.first)
         state = folder / STATE
         trainer = Trainer(
             self._new_model(data, rows, first, resumed=state.exists()),
@@ -121,7 +121,7 @@ class Run:
         if finished.exists():  # a stopped run left it half written
             shutil.rmtree(finished)
         write_model(trainer.model, finished)
-        drafts = [] if self.first is None else [self._load_draft(self.first)]
+        drafts = [] if self.first is None else [self._load_first(self.first)]
         drafts.append(self._load_draft(finished))
         seen = sample(data, held, self.settings.length, self.evaluate)
         card = self._card(trainer, agreement(drafts, self._target.model, data, seen, self.settings))
@@ -142,12 +142,15 @@ class Run:
             model.get_input_embeddings().weight.data.copy_(factorised(network, data, rows, self.settings))
         return model.to(network.device)
 
-    def _load_draft(self, folder: Path) -> Any:
+    def _load_first(self, folder: Path) -> Any:
         try:
-            draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+            return self._load_draft(folder)
         except Exception as error:  # a damaged file fails in many ways; the cause is named
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SpectraError("boost", f"cannot load {folder} ({first[:160]}); give a draft model's folder") from error
+
+    def _load_draft(self, folder: Path) -> Any:
+        draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         return draft.to(self._target.model.device).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
