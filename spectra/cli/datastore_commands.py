@@ -281,7 +281,8 @@ class SelfText:
         check_room(model, tokenizer, questions, writing.max_new_tokens)
         with held(self.out), bar("answering", len(questions), " prompts") as shown:
             answering = by_generate(model.eval(), tokenizer, writing.max_new_tokens)
-            write_answers(answering, questions, self.out, writing, shown.update)
+            facts = {"model": name, "seed": writing.seed, "max_new_tokens": writing.max_new_tokens}
+            write_answers(answering, questions, self.out, writing, shown.update, facts)
         return 0
 
 

@@ -77,6 +77,7 @@ class Train:
             self.settings,
             self.network.load,
             self.command_line,
+            model=self.network.model,
             first=self.boost,
             teacher=self.teacher,
             exclude=read_hashes(self.exclude) if self.exclude else frozenset(),

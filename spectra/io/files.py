@@ -27,7 +27,7 @@ def check_writable(path: Path, field_name: str = "path") -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
         file = Path(os.path.realpath(path))
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name[:100]}."):
+        with tempfile.TemporaryFile(dir=file.parent):  # of no name, which a kill could leave there
             pass
     except OSError as error:
         raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
@@ -61,11 +61,11 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
                 place.write(data)
             return
         final = Path(os.path.realpath(path))
-        _clear(final)
-        temporary = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}"
+        temporary = final.parent / f"{_hidden(final)}{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:  # unlike mkstemp's, its mode is what the umask allows
                 try_lock(file)
+                _clear(final, os.fstat(file.fileno()).st_mtime - LEFT_BEHIND)
                 file.write(data)
                 file.flush()
                 temporary.replace(final)
@@ -92,15 +92,21 @@ def clear_left_behind(folder: Path, pattern: str) -> None:
                 left.unlink()
 
 
-def _clear(final: Path) -> None:
+def _hidden(final: Path) -> str:
+    """How the name begins of what is to be this file. With 16 characters more it is no longer than a name may be."""
+    return f".{final.name[:50]}."
+
+
+def _clear(final: Path, before: float) -> None:
     """Remove what killed processes left of a write of the file. A living one locks what it writes, before the first
-    byte.
+    byte: what is empty goes only if nothing has changed it since `before`.
     """
-    left = re.compile(rf"\.{re.escape(final.name[:100])}\.[0-9a-f]{{16}}")
+    left = re.compile(rf"{re.escape(_hidden(final))}[0-9a-f]{{16}}")
     with suppress(OSError):  # of a folder that cannot be read
         for path in [path for path in final.parent.iterdir() if left.fullmatch(path.name)]:
             with suppress(OSError), open_regular(path) as file:
-                if os.fstat(file.fileno()).st_size and try_lock(file):
+                facts = os.fstat(file.fileno())
+                if (facts.st_size or facts.st_mtime < before) and try_lock(file):
                     path.unlink()
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from spectra.errors import SpectraError
-from spectra.io.hashes import canonical
+from spectra.io.hashes import canonical, file_sha256
 from spectra.io.json_text import parse_json
 from spectra.io.locks import take_lock
 
-LOCK, RECIPE = "lock", "recipe.json"
+LOCK, RECIPE, PLACED = "lock", "recipe.json", "placed"
 
 
 def workdir_of(out: Path) -> Path:
@@ -65,6 +65,26 @@ def _is_there(file: IO[str], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
+
+
+def note_placed(folder: Path, card: Path) -> None:
+    """Note in the folder the checksum of the card of what was made there, before that takes its place."""
+    replace(folder / PLACED, file_sha256(card).encode())
+
+
+def is_placed(folder: Path, card: Path) -> bool:
+    """Whether what has this card was made in the folder: the work there is done."""
+    placed = folder / PLACED
+    return placed.is_file() and card.is_file() and placed.read_text() == file_sha256(card)
+
+
+def tidy(folder: Path, card: Path, *, busy: str) -> None:
+    """Remove the folder of a run that was killed when what it made, which has this card, had its place."""
+    recipe = read_recipe(folder / RECIPE)
+    removing = recipe is None and folder.is_dir() and card.is_file()
+    if removing or is_placed(folder, card):
+        with held(folder, recipe or {}, busy=busy, on_other=lambda: None):
+            remove(folder)
 
 
 def read_recipe(file: Path) -> dict[str, Any] | None:

@@ -94,10 +94,15 @@ def write_model(model: Any, folder: Path) -> None:
     model.generation_config.save_pretrained(folder)
 
 
-def publish(folder: Path, out: Path, card: Mapping[str, Any]) -> None:
-    """Put the card beside the weights and the folder in its place, by one rename."""
+def write_card(folder: Path, card: Mapping[str, Any]) -> Path:
+    """Put the card beside the weights; returns its file."""
     whole = {**card, "files": describe_files(folder)}
     (folder / CARD).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    return folder / CARD
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Put the folder in its place, by one rename."""
     try:
         folder.rename(out)
     except OSError as error:

@@ -22,24 +22,27 @@ from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
-from spectra.io.workdir import clear, remove
+from spectra.io.workdir import note_placed, remove
 from spectra.target.facts import processor_name
-from spectra.target.load import PlainNetwork
+from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.train.conversations import Conversations, read_conversations
-from spectra.train.model import factorised, new_model, parameters, publish, write_model
+from spectra.train.model import CARD, factorised, new_model, parameters, publish, write_card, write_model
 from spectra.train.scoring import agreement, sample
 from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
-from spectra.train.workdir import hold_workdir, save_arrays
+from spectra.train.workdir import hold_workdir, save_arrays, tidy_workdir
+
+STATE, TEACHER = "state.safetensors", "teacher"
+"""Where the work of a run lies in its folder: the last checkpoint and what the target was asked."""
 
 
 @dataclass
 class Run:
     """data: files the target wrote; general: other files. first: folder of a draft model whose misses are to be
-    learned. load: gives (model, tokenizer, name) of the target. teacher: folder of the target's probabilities, if it is
-    not in the run's own. exclude: hashes of prompts whose answers are left out. evaluate: held-back answer tokens to
-    measure on."""
+    learned. load: gives (model, tokenizer, name) of the target; model: what it is loaded from. teacher: folder of the
+    target's probabilities, if it is not in the run's own. exclude: hashes of prompts whose answers are left out.
+    evaluate: held-back answer tokens to measure on."""
 
     out: Path
     data: Sequence[Path]
@@ -47,6 +50,7 @@ class Run:
     settings: TrainSettings
     load: Callable[[], PlainNetwork]
     command: str
+    model: str | None = None
     first: Path | None = None
     teacher: Path | None = None
     exclude: frozenset[bytes] = frozenset()
@@ -54,24 +58,37 @@ class Run:
 
     def __call__(self) -> dict[str, Any]:
         """Train and write the folder; returns its card."""
-        if self.out.exists():
-            raise SpectraError("out", f"{self.out} is there already; name another folder or remove it")
+        tidy_workdir(self.out, self.out / CARD)
+        self._check_out()
         wanted = ("config.json", "model.safetensors")
         if self.first is not None and not all((self.first / name).is_file() for name in wanted):
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
         if self.teacher is not None and not self.teacher.is_dir():
             check_writable_folder(self.teacher, "teacher")
         self.files = {"data": facts_of("data", self.data), "general": facts_of("general_data", self.general)}
+        tokenizer, name = load_tokenizer(self.model)
         recipe = {
+            "model": name,
+            "tokenizer_sha256": tokenizer_sha256(tokenizer),
             "files": self.files,
             "settings": {key: value for key, value in self.settings.to_dict().items() if key not in MAY_CHANGE},
             "first": file_sha256(self.first / "model.safetensors") if self.first else None,
             "exclude": list_sha256(self.exclude),
         }
         with hold_workdir(self.out, recipe) as folder:
-            card = self._train(folder)
+            try:
+                self._check_out()  # another process may have finished by now
+                card = self._train(folder)
+            except SpectraError:
+                if not any((folder / name).exists() for name in (STATE, TEACHER)):
+                    remove(folder)  # it holds no work, and what mends the error makes another recipe
+                raise
             remove(folder)
         return card
+
+    def _check_out(self) -> None:
+        if self.out.exists():
+            raise SpectraError("out", f"{self.out} is there already; name another folder or remove it")
 
     @cached_property
     def _target(self) -> PlainNetwork:
@@ -81,19 +98,14 @@ class Run:
         return target
 
     def _train(self, folder: Path) -> dict[str, Any]:
-        try:
-            data = self._conversations(folder, "data", self.data)
-            general = self._conversations(folder, "general", self.general) if self.general else None
-        except SpectraError:
-            clear(folder)  # it holds no work, and mended rows make another recipe
-            raise
+        data = self._conversations(folder, "data", self.data)
+        general = self._conversations(folder, "general", self.general) if self.general else None
         rows = data.rows(self.settings.length, held=False)
         held = data.rows(self.settings.length, held=True)
         if not len(rows) or not len(held):
-            clear(folder)  # it holds no work, and other rows make another recipe
             raise SpectraError("data", "there is too little to hold some back; give more rows or another --held")
-        first = None if self.first is None else self._load_draft(self.first)
-        state = folder / "state.safetensors"
+        first = None if self.first is None else self._load_first(self.first)
+        state = folder / STATE
         trainer = Trainer(
             self._new_model(data, rows, first, resumed=state.exists()),
             self.settings,
@@ -109,11 +121,12 @@ class Run:
         if finished.exists():  # a stopped run left it half written
             shutil.rmtree(finished)
         write_model(trainer.model, finished)
-        drafts = [] if self.first is None else [self._load_draft(self.first)]
+        drafts = [] if self.first is None else [self._load_first(self.first)]
         drafts.append(self._load_draft(finished))
         seen = sample(data, held, self.settings.length, self.evaluate)
         card = self._card(trainer, agreement(drafts, self._target.model, data, seen, self.settings))
-        publish(finished, self.out, card)
+        note_placed(folder, write_card(finished, card))
+        publish(finished, self.out)
         return card
 
     def _new_model(self, data: Conversations, rows: NDArray[Any], first: Any | None, *, resumed: bool) -> Any:
@@ -129,12 +142,15 @@ class Run:
             model.get_input_embeddings().weight.data.copy_(factorised(network, data, rows, self.settings))
         return model.to(network.device)
 
-    def _load_draft(self, folder: Path) -> Any:
+    def _load_first(self, folder: Path) -> Any:
         try:
-            draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+            return self._load_draft(folder)
         except Exception as error:  # a damaged file fails in many ways; the cause is named
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SpectraError("boost", f"cannot load {folder} ({first[:160]}); give a draft model's folder") from error
+
+    def _load_draft(self, folder: Path) -> Any:
+        draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         return draft.to(self._target.model.device).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
@@ -142,7 +158,7 @@ class Run:
         meaning = canonical([self.files["data"], list_sha256(self.exclude), self.settings.held, self._target.name])
         with bar("asking the target", total, " tokens") as shown:
             return ask_teacher(
-                self.teacher or folder / "teacher",
+                self.teacher or folder / TEACHER,
                 lambda: self._target.model,
                 data,
                 rows,

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from spectra.errors import SpectraError
-from spectra.io.workdir import held, replaced, workdir_of
+from spectra.io.workdir import held, replaced, tidy, workdir_of
 
 
 @contextmanager
@@ -31,10 +31,9 @@ def hold_workdir(out: Path, recipe: Mapping[str, Any]) -> Iterator[Path]:
             "out", f"{folder} holds unfinished work with other settings; repeat those, remove it or name another out"
         )
 
-    busy = f"{out} is being trained by another process; wait for it"
     with ExitStack() as stack:
         try:
-            stack.enter_context(held(folder, recipe, busy=busy, on_other=keep_other_work))
+            stack.enter_context(held(folder, recipe, busy=_busy(out), on_other=keep_other_work))
         except OSError as error:
             raise SpectraError("out", f"cannot write {folder} ({error.strerror}); name another folder") from error
         try:
@@ -43,6 +42,18 @@ def hold_workdir(out: Path, recipe: Mapping[str, Any]) -> Iterator[Path]:
             raise SpectraError(
                 "out", f"the work stopped ({error}) and is kept in {folder}; mend that, and the same command goes on"
             ) from error
+
+
+def tidy_workdir(out: Path, card: Path) -> None:
+    """Remove what a run left that was killed when its model, which has this card, had the place."""
+    try:
+        tidy(workdir_of(out), card, busy=_busy(out))
+    except OSError as error:
+        raise SpectraError("out", f"cannot remove {workdir_of(out)} ({error.strerror}); make it writable") from error
+
+
+def _busy(out: Path) -> str:
+    return f"{out} is being trained by another process; wait for it"
 
 
 def save_tensors(file: Path, tensors: Mapping[str, Tensor], facts: dict[str, str] | None = None) -> None:

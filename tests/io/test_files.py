@@ -68,6 +68,23 @@ def test_what_a_killed_write_left_goes_with_the_next_and_no_other_file(tmp_path)
     assert {name.rpartition(".")[0] for name in left} == {"a", ".b.json", ".a.json.b"}
 
 
+def test_what_was_killed_before_its_first_byte_goes_after_an_hour(tmp_path):
+    for name, hours in ((".a.json.0123456789abcdef", 2), (".a.json.fedcba9876543210", 0)):
+        (tmp_path / name).touch()
+        was = (tmp_path / name).stat().st_mtime - 3600 * hours
+        os.utime(tmp_path / name, (was, was))
+    write_text(tmp_path / "a.json", "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.json.fedcba9876543210", "a.json"]
+
+
+def test_a_name_as_long_as_a_name_may_be_is_written(tmp_path):
+    """255 bytes: the name that it had before was longer."""
+    file = tmp_path / ("\N{HIRAGANA LETTER A}" * 85)
+    check_writable(file)
+    write_text(file, "whole")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["whole"]
+
+
 def test_what_another_process_is_writing_stays(tmp_path):
     reading, writing = os.pipe()
     again, go = os.pipe()

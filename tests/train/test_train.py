@@ -16,7 +16,8 @@ from words import save_model, tokenizer
 from spectra.cli.train import main
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
-from spectra.train import trainer
+from spectra.io import workdir
+from spectra.train import run, trainer
 from spectra.train.conversations import Batches, padded, read_conversations
 from spectra.train.scoring import agreement, answer_logits, answer_states
 from spectra.train.settings import TrainSettings
@@ -145,6 +146,49 @@ def test_after_rows_that_are_wrong_mended_ones_are_taken(model, data, tmp_path, 
     assert train(model, data, tmp_path / "out", "--steps", "1") == 0
 
 
+def test_after_settings_that_do_not_fit_others_are_taken(model, data, tmp_path, capsys):
+    """Nobody had trained yet, but its work folder was in the way of the command that the message asked for."""
+    assert train(model, data, tmp_path / "first", "--steps", "1") == 0
+    boost = ("--boost", tmp_path / "first", "--steps", "1")
+    for wrong, problem in (("24", "boost: its shape differs"), ("64", "hidden: 64 is wider than")):
+        assert train(model, data, tmp_path / "out", *(boost if wrong == "24" else ()), "--hidden", wrong) == 2
+        assert problem in capsys.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["first"]
+    assert train(model, data, tmp_path / "out", *boost) == 0
+
+
+def test_a_draft_model_that_another_process_finished_meanwhile_is_told_before_the_work(
+    model, data, tmp_path, monkeypatch, capsys
+):
+    hold = run.hold_workdir
+
+    def late(*given):
+        with monkeypatch.context() as patch:
+            patch.setattr(run, "hold_workdir", hold)
+            assert train(model, data, tmp_path / "out", "--steps", "1") == 0
+        return hold(*given)
+
+    monkeypatch.setattr(run, "hold_workdir", late)
+    assert train(model, data, tmp_path / "out", "--steps", "1") == 2
+    assert "out is there already; name another folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_what_a_run_killed_after_its_end_left_goes_with_the_next(model, data, tmp_path, monkeypatch, clears):
+    def killed(folder):
+        if clears:
+            workdir.clear(folder)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "remove", killed)
+        assert train(model, data, tmp_path / "out", "--steps", "1") == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.work", "out"]
+    assert train(model, data, tmp_path / "out", "--steps", "2") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_first_draft_model_that_is_damaged_is_named(model, data, tmp_path, capsys):
     (tmp_path / "first").mkdir()
     for name in ("config.json", "model.safetensors"):
@@ -157,8 +201,10 @@ def test_work_of_other_settings_is_left_alone(model, data, tmp_path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(trainer.Trainer, "step", lambda self, number: (_ for _ in ()).throw(KeyboardInterrupt))
         assert train(model, data, tmp_path / "out") == 130
-    assert train(model, data, tmp_path / "out", "--seed", "1") == 2
-    assert "holds unfinished work with other settings" in capsys.readouterr().err
+    save_model(tmp_path / "other", 1)
+    for other in (("--seed", "1"), ("--model", tmp_path / "other")):
+        assert train(model, data, tmp_path / "out", *other) == 2
+        assert "holds unfinished work with other settings" in capsys.readouterr().err
 
 
 def test_the_second_model_learns_what_the_first_misses(model, data, tmp_path):

@@ -1,6 +1,5 @@
 """Last phase of a build: the kept texts become a store beside its place, complete and synced, then one rename."""
 
-import contextlib
 import json
 import shutil
 from collections.abc import Collection, Mapping
@@ -21,8 +20,8 @@ from spectra.datastore.layout import CARD, CORPUS, TEXT, TEXTS
 from spectra.datastore.sources import write_sources
 from spectra.io.arrays import save_array
 from spectra.io.exchange import exchange
-from spectra.io.hashes import file_sha256
-from spectra.io.workdir import beside, replace, sync_folder, where
+from spectra.io.locks import in_turn
+from spectra.io.workdir import beside, note_placed, replace, sync_folder, where
 
 PACKAGES = ("numpy", "marisa-trie", "tokenizers", "transformers", "torch")
 """Their versions go on the card."""
@@ -101,24 +100,32 @@ def put_in_place(workdir: Workdir) -> None:
     `restore` puts the old one back.
     """
     out = where(workdir.out)  # a link stays one
-    old = beside(out, "old")
-    replace(workdir.placed, file_sha256(workdir.store / CARD).encode())
+    note_placed(workdir.folder, workdir.store / CARD)
     if not out.exists():
         workdir.store.rename(out)
     elif not exchange(workdir.store, out):
-        out.rename(old)
-        workdir.store.rename(out)
+        _rename_both(workdir.store, out)
     sync_folder(out)
-    if old.exists():
-        shutil.rmtree(old)
     workdir.drop()
 
 
+def _rename_both(store: Path, out: Path) -> None:
+    """`restore` of another process waits meanwhile: it would take this one for killed."""
+    old = beside(out, "old")
+    with in_turn(out.parent):
+        out.rename(old)
+        store.rename(out)
+        sync_folder(out)
+        shutil.rmtree(old)
+
+
 def restore(out: Path) -> None:
-    """Undo a replacement that was killed half way."""
+    """Undo a replacement that was killed half way. One that goes on is waited for."""
     out = where(out)
     old = beside(out, "old")
-    with contextlib.suppress(FileNotFoundError):  # another process of the same launch was faster
+    if not old.exists():
+        return
+    with in_turn(out.parent):
         if not old.exists():
             return
         if out.exists():

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from spectra.datastore.build.readers import UNREADABLE, encodable, json_rows, prompt_of, reason
@@ -34,7 +35,10 @@ class Question:
 
 
 Row = dict[str, Any]
-"""What is written of an answer: source, user, assistant, temperature, finished (its end is the model's own)."""
+"""What is written of an answer: source, user, assistant, temperature, finished (its end is the model's own).
+
+The command adds what else the answers depend on: model, seed, max_new_tokens.
+"""
 Answering = Callable[[Sequence[Question], int], list[Row]]
 """Answers a batch of one temperature by a seed."""
 
@@ -121,18 +125,19 @@ def write_answers(
     out: Path,
     writing: Writing,
     progress: Callable[[int], object],
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Answer the questions that `out` does not answer yet, a batch at a time.
 
-    progress: is called with how many more are done. What `answering` raises ends the work; `out` keeps the batches
-    before.
+    progress: is called with how many more are done. facts: goes into every row; answers with other ones are not gone
+    on with. What `answering` raises ends the work; `out` keeps the batches before.
     """
     batches = list(_batches(questions, writing.batch))
-    done = _resume(out, batches)
+    done = _resume(out, batches, facts)
     progress(sum(map(len, batches[:done])))
     for number, batch in enumerate(batches[done:], done):
         rows = answering(batch, writing.seed + number)
-        append(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+        append(out, "".join(json.dumps({**row, **facts}, ensure_ascii=False) + "\n" for row in rows).encode())
         progress(len(batch))
 
 
@@ -145,28 +150,33 @@ def _batches(questions: Sequence[Question], size: int) -> Iterator[Sequence[Ques
             start = i
 
 
-def _asked(row: bytes) -> tuple[Any, Any]:
-    """Prompt and temperature of an answer; None for what is no answer."""
+def _read(row: bytes) -> Row:
+    """Empty for what is no answer."""
     try:
         found = parse_json(row)
-        return found["user"], found["temperature"]
-    except (ValueError, KeyError, TypeError):
-        return None, None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
+def _resume(out: Path, batches: Sequence[Sequence[Question]], facts: Mapping[str, Any]) -> int:
     """How many batches `out` answers; a batch that is there in part is cut off.
 
-    Raises SpectraError where the file holds anything but answers to the first questions, and leaves it as it is.
+    Raises SpectraError where the file holds anything but answers to the first questions, or of other facts as far as
+    it tells them, and leaves it as it is.
     """
     if not out.exists():
         return 0
     *rows, torn = out.read_bytes().split(b"\n")
     questions = list(chain.from_iterable(batches))
     asked = [(one.user, one.temperature) for one in questions]
-    told = [_asked(row) for row in rows]
+    answers = [_read(row) for row in rows]
+    told = [(row.get("user"), row.get("temperature")) for row in answers]
     if told != asked[: len(rows)] or (torn and not (told or _opens(torn, questions[0]))) or (torn and told == asked):
         raise SpectraError("out", f"{out} answers other prompts; choose another file or remove it")
+    if others := [name for name in facts if any(row.get(name, facts[name]) != facts[name] for row in answers)]:
+        other = others[0].replace("_", "-")
+        raise SpectraError("out", f"{out} was written with another {other}; repeat that, or choose another file")
     ends = [0, *accumulate(map(len, batches))]
     done = bisect_right(ends, len(rows)) - 1
     os.truncate(out, sum(len(row) + 1 for row in rows[: ends[done]]))

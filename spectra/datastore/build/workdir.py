@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
 from spectra.io import workdir
-from spectra.io.hashes import file_sha256
 from spectra.io.json_text import parse_json
 
 CANDIDATE = np.dtype([("start", "<i8"), ("length", "<i4"), ("hash", "S16"), ("key", "<u8"), ("source", "V32")])
@@ -66,25 +65,19 @@ class Workdir:
         return self.folder / f"{process}.scores"
 
     @property
-    def placed(self) -> Path:
-        """The checksum of the card of the store that takes its place: is it there, this work is done."""
-        return self.folder / "placed"
+    def done(self) -> bool:
+        return workdir.is_placed(self.folder, self.out / CARD)
 
     @property
-    def done(self) -> bool:
-        card = self.out / CARD
-        return self.placed.is_file() and card.is_file() and self.placed.read_text() == file_sha256(card)
+    def busy(self) -> str:
+        return f"{self.out} is being built by another process; wait for it"
 
     def drop(self) -> None:
         workdir.remove(self.folder)
 
     def tidy(self) -> None:
         """Remove what a build left that was killed when its store had the place."""
-        recipe = workdir.read_recipe(self.folder / workdir.RECIPE)
-        removing = recipe is None and self.folder.is_dir() and (self.out / CARD).is_file()
-        if removing or self.done:
-            with self.held(recipe or {}, force=False):
-                workdir.remove(self.folder)
+        workdir.tidy(self.folder, self.out / CARD, busy=self.busy)
 
     @contextmanager
     def held(self, recipe: Mapping[str, Any], *, force: bool) -> Iterator[None]:
@@ -101,8 +94,7 @@ class Workdir:
                     "it, or choose another folder",
                 )
 
-        busy = f"{self.out} is being built by another process; wait for it"
-        with workdir.held(self.folder, recipe, busy=busy, on_other=drop_other_work):
+        with workdir.held(self.folder, recipe, busy=self.busy, on_other=drop_other_work):
             yield
 
     def read_progress(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import resource
 import shutil
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count
 from pathlib import Path
 
@@ -223,6 +224,39 @@ def test_where_folders_cannot_be_exchanged_it_is_told_how_to_get_the_store_back(
         Store.open(replacement.out)
     (replacement.out.parent / ".store.old").rename(replacement.out)
     assert Store.open(replacement.out).card["kept"]["texts"] == 12
+
+
+def test_a_replacement_that_goes_on_is_not_undone_where_folders_cannot_be_exchanged(replacement, monkeypatch):
+    """A build that began between the two renames put the old store back, and the first one failed."""
+    monkeypatch.setattr(finish, "exchange", lambda one, other: False)
+    reading, writing = os.pipe()
+    again, go = os.pipe()
+    rename = Path.rename
+
+    def place():
+        def slow(path, to):
+            if path == replacement.store:
+                os.write(writing, b"x")
+                os.read(again, 1)
+            return rename(path, to)
+
+        monkeypatch.setattr(Path, "rename", slow)
+        finish.put_in_place(replacement)
+        return 0
+
+    with ThreadPoolExecutor() as pool:
+        placed = pool.submit(in_child, place)
+        os.read(reading, 1)
+        restored = pool.submit(finish.restore, replacement.out)
+        try:
+            with pytest.raises(TimeoutError):
+                restored.result(0.2)
+        finally:
+            os.write(go, b"x")
+        assert placed.result() == 0
+        restored.result()
+    assert Store.open(replacement.out).card["kept"]["texts"] == 3
+    assert [path.name for path in replacement.out.parent.iterdir()] == ["store"]
 
 
 def test_a_reader_of_a_store_that_is_replaced_has_the_old_or_the_new(replacement, monkeypatch):

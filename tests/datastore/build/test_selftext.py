@@ -55,7 +55,9 @@ def test_each_prompt_is_answered_at_each_temperature(model, prompts, tmp_path):
     assert len(rows) == 14
     assert [row["temperature"] for row in rows] == [0.0] * 7 + [0.7] * 7
     assert {row["user"] for row in rows} == {json.loads(line)["user"] for line in prompts.read_text().splitlines()}
-    assert all(set(row) == {"source", "user", "assistant", "temperature", "finished"} for row in rows)
+    told = {"model": model.name, "seed": 0, "max_new_tokens": 12}
+    wanted = {"source", "user", "assistant", "temperature", "finished", *told}
+    assert all(set(row) == wanted and row.items() >= told.items() for row in rows)
     assert all(row["assistant"].count("w") + row["assistant"].count("u") for row in rows)
 
 
@@ -140,6 +142,23 @@ def test_answers_to_other_prompts_are_left_alone(model, prompts, tmp_path, capsy
     assert write(model, prompts, tmp_path / "out.jsonl") == 2
     assert "answers other prompts" in capsys.readouterr().err
     assert len(read(tmp_path / "out.jsonl")) == 3
+
+
+@pytest.mark.parametrize("rows", [5, 14])
+def test_answers_of_another_model_seed_or_length_are_left_alone(model, prompts, tmp_path, capsys, rows):
+    """They were gone on with, to a file of both."""
+    out = tmp_path / "out.jsonl"
+    assert write(model, prompts, out) == 0
+    lines = out.read_bytes().splitlines(keepends=True)
+    out.write_bytes(b"".join(lines[:rows]))
+    other = save_model(tmp_path / "other", 1)
+    for name, value in (("model", other), ("seed", 1), ("max-new-tokens", 9)):
+        assert write(model, prompts, out, f"--{name}", value) == 2
+        assert f"out: {out} was written with another {name}; " in capsys.readouterr().err
+        assert out.read_bytes() == b"".join(lines[:rows])
+    untold = [{key: row[key] for key in list(row)[:5]} for row in read(out)]
+    out.write_text("".join(json.dumps(row) + "\n" for row in untold))
+    assert write(model, prompts, out, "--seed", 1) == 0, "rows of before do not say"
 
 
 @pytest.mark.parametrize("text", ["a line\n", "no end", '{"user": "w3"}\n', '{"source": "s", "user": "other", "as'])
