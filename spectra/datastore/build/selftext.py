@@ -164,8 +164,9 @@ def _resume(out: Path, batches: Sequence[Sequence[Question]]) -> int:
     *rows, torn = out.read_bytes().split(b"\n")
     questions = list(chain.from_iterable(batches))
     asked = [(one.user, one.temperature) for one in questions]
-    told = [_asked(row) for row in rows]
-    if told != asked[: len(rows)] or (torn and not (told or _opens(torn, questions[0]))) or (torn and told == asked):
+    answered = [_asked(row) for row in rows]
+    torn_elsewhere = torn and (answered == asked or not (answered or _opens(torn, questions[0])))
+    if answered != asked[: len(rows)] or torn_elsewhere:
         raise SpectraError("out", f"{out} answers other prompts; choose another file or remove it")
     ends = [0, *accumulate(map(len, batches))]
     done = bisect_right(ends, len(rows)) - 1
