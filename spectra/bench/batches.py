@@ -128,7 +128,7 @@ def _measured(rows: Sequence[Row], size: int, prompts: int) -> str:
     """How many of these prompts the rows are of: groups that do not fit the context and what fills no group are not."""
     measured = len({row["id"] for row in rows}) * size
     rest = f"; {prompts - measured} fill no group of {size} or do not fit" if measured < prompts else ""
-    return f"{measured} prompts, {size} in a line{rest}"
+    return f"{measured} prompts, {size} in a queue{rest}"
 
 
 def _rows_of(folders: Sequence[Path], groups: Sequence[PromptGroup]) -> list[Row]:

@@ -268,7 +268,7 @@ class SelfText:
             read_questions,
             write_answers,
         )
-        from spectra.datastore.build.stock_answers import by_generate, check_room
+        from spectra.datastore.build.stock_answers import by_generate, check_fits
 
         quiet_transformers()
         writing = Writing(self.max_new_tokens, self.temperatures, self.batch, self.seed)
@@ -278,7 +278,7 @@ class SelfText:
         model, tokenizer, name = self.network.load()
         if not tokenizer.chat_template:
             raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")
-        check_room(model, tokenizer, questions, writing.max_new_tokens)
+        check_fits(model, tokenizer, questions, writing.max_new_tokens)
         with held(self.out), bar("answering", len(questions), " prompts") as shown:
             answering = by_generate(model.eval(), tokenizer, writing.max_new_tokens)
             facts = {"model": name, "seed": writing.seed, "max_new_tokens": writing.max_new_tokens}

@@ -148,7 +148,7 @@ def test_prompts_wait_in_a_line_longer_than_a_batch(place, tmp_path, capsys):
         (size, 6, 6) for size in (1, 1, 2, 2)
     ]
     said = capsys.readouterr()
-    assert said.out.count("6 of 6") == 4 and "\n6 prompts, 6 in a line.\n" in said.out
+    assert said.out.count("6 of 6") == 4 and "\n6 prompts, 6 in a queue.\n" in said.out
     assert "6/6 prompts" in said.err
     assert main(command(place, tmp_path / "short", "--group", "1")) == 2
     assert "group: 1 is out of range" in capsys.readouterr().err
@@ -160,13 +160,13 @@ def test_prompts_that_fill_no_group_or_do_not_fit_are_counted(place, tmp_path, c
     """A batch of 4 measured 4 of 6 prompts without a word."""
     assert main(command(place, tmp_path / "few", "--batch", "4")) == 0
     said = capsys.readouterr()
-    assert "\n4 prompts, 4 in a line; 2 fill no group of 4 or do not fit.\n" in said.out
+    assert "\n4 prompts, 4 in a queue; 2 fill no group of 4 or do not fit.\n" in said.out
     assert "4/4 prompts" in said.err
     lines = (place / "gsm8k_test.jsonl").read_text().splitlines(keepends=True)
     lines[1] = '{"question": "' + "w5 " * 300 + '"}\n'
     (tmp_path / "gsm8k_test.jsonl").write_text("".join(lines))
     assert main(command(place, tmp_path / "long", "--data", str(tmp_path))) == 0
-    assert "\n4 prompts, 2 in a line; 2 fill no group of 2 or do not fit.\n" in capsys.readouterr().out
+    assert "\n4 prompts, 2 in a queue; 2 fill no group of 2 or do not fit.\n" in capsys.readouterr().out
 
 
 @pytest.mark.all_cases

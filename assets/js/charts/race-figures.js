@@ -87,10 +87,10 @@ export function growthFigure(race, axis, canvas) {
 
 /**
  * Ticks of an axis that counts: there is no half of a token.
- * @param {number} most
+ * @param {number} highest
  * @param {number} nticks
  */
-const ticksTo = (most, nticks) => (most > FEW ? { nticks } : { dtick: 1 });
+const ticksTo = (highest, nticks) => (highest > FEW ? { nticks } : { dtick: 1 });
 
 /**
  * @param {Line} line
@@ -234,11 +234,11 @@ function savedBetween({ method, over, level }, passes, layout, { good }) {
   const to = passes ? tokens : level.plain;
   if (to <= from) return null;
   const text = passes ? `${plural(to - from, "pass", "passes")} saved` : `${seconds(to - from)} saved`;
-  const room = pixel(layout, to) - layout.margin.l >= LETTER * text.length;
+  const fits = pixel(layout, to) - layout.margin.l >= LETTER * text.length;
   return {
     trace: { x: [from, to], y: [tokens, tokens], mode: "lines", line: { color: good, width: 3 }, hoverinfo: "skip" },
     note: textAt(to, tokens, `<b>${text}</b>`, good, {
-      xanchor: room ? "right" : "left",
+      xanchor: fits ? "right" : "left",
       yanchor: "bottom",
       yshift: 2,
     }),

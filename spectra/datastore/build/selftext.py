@@ -171,8 +171,9 @@ def _resume(out: Path, batches: Sequence[Sequence[Question]], facts: Mapping[str
     questions = list(chain.from_iterable(batches))
     asked = [(one.user, one.temperature) for one in questions]
     answers = [_read(row) for row in rows]
-    told = [(row.get("user"), row.get("temperature")) for row in answers]
-    if told != asked[: len(rows)] or (torn and not (told or _opens(torn, questions[0]))) or (torn and told == asked):
+    answered = [(row.get("user"), row.get("temperature")) for row in answers]
+    torn_elsewhere = torn and (answered == asked or not (answered or _opens(torn, questions[0])))
+    if answered != asked[: len(rows)] or torn_elsewhere:
         raise SpectraError("out", f"{out} answers other prompts; choose another file or remove it")
     if others := [name for name in facts if any(row.get(name, facts[name]) != facts[name] for row in answers)]:
         other = others[0].replace("_", "-")

@@ -23,11 +23,11 @@ def by_generate(model: Any, tokenizer: Any, max_new_tokens: int) -> Answering:
     return answering
 
 
-def check_room(model: Any, tokenizer: Any, questions: Iterable[Question], max_new_tokens: int) -> None:
+def check_fits(model: Any, tokenizer: Any, questions: Iterable[Question], max_new_tokens: int) -> None:
     """Raise SpectraError where a prompt and its answer do not fit the model's context."""
     prompts = {one.user for one in questions}
     width = max(len(template_ids(tokenizer, [{"role": "user", "content": prompt}])) for prompt in prompts)
-    _check_room(model, width, max_new_tokens)
+    _check_fits(model, width, max_new_tokens)
 
 
 @torch.inference_mode()
@@ -35,7 +35,7 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
     """One row a question, all of one temperature. Raises SpectraError where no prompt fits, or nothing can be drawn."""
     prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
-    _check_room(model, width, max_new_tokens)
+    _check_fits(model, width, max_new_tokens)
     ends = end_ids(model.generation_config.eos_token_id)
     pad = min(ends, default=0)
     ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
@@ -64,7 +64,7 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
     return rows
 
 
-def _check_room(model: Any, width: int, max_new_tokens: int) -> None:
+def _check_fits(model: Any, width: int, max_new_tokens: int) -> None:
     limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
     if width + max_new_tokens > limit:
         raise SpectraError(
