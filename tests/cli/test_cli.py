@@ -272,7 +272,7 @@ def test_a_folder_that_cannot_be_written(run, tmp_path, monkeypatch):
     def full(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
     one_line(run("generate", PROMPT, "--trace", str(tmp_path / "a.json")), "trace")
 
 
