@@ -71,6 +71,11 @@ class Decoding:
             drafter.begin(prompt)
         self._explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
 
+    @property
+    def remaining(self) -> int:
+        """How many tokens it may still write."""
+        return self._limits.max_new_tokens - self._produced
+
     def grow(self, *, asks: bool = True) -> TokenTree:
         """All guesses for what comes next. asks: False for a step without any, at which no drafter is asked."""
         self._looked = [explainer.look(self.tokens) for explainer in self._explainers]
@@ -79,7 +84,7 @@ class Decoding:
         for drafter in self.method.drafters if asks else ():
             drafter.grow(grown, self.tokens)
         # deeper guesses could not be written any more
-        self._grown = grown.within(self._limits.max_new_tokens - self._produced - 1)
+        self._grown = grown.within(self.remaining - 1)
         self._held = {str(source): int(size) for holder in self._holders for source, size in holder.held().items()}
         self.lap("draft")
         return self._grown

@@ -13,7 +13,7 @@ from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
-from spectra.budget.share import share
+from spectra.budget.share import share, worths_at_the_end
 from spectra.decode import Decoding
 from spectra.method import Asked, Group, Scored, SharedTarget
 from spectra.settings import check_number
@@ -35,6 +35,10 @@ class Running(Protocol):
 
     def running(self) -> Mapping[int, Decoding]:
         """The sequences of the next step by number; it may wait for some. None: the loop ends."""
+        ...
+
+    def no_more(self) -> bool:
+        """Whether no other sequence will join these, so that all are done when the last one is."""
         ...
 
 
@@ -78,7 +82,8 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         if not sequences:
             continue
         shared = Shared(trust.share, passes.beyond(len(sequences))) if group.joins else None
-        chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, shared)
+        worths = worths_at_the_end([one.remaining for one in sequences]) if queue.no_more() else [1.0] * len(sequences)
+        chosen = _choose(sequences, list(grown.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = {
@@ -94,7 +99,8 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
         if shares:
-            accepted = sum(len(step.path) for step in steps.values()) / len(sequences)
+            worth_of = dict(zip(grown, worths, strict=True))
+            accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / len(sequences)
             plain, whole = _seconds(sequences, trees)
             passes.learn(whole, forward, len(sequences))
             if asks:
@@ -160,11 +166,15 @@ def _lap(sequences: Sequence[Decoding], part: str) -> None:
 
 
 def _choose(
-    sequences: Sequence[Decoding], grown: Sequence[TokenTree], max_rows: int, shared: Shared | None
+    sequences: Sequence[Decoding],
+    grown: Sequence[TokenTree],
+    worths: Sequence[float],
+    max_rows: int,
+    shared: Shared | None,
 ) -> list[TokenTree]:
     """What is scored of the grown trees. In one pass of up to `max_rows` rows they share its budget.
 
-    shared: None where each tree has a pass of its own.
+    worths: of a token, to each. shared: None where each tree has a pass of its own.
     """
     if all(len(tree) == 1 for tree in grown):
         return list(grown)
@@ -175,7 +185,7 @@ def _choose(
     trees = {at: budget.choose(grown[at]) for at, budget in enumerate(budgets) if at not in adaptive}
     if adaptive:
         seconds = next(iter(adaptive.values())).seconds
-        rankings = [budget.rank(grown[at]) for at, budget in adaptive.items()]
+        rankings = [budget.rank(grown[at])._replace(worth=worths[at]) for at, budget in adaptive.items()]
         rows = sum(map(len, trees.values()))
         parts = share(rankings, seconds, others=len(trees), rows=rows, max_rows=max_rows, **shared._asdict())
         trees |= zip(adaptive, parts, strict=True)

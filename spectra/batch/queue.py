@@ -33,6 +33,8 @@ class RequestQueue:
         self._requests: Iterator[tuple[int, Request]] = enumerate(requests)
         self._waiting: tuple[int, Request] | None = None
         """Taken from the requests, and not decoded for lack of memory."""
+        self._untaken = len(requests) if isinstance(requests, Sequence) else None
+        """Requests that are not taken yet; None for not known."""
 
     def running(self) -> dict[int, Decoding]:
         """The sequences of the next step by number, without those that ended, with those that there is room for."""
@@ -51,8 +53,16 @@ class RequestQueue:
             self._waiting = None
         return dict(self._running)
 
+    def no_more(self) -> bool:
+        """Whether nobody waits. Not known, and False, where the requests are an iterator that has not ended."""
+        return self._waiting is None and self._untaken == 0
+
     def _next(self) -> tuple[int, Request] | None:
         taken = next(self._requests, None)
+        if taken is None:
+            self._untaken = 0
+        elif self._untaken is not None:
+            self._untaken -= 1
         if taken is not None and not self._checked:
             self._check(*taken)
         return taken

@@ -1,7 +1,8 @@
 """The nodes that are worth a query token, of one tree or of several that are scored in one pass. No torch.
 
-A pass over q rows costs T(q), measured. It yields a token for each sequence and the
-chances that its nodes are accepted. All nodes are ranked together, and the best number of them maximises the ratio.
+A pass over q rows costs T(q), measured. It yields a token for each sequence and the chances that its nodes are
+accepted, each times what a token is worth to its sequence. All nodes are ranked together, and the best number of them
+maximises the ratio.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +16,14 @@ class Ranking(NamedTuple):
     """What a budget says of a grown tree. chance: of each node, that its whole path is accepted.
 
     kept: nodes that stay whatever they cost, closed under parents. free: the others that fit, best first; a parent
-    comes before its children.
+    comes before its children. worth: of a token of this tree, to one of the others.
     """
 
     tree: TokenTree
     chance: Sequence[float]
     kept: frozenset[int]
     free: Sequence[int]
+    worth: float = 1.0
 
 
 def share(
@@ -45,10 +47,10 @@ def share(
     if max_rows is not None:
         end = max(width, min(end, max_rows))
     seconds = seconds_of(end)
-    gain = float(others + len(rankings))
+    gain = float(others)
     for one in rankings:
-        gain += trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node])
-    ranked = [[(-one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
+        gain += one.worth * (1 + trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node]))
+    ranked = [[(-one.worth * one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
     order = (ranked[0] if len(ranked) == 1 else list(merge(*ranked)))[: end - width]
     best, size = gain / (beyond + seconds[width]), 0
     for count, (worth, _, _) in enumerate(order, 1):
@@ -60,6 +62,16 @@ def share(
     for _, at, node in order[:size]:
         taken[at].append(node)
     return [_part(one.tree, nodes) for one, nodes in zip(rankings, taken, strict=True)]
+
+
+def worths_at_the_end(remaining: Sequence[int]) -> list[float]:
+    """What a token is worth to each of the last sequences of a batch. remaining: how many each may still write.
+
+    All are done when the last one is: a token of any other saves no pass, only a row of one. Which will be the last is
+    not known, for an answer may end before its limit: by the square of what remains, to the mean.
+    """
+    mean = sum(remaining) / len(remaining)
+    return [(each / mean) ** 2 for each in remaining]
 
 
 def _part(tree: TokenTree, nodes: Sequence[int]) -> TokenTree:

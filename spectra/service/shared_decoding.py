@@ -156,6 +156,10 @@ class SharedQueue:
                 if self.answers and not any(map(self._ends, self.answers)):
                     self._owner.changed.wait(IDLE_SECONDS)
 
+    def no_more(self) -> bool:
+        """Another visitor may ask at any time."""
+        return False
+
     def give(self, number: int, step: StepTrace) -> None:
         with self._owner.changed:
             self.answers[number].steps.append(step)

@@ -13,6 +13,7 @@ from uncollected import uncollected
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
 from spectra.batch.learned import DraftingWorth, PassTime
+from spectra.batch.queue import RequestQueue
 from spectra.method import Asked
 from spectra.target.cache import SlabCache
 from spectra.target.prefix import Prefix
@@ -104,6 +105,30 @@ def test_a_request_is_made_when_there_is_a_place_for_it(known):
     for number, step in decode_many(target, each_from_the_last(), at_once=1):
         texts.setdefault(number, []).extend(step.tokens)
     assert texts[2] == alone(target, requests_of(target, [[*texts[1], 5]])[0])
+
+
+def test_the_queue_knows_when_nobody_waits(known):
+    """Then all are done when the last one is, and tokens are worth most to that one."""
+    target = target_by("torch fast", "llama", known)
+    requests = requests_of(target, [[number, 5] for number in range(3)])
+    with closing(target.group()) as group:
+        each = group.cache_bytes(2, 6, 1)
+        for given, limits, known_at_once in (
+            (requests, {"at_once": 3}, True),
+            (requests, {"at_once": 2}, False),
+            (iter(requests), {"at_once": 3}, False),  # there may be a fourth
+            (iter(requests), {"at_once": 4}, True),
+            (requests, {"at_once": 3, "cache_bytes": 2 * each}, False),
+            (iter(requests), {"at_once": 4, "cache_bytes": 2 * each}, False),
+        ):
+            queue = RequestQueue(target, group, given, **{"cache_bytes": None} | limits)
+            running = queue.running()
+            assert queue.no_more() == known_at_once
+            while running:
+                for one in running.values():
+                    one.finish = "stopped"
+                running = queue.running()
+            assert queue.no_more()
 
 
 def test_who_does_not_fit_in_memory_waits(known):

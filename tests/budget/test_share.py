@@ -7,7 +7,7 @@ from drafting import random_tree
 from tiny import COST, FREE
 
 from spectra.budget.policy import AdaptiveBudget
-from spectra.budget.share import share
+from spectra.budget.share import share, worths_at_the_end
 from spectra.budget.step_cost import StepCost
 
 
@@ -48,6 +48,28 @@ def test_trees_shrink_to_none_where_rows_are_dear():
     steep = StepCost(((1, 1.0), (4, 1.1), (64, 60.0)))
     budget, rankings = ranked(random.Random(3), [20] * 8, steep)
     assert [len(tree) for tree in share(rankings, budget.seconds)] == [1] * 8
+
+
+def test_nodes_are_weighed_by_what_a_token_is_worth():
+    dice = random.Random(5)
+    for _ in range(30):
+        budget, rankings = ranked(dice, [dice.randrange(1, 30) for _ in range(3)])
+        worths = worths_at_the_end([dice.randrange(1, 100) for _ in range(3)])
+        rankings = [one._replace(worth=worth) for one, worth in zip(rankings, worths, strict=True)]
+        small = share(rankings, budget.seconds)
+        weighed = sorted((one.worth * p for one in rankings for p in one.chance[1:]), reverse=True)
+        ratios = [(sum(worths) + sum(weighed[:n])) / COST.seconds(3 + n) for n in range(len(weighed) + 1)]
+        assert max(ratios) == pytest.approx(ratios[sum(len(tree) - 1 for tree in small)])
+
+
+def test_at_the_end_of_a_batch_the_last_sequence_has_the_rows():
+    assert worths_at_the_end([7, 7, 7]) == [1, 1, 1]
+    assert worths_at_the_end([30, 60, 90]) == [0.25, 1, 2.25]
+    budget, (one,) = ranked(random.Random(6), [30])
+    alike = share([one, one], budget.seconds)
+    late = share([one._replace(worth=0.1), one._replace(worth=2.0)], budget.seconds)
+    assert len(alike[0]) == len(alike[1]) > 1
+    assert len(late[0]) == 1 < len(alike[1]) <= len(late[1])
 
 
 def test_the_cost_of_one_of_several():
