@@ -121,7 +121,7 @@ def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget | 
     like = target if isinstance(target, Like) else Like.of(target)
     name = shipped("draft") if path is None else os.fspath(path)
     network = load_like(name, like, "draft")
-    _check_tokenizer(name, like)
+    check_draft_tokenizer(name, like.tokenizer_sha256, like.name)
     step = "auto" if like.device.type == "cpu" else "eager"
     model = wrap_model(network, numerics="fast", step=step, name=Path(name).name if Path(name).is_dir() else name)
     if not model.trees:
@@ -172,10 +172,13 @@ def load_like(name: str, like: Like, field: str) -> Any:
     return model.to(like.device).eval()
 
 
-def _check_tokenizer(name: str, like: Like) -> None:
-    """Refuse a model with another tokenizer; one that comes without is taken at its word."""
+def check_draft_tokenizer(name: str, sha256: str | None, model: str) -> None:
+    """Raise SpectraError for a draft model with another tokenizer; one that comes without is taken at its word.
+
+    sha256: of the tokenizer of `model`; None where nothing is known.
+    """
     local = Path(name).is_dir()
-    if like.tokenizer_sha256 is None or (local and not any(Path(name).glob("tokenizer*"))):
+    if sha256 is None or (local and not any(Path(name).glob("tokenizer*"))):
         return
     try:
         theirs = AutoTokenizer.from_pretrained(name, local_files_only=local or only_cached(name))
@@ -183,8 +186,8 @@ def _check_tokenizer(name: str, like: Like) -> None:
         raise SpectraError(
             "draft", f"the tokenizer of {name!r} cannot be read ({error}); give one with its own"
         ) from error
-    if tokenizer_sha256(theirs) != like.tokenizer_sha256:
-        raise SpectraError("draft", f"{name!r} has another tokenizer than {like.name}; give one with the same")
+    if tokenizer_sha256(theirs) != sha256:
+        raise SpectraError("draft", f"{name!r} has another tokenizer than {model}; give one with the same")
 
 
 def _fits(folder: Path, like: Like) -> bool:

@@ -145,6 +145,16 @@ def test_a_draft_model_that_does_not_fit_is_named(generate, tmp_path):
     assert "another tokenizer" in outcome[2]
 
 
+def test_what_belongs_to_another_tokenizer_is_named_before_the_model_is_loaded(generate, tmp_path, monkeypatch):
+    monkeypatch.setattr("spectra.target.load.load_target", lambda **_: pytest.fail("it was loaded first"))
+    make("llama").save_pretrained(tmp_path / "other")
+    letters().save_pretrained(tmp_path / "other")
+    for option, path in (("draft", tmp_path / "other"), ("datastore", ROOT / "datastores" / "code")):
+        outcome = generate(f"--{option}", str(path))
+        one_line(outcome, option)
+        assert "tokenizer" in outcome[2]
+
+
 @pytest.mark.parametrize("method", STORED)
 def test_a_method_without_its_datastore_says_so(generate, method):
     code, out, err = generate("--method", method)
