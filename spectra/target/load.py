@@ -125,8 +125,7 @@ def load_target(
     """
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     place = check_device(device)
-    if device_map is None or step in GPU_STEPS:
-        check_step(step, place)
+    check_step(step, place if device_map is None or step in GPU_STEPS else torch.device("cpu"))
     if place.type != "cpu":
         check_exact(weights, numerics)
     loaded = load_coded_network(
