@@ -30,7 +30,14 @@ from spectra.target.choices import (
 )
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.device_map import check_device_map, check_here, empty_model, flat_map, try_device
+from spectra.target.device_map import (
+    check_device_map,
+    check_here,
+    check_on_disk,
+    empty_model,
+    flat_map,
+    try_device,
+)
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
@@ -207,6 +214,7 @@ def load_network(
         )
         if device_map is None:
             network.to(place)
+        check_on_disk(network, device_map, name)
     return PlainNetwork(network, tokenizer, name)
 
 
