@@ -318,6 +318,8 @@ REFUSED = [
     ("replay r --draft ./none", "draft: '/"),
     ("gpu --out o --data .", "data: no task's file in ."),
     ("gpu --out o --parts none", "parts: none begins so; choose from start-eager-fast, "),
+    ("gpu --out o --numerics exact", "numerics: this command goes through steps, numerics and weights itself"),
+    ("gpu --out o --weights int8", "weights: this command goes through"),
     ("gpu --out /proc --tiny", "out: cannot write into /proc"),
     ("serve --data d --out o --k 0", "k: 0 is out of range"),
     ("serve --data d --out o --max-new-tokens 0", "max_new_tokens: 0 is out of range"),

@@ -63,8 +63,9 @@ class GpuOptions:
         check_number("minutes", self.minutes, 0, 100_000, open_low=True)
         if self.data is not None and not self.data.is_dir():
             raise SpectraError("data", f"{self.data} is no folder; give one with published task files, or leave it out")
-        if (self.model.numerics, self.model.step, self.model.weights) != ("auto", "auto", "auto"):
-            raise SpectraError("step", "this command goes through numerics, steps and weights itself; leave them out")
+        for field in ("step", "numerics", "weights"):
+            if getattr(self.model, field) != "auto":
+                raise SpectraError(field, "this command goes through steps, numerics and weights itself; leave it out")
 
     @property
     def model_arguments(self) -> tuple[str, ...]:
