@@ -183,10 +183,10 @@ class ModelOptions:
 
     def check_tokenizers(self) -> None:
         """Raise SpectraError for a datastore or a draft model of another tokenizer than the model's, which is loaded
-        alone."""
+        alone, and for a draft model whose config cannot be read."""
         if not (self.datastores or self.drafts):
             return
-        from spectra.target.draft_model import check_draft_tokenizer
+        from spectra.target import draft_model
         from spectra.target.load import load_tokenizer
 
         tokenizer, name = load_tokenizer(self.model)
@@ -194,7 +194,7 @@ class ModelOptions:
         for folder in self.datastores:
             check_tokenizer(read_card(folder), sha256, name)
         for draft in self.drafts:
-            check_draft_tokenizer(str(draft), sha256, name)
+            draft_model.check_draft(str(draft), sha256, name)
 
     def loading(self) -> dict[str, Any]:
         """Arguments for `load_network`."""

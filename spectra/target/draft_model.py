@@ -5,14 +5,15 @@ numerics: the tree so far goes through again with each level, for a few rows mor
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.io import resources
@@ -158,18 +159,34 @@ def shipped(field: str) -> str:
 
 def load_like(name: str, like: Like, field: str) -> Any:
     """A causal model with as many tokens, in the same dtype on the same device. Raises SpectraError for `field`."""
-    try:
-        local = Path(name).is_dir() or only_cached(name)
+    with _named(name, field) as local:
         model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=like.dtype, local_files_only=local)
-    except Exception as error:  # hub, file and config errors differ by version; the cause is named
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
     theirs = model.config.get_text_config(decoder=True).vocab_size
     if like.vocabulary != theirs:
         raise SpectraError(
             field, f"{name!r} has {theirs} tokens, the model {like.vocabulary}; give one with its tokenizer"
         )
     return model.to(like.device).eval()
+
+
+def check_draft(name: str, sha256: str, model: str) -> None:
+    """Raise SpectraError for a draft model that `load_draft` would refuse for its config or its tokenizer.
+
+    sha256: of the tokenizer of `model`.
+    """
+    with _named(name, "draft") as local:
+        AutoConfig.from_pretrained(name, local_files_only=local)
+    check_draft_tokenizer(name, sha256, model)
+
+
+@contextmanager
+def _named(name: str, field: str) -> Iterator[bool]:
+    """Whether only files that are here may be used; what fails inside names the model."""
+    try:
+        yield Path(name).is_dir() or only_cached(name)
+    except Exception as error:  # hub, file and config errors differ by version; the cause is named
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
 
 
 def check_draft_tokenizer(name: str, sha256: str | None, model: str) -> None:
