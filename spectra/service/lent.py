@@ -338,6 +338,7 @@ def unmeasured(options: ModelOptions, **placed: str) -> LoadedModel:
     from spectra.target.huggingface import HuggingFaceTarget
     from spectra.target.load import load_network
 
+    options.check_tokenizers()
     network, tokenizer, name = load_network(**options.loading() | placed)
     return options.equipped(HuggingFaceTarget(network, tokenizer, name=name))
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.budget.step_cost import StepCost
 from spectra.budget.weights import read_weights
-from spectra.datastore.card import read_card
+from spectra.datastore.card import check_tokenizer, read_card
 from spectra.errors import SpectraError
 from spectra.io.bounded import open_regular
 from spectra.io.files import check_writable_folder
+from spectra.io.hashes import tokenizer_sha256
 from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
@@ -169,16 +170,31 @@ class ModelOptions:
         named = self.placement.map
         device_map.check_here("device_map", named.values() if isinstance(named, dict) else ())
         device_map.check_here("max_memory", self.placement.memory or ())
-        device = load.check_device(self.device)
-        if not self.placement or self.step in GPU_STEPS:
-            check_step(self.step, device)
+        one_device = not self.placement or self.step in GPU_STEPS
+        check_step(self.step, load.check_device(self.device if one_device else "cpu"))
 
     def load(self) -> LoadedModel:
         """Load the model, its datastores and the draft models that were named. Raises SpectraError."""
         from spectra.target.load import load_target
 
         quiet_transformers()
+        self.check_tokenizers()
         return self.equipped(load_target(**self.loading(), numerics=self.numerics, step=self.step))
+
+    def check_tokenizers(self) -> None:
+        """Raise SpectraError for a datastore or a draft model of another tokenizer than the model's, which is loaded
+        alone, and for a draft model whose config cannot be read."""
+        if not (self.datastores or self.drafts):
+            return
+        from spectra.target import draft_model
+        from spectra.target.load import load_tokenizer
+
+        tokenizer, name = load_tokenizer(self.model)
+        sha256 = tokenizer_sha256(tokenizer)
+        for folder in self.datastores:
+            check_tokenizer(read_card(folder), sha256, name)
+        for draft in self.drafts:
+            draft_model.check_draft(str(draft), sha256, name)
 
     def loading(self) -> dict[str, Any]:
         """Arguments for `load_network`."""

@@ -68,6 +68,12 @@ def check_choices(
         raise SpectraError("step", f"{step} takes a CUDA GPU, and {where}; use auto or eager")
     if step == "native" and kinds - {"cpu"}:
         raise SpectraError("step", f"native steps run on a CPU, and {where}; use auto or eager")
+    if step == "native" and placement is not None and placement.several:
+        raise SpectraError(
+            "step",
+            "native steps take a model that is whole on the CPU, and the device map names "
+            "several places; use auto or eager",
+        )
     if step == "native" and dtype == "fp16":
         raise SpectraError("step", "native steps compute in bf16 and fp32, and the dtype is fp16; use auto or eager")
     if weights not in QUANTISED:

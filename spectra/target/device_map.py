@@ -1,5 +1,6 @@
 """Whether a device map fits a model and this machine, asked before weights are read."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -7,6 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from spectra.errors import SpectraError
+
+log = logging.getLogger("spectra")
 
 
 def try_device(device: Any) -> torch.device:
@@ -71,6 +74,21 @@ def check_here(field: str, places: Iterable[Any]) -> None:
             try_device(place)
         except Exception as error:  # each kind of missing device fails in its own way
             raise SpectraError(field, f"device {place!r} is not available; name those that are here") from error
+
+
+def check_on_disk(model: Any, device_map: Any, name: str) -> None:
+    """Say in one line what is read from disk at every pass. Raises SpectraError where a computed map puts all there."""
+    placed = getattr(model, "hf_device_map", None) or {}
+    if "disk" not in placed.values():
+        return
+    if not isinstance(device_map, Mapping) and set(placed.values()) == {"disk"}:
+        raise SpectraError("max_memory", "no part of the model fits into it beside the largest one; give more")
+    parameters = model.named_parameters()
+    size = sum(one.nbytes for path, one in parameters if place_of(path, placed) == "disk")
+    log.warning(
+        "%s: %.2f GB of it are read from disk at every pass; the passes that measure it, about a hundred, take as long",
+        name, size / 1e9,
+    )  # fmt: skip
 
 
 def place_of(parameter: str, device_map: Mapping[str, Any], tied: str = "") -> Any:

@@ -5,14 +5,15 @@ numerics: the tree so far goes through again with each level, for a few rows mor
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.io import resources
@@ -121,7 +122,7 @@ def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget | 
     like = target if isinstance(target, Like) else Like.of(target)
     name = shipped("draft") if path is None else os.fspath(path)
     network = load_like(name, like, "draft")
-    _check_tokenizer(name, like)
+    check_draft_tokenizer(name, like.tokenizer_sha256, like.name)
     step = "auto" if like.device.type == "cpu" else "eager"
     model = wrap_model(network, numerics="fast", step=step, name=Path(name).name if Path(name).is_dir() else name)
     if not model.trees:
@@ -158,12 +159,8 @@ def shipped(field: str) -> str:
 
 def load_like(name: str, like: Like, field: str) -> Any:
     """A causal model with as many tokens, in the same dtype on the same device. Raises SpectraError for `field`."""
-    try:
-        local = Path(name).is_dir() or only_cached(name)
+    with _named(name, field) as local:
         model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=like.dtype, local_files_only=local)
-    except Exception as error:  # hub, file and config errors differ by version; the cause is named
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
     theirs = model.config.get_text_config(decoder=True).vocab_size
     if like.vocabulary != theirs:
         raise SpectraError(
@@ -172,10 +169,33 @@ def load_like(name: str, like: Like, field: str) -> Any:
     return model.to(like.device).eval()
 
 
-def _check_tokenizer(name: str, like: Like) -> None:
-    """Refuse a model with another tokenizer; one that comes without is taken at its word."""
+def check_draft(name: str, sha256: str, model: str) -> None:
+    """Raise SpectraError for a draft model that `load_draft` would refuse for its config or its tokenizer.
+
+    sha256: of the tokenizer of `model`.
+    """
+    with _named(name, "draft") as local:
+        AutoConfig.from_pretrained(name, local_files_only=local)
+    check_draft_tokenizer(name, sha256, model)
+
+
+@contextmanager
+def _named(name: str, field: str) -> Iterator[bool]:
+    """Whether only files that are here may be used; what fails inside names the model."""
+    try:
+        yield Path(name).is_dir() or only_cached(name)
+    except Exception as error:  # hub, file and config errors differ by version; the cause is named
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error
+
+
+def check_draft_tokenizer(name: str, sha256: str | None, model: str) -> None:
+    """Raise SpectraError for a draft model with another tokenizer; one that comes without is taken at its word.
+
+    sha256: of the tokenizer of `model`; None where nothing is known.
+    """
     local = Path(name).is_dir()
-    if like.tokenizer_sha256 is None or (local and not any(Path(name).glob("tokenizer*"))):
+    if sha256 is None or (local and not any(Path(name).glob("tokenizer*"))):
         return
     try:
         theirs = AutoTokenizer.from_pretrained(name, local_files_only=local or only_cached(name))
@@ -183,8 +203,8 @@ def _check_tokenizer(name: str, like: Like) -> None:
         raise SpectraError(
             "draft", f"the tokenizer of {name!r} cannot be read ({error}); give one with its own"
         ) from error
-    if tokenizer_sha256(theirs) != like.tokenizer_sha256:
-        raise SpectraError("draft", f"{name!r} has another tokenizer than {like.name}; give one with the same")
+    if tokenizer_sha256(theirs) != sha256:
+        raise SpectraError("draft", f"{name!r} has another tokenizer than {model}; give one with the same")
 
 
 def _fits(folder: Path, like: Like) -> bool:

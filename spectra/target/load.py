@@ -30,7 +30,14 @@ from spectra.target.choices import (
 )
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import StaticSteps
-from spectra.target.device_map import check_device_map, check_here, empty_model, flat_map, try_device
+from spectra.target.device_map import (
+    check_device_map,
+    check_here,
+    check_on_disk,
+    empty_model,
+    flat_map,
+    try_device,
+)
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
@@ -125,8 +132,7 @@ def load_target(
     """
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     place = check_device(device)
-    if device_map is None or step in GPU_STEPS:
-        check_step(step, place)
+    check_step(step, place if device_map is None or step in GPU_STEPS else torch.device("cpu"))
     if place.type != "cpu":
         check_exact(weights, numerics)
     loaded = load_coded_network(
@@ -208,6 +214,7 @@ def load_network(
         )
         if device_map is None:
             network.to(place)
+        check_on_disk(network, device_map, name)
     return PlainNetwork(network, tokenizer, name)
 
 

@@ -1,4 +1,6 @@
-"""What transformers says of itself while models are loaded: a command's stderr is for its own lines."""
+"""What transformers and accelerate say while models are loaded: a command's stderr is for its own lines."""
+
+from logging import ERROR, getLogger
 
 
 def quiet_transformers() -> None:
@@ -7,3 +9,4 @@ def quiet_transformers() -> None:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    getLogger("accelerate").setLevel(ERROR)

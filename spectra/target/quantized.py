@@ -88,13 +88,18 @@ def group_size(model: torch.nn.Module) -> int:
 
 def quantize(model: torch.nn.Module, weights: str) -> None:
     """The same for a model in memory, in place; by torchao alone. Raises SpectraError."""
-    if weights not in ("int8", "q4"):
+    check_in_memory(weights)
+    if weights not in QUANTISED:
         return
-    if library() != "torchao":
-        raise SpectraError("weights", "a model in memory is quantised by torchao; pip install torchao")
     from torchao.quantization import quantize_
 
     quantize_(model, torchao_config(weights, model))
+
+
+def check_in_memory(weights: str) -> None:
+    """Raise SpectraError, before the model is made, where `quantize` is not possible here."""
+    if weights in QUANTISED and library() != "torchao":
+        raise SpectraError("weights", "a model in memory is quantised by torchao; pip install torchao")
 
 
 def quantized_by(model: Any) -> str:

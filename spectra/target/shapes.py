@@ -52,7 +52,7 @@ def shaped_target(
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from spectra.target.load import TORCH_DTYPES, check_device, default_dtype, wrap_model
-    from spectra.target.quantized import quantize
+    from spectra.target.quantized import check_in_memory, quantize
     from spectra.target.step_choice import check_step
     from spectra.target.weights import choose_weights, quantise
 
@@ -61,6 +61,8 @@ def shaped_target(
     place = check_device(device)
     check_step(step, place)
     on_cpu = place.type == "cpu"
+    if not on_cpu:
+        check_in_memory(weights)
     held = choose_weights(weights, quantised=False, device=place, dtype=dtype, step=step) if on_cpu else "bf16"
     kind = default_dtype(place) if dtype == "auto" else TORCH_DTYPES[dtype]
     config = LlamaConfig(**SHAPES[shape], max_position_embeddings=CONTEXT, tie_word_embeddings=True)

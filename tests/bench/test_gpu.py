@@ -135,6 +135,18 @@ def test_no_part_begins_when_the_time_is_over(scripted, tmp_path):
     assert "4 not tried" in (out / "README.md").read_text()
 
 
+def test_parts_that_the_minutes_do_not_reach_are_counted(scripted, tmp_path, capsys):
+    run_gpu(GpuOptions(ModelOptions(), tmp_path / "out", minutes=0.001))
+    said = capsys.readouterr().err
+    assert said == "the minutes are over; parts left for the same command, given again: 3\n"
+
+
+def test_a_name_of_no_part_leaves_no_folder(scripted, tmp_path):
+    with pytest.raises(SpectraError, match=r"^parts: none begins so"):
+        run_gpu(GpuOptions(ModelOptions(), tmp_path / "out", parts=("none",)))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_part_that_the_runs_minutes_end_is_begun_again_by_the_same_command(scripted, tmp_path):
     """Only one that had the whole of its own time waits to be asked for."""
     out = tmp_path / "out"
@@ -431,7 +443,7 @@ def test_the_model_is_named_to_every_part(tmp_path):
     folder = str(tmp_path)
     assert given == ("--dtype", "bf16", "--device-map", "auto", "--remember", folder, "--estimates", str(file))
     for wrong in ({"numerics": "fast"}, {"step": "graphs"}, {"weights": "int8"}):
-        with pytest.raises(SpectraError, match=r"^step: "):
+        with pytest.raises(SpectraError, match=rf"^{next(iter(wrong))}: "):
             GpuOptions(ModelOptions(**wrong), tmp_path)
     with pytest.raises(SpectraError, match=r"^minutes: "):
         GpuOptions(ModelOptions(), tmp_path, minutes=0)

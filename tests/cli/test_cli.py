@@ -145,6 +145,23 @@ def test_a_draft_model_that_does_not_fit_is_named(generate, tmp_path):
     assert "another tokenizer" in outcome[2]
 
 
+def test_what_does_not_go_with_the_tokenizer_is_named_before_the_model_is_loaded(generate, tmp_path, monkeypatch):
+    monkeypatch.setattr("spectra.target.load.load_target", lambda **_: pytest.fail("it was loaded first"))
+    make("llama").save_pretrained(tmp_path / "other")
+    letters().save_pretrained(tmp_path / "other")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    wrong = (
+        ("draft", tmp_path / "other", "another tokenizer"),
+        ("draft", tmp_path / "broken", "cannot load"),
+        ("datastore", ROOT / "datastores" / "code", "was built for the tokenizer of"),
+    )
+    for option, path, said in wrong:
+        outcome = generate(f"--{option}", str(path))
+        one_line(outcome, option)
+        assert said in outcome[2]
+
+
 @pytest.mark.parametrize("method", STORED)
 def test_a_method_without_its_datastore_says_so(generate, method):
     code, out, err = generate("--method", method)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
 from programs import PARSERS
 
 import app
@@ -143,6 +144,7 @@ DECODING = [
     ("--step graphs --device-map CPU", "step"),
     ("--step native --device cuda", "step"),
     ("--step native --device-map ONE", "step"),
+    ("--step native --device-map SPLIT --offload-folder off", "step"),
     ("--step native --dtype fp16", "step"),
     ("--weights int8 --step eager --device cpu", "weights"),
     ("--weights int8 --dtype fp16 --device cpu", "weights"),
@@ -166,6 +168,7 @@ def test_every_model_option_refuses_what_cannot_be_in_one_line_that_names_it(tmp
     for loading in (ModelOptions, Network):
         monkeypatch.setattr(loading, "load", lambda options: pytest.fail("it was loaded first"))
     texts = {"FILE": "x", "ODD": '{"": "toaster"}', "TWO": '{"a": 0, "b": 1}', "ONE": '{"": 0}', "CPU": '{"": "cpu"}'}
+    texts["SPLIT"] = '{"": "cpu", "lm_head": "disk"}'
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "EMPTY").mkdir()
@@ -314,6 +317,10 @@ REFUSED = [
     ("run --data d --out o --assistant a/b", "assistant: only hf-assisted drafts with it; add that to --methods"),
     ("replay r --draft ./none", "draft: '/"),
     ("gpu --out o --data .", "data: no task's file in ."),
+    ("gpu --out o --parts none", "parts: none begins so; choose from start-eager-fast, "),
+    ("gpu --out o --numerics exact", "numerics: this command goes through steps, numerics and weights itself"),
+    ("gpu --out o --weights int8", "weights: this command goes through"),
+    ("gpu --out /proc --tiny", "out: cannot write into /proc"),
     ("serve --data d --out o --k 0", "k: 0 is out of range"),
     ("serve --data d --out o --max-new-tokens 0", "max_new_tokens: 0 is out of range"),
     ("serve --data d --out o --methods ngram:0", "methods: 0 is out of range"),
@@ -385,6 +392,17 @@ def test_a_shape_is_not_made_for_what_the_device_found_here_cannot_do(options, s
     assert bench.main(["latency", "--shape", "llama-8b", *options.split()]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"spectra.bench: {said}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("installed", [(), ("bitsandbytes",)])
+def test_a_shape_is_not_made_in_fewer_bits_that_no_package_here_makes(installed, monkeypatch, capsys):
+    monkeypatch.setattr("spectra.target.load.try_device", torch.device)
+    monkeypatch.setattr("spectra.target.quantized.find_spec", lambda name: name in installed)
+    monkeypatch.setattr("transformers.LlamaForCausalLM.__init__", lambda *_: pytest.fail("it was made first"))
+    line = "latency --shape llama-70b-tenth --device cuda --weights int8 --dtype bf16"
+    assert bench.main(line.split()) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("spectra.bench: weights: ") and "pip install torchao" in err and err.count("\n") == 1
 
 
 def test_a_training_names_the_option_whose_file_is_missing(tmp_path, capsys):

@@ -298,6 +298,18 @@ def test_half_of_the_layers_on_disk_gives_the_same_tokens(folder, tmp_path, othe
         assert answer(spread, prompt, "spectra-paper-core", 24, sampling) == truth
 
 
+def test_a_computed_map_of_no_room_is_refused_and_what_is_read_from_disk_is_told(folder, caplog):
+    with pytest.raises(SpectraError, match=r"^max_memory: no part of the model fits into it beside the largest"):
+        load_target(folder, dtype="fp32", device_map="auto", max_memory={"cpu": "1KB"})
+    spread = load_target(folder, dtype="fp32", device_map="auto", max_memory={"cpu": "180KB"})
+    assert spread.spread and set(spread.model.hf_device_map.values()) == {"cpu", "disk"}
+    (said,) = (one.getMessage() for one in caplog.records if "from disk" in one.getMessage())
+    assert said.startswith("tiny: 0.00 GB of it are read from disk at every pass")
+    whole = load_target(folder, dtype="fp32", device="cpu")
+    truth = answer(whole, [5, 6, 7, 5, 6], "autoregressive", 24)
+    assert answer(spread, [5, 6, 7, 5, 6], "spectra-paper-core", 24) == truth
+
+
 def test_in_16_bits_half_of_the_layers_on_disk_gives_the_tokens_of_eager_steps(folder, tmp_path):
     whole = load_target(folder, dtype="bf16", device="cpu", step="eager")
     device_map = {"": "cpu", "model.layers.1": "disk"}

@@ -36,6 +36,8 @@ LEAST_SECONDS = 20
 """Left at which no part is begun any more."""
 HARDWARE = ("processor", "GPU", "CUDA", "torch", "transformers")
 """Of a machine's facts: those that all parts of one report have in common."""
+PROMPTS_FOLDER = "prompts"
+"""In the folder of a run: those of our own."""
 DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's prctl: the signal that a process gets when the one that started it ends."""
 KEPT_CHARACTERS = 6000
@@ -61,8 +63,9 @@ class GpuOptions:
         check_number("minutes", self.minutes, 0, 100_000, open_low=True)
         if self.data is not None and not self.data.is_dir():
             raise SpectraError("data", f"{self.data} is no folder; give one with published task files, or leave it out")
-        if (self.model.numerics, self.model.step, self.model.weights) != ("auto", "auto", "auto"):
-            raise SpectraError("step", "this command goes through numerics, steps and weights itself; leave them out")
+        for field in ("step", "numerics", "weights"):
+            if getattr(self.model, field) != "auto":
+                raise SpectraError(field, "this command goes through steps, numerics and weights itself; leave it out")
 
     @property
     def model_arguments(self) -> tuple[str, ...]:
@@ -75,13 +78,15 @@ def run_gpu(options: GpuOptions) -> int:
     options.model.check_here()  # else no part would run, and the report would only say so
     if options.data is not None:
         load_prompts(None, options.data)  # refuses a folder that holds none
-    make_folder(options.out)
     out = options.out.resolve()
-    data = options.data.resolve() if options.data else write_prompts(out / "prompts")
+    data = options.data.resolve() if options.data else out / PROMPTS_FOLDER
     listed = parts_of(options.model_arguments, data, out, tiny=options.tiny)
     chosen = [part for part in listed if not options.parts or part.name.startswith(options.parts)]
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
+    make_folder(out)
+    if options.data is None:
+        write_prompts(data)
     with ended_by_signal(), held(out) as lock:
         facts = {name: value for name, value in machine(options.model.device).items() if name in HARDWARE}
         same = {"model": list(options.model_arguments), "data": str(data), "tiny": options.tiny, "machine": facts}
@@ -100,12 +105,14 @@ def _run(
     over = time.monotonic() + 60 * options.minutes
     there = has_gpu(options.model.device)
     keep(options, out, listed, known, "")
+    late = 0
     for part in wanted:
         own, left = own_seconds(part, known.get(part.name)), over - time.monotonic()
         why = obstacle(part, gpu=there)
         if why:
             known[part.name] = Outcome("open", 0.0, why, "")
         elif min(own, left) < LEAST_SECONDS:
+            late += 1
             continue
         else:
             print(f"{part.name} ...", end=" ", file=sys.stderr, flush=True)
@@ -115,6 +122,8 @@ def _run(
             known[part.name] = outcome
             print(f"{known[part.name].state}, {known[part.name].seconds:.0f} s", file=sys.stderr, flush=True)
         keep(options, out, listed, known, part.name)
+    if late:
+        print(f"the minutes are over; parts left for the same command, given again: {late}", file=sys.stderr)
 
 
 def keep(options: GpuOptions, out: Path, listed: Sequence[Part], known: dict[str, Outcome], name: str) -> None:

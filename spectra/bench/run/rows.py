@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from spectra.errors import SpectraError
 from spectra.io.bounded import lines_of, open_regular
-from spectra.io.files import write_text
+from spectra.io.files import check_writable_folder, write_text
 from spectra.io.json_text import parse_json, read_json
 from spectra.io.locks import take_lock
 
@@ -148,8 +148,9 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make it where it is not there. Raises SpectraError naming `out`."""
+    """Make it where it is not there. Raises SpectraError naming `out`, also where nothing can be written into it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SpectraError("out", f"cannot make {folder} ({error.strerror}); give a writable folder") from error
+    check_writable_folder(folder, "out")

@@ -32,6 +32,8 @@ MAIN = SOURCE / "native.cpp"
 COMPILERS = ("c++", "g++", "clang++")
 WORK = ".build."
 """What folders of builds in progress are called, at first."""
+OFF = "SPECTRA_NATIVE=0"
+"""The reason of a user who turned the library off."""
 PATIENCE = 600.0
 """Seconds after which a compiler is given up."""
 OF_THE_MACHINE = ("fatal", "no space left on device", "disk quota exceeded", "cannot allocate memory")
@@ -131,15 +133,20 @@ class Library:
 def native_library() -> Library | None:
     """The library for this CPU, compiled on first use; None where there cannot be one (`native_reason` says why).
 
-    SPECTRA_NATIVE=0 turns it off, SPECTRA_NATIVE_ISA names the path of `FLAGS` to use. Raises SpectraError for another
-    SPECTRA_NATIVE than 0 and 1.
+    SPECTRA_NATIVE=0 turns it off, SPECTRA_NATIVE_ISA names the path of `FLAGS` to use. The first call that finds none
+    says so on stderr. Raises SpectraError for another SPECTRA_NATIVE than 0 and 1.
     """
     found = _found()
-    return found if isinstance(found, Library) else None
+    if isinstance(found, Library):
+        return found
+    if found != OFF:
+        _tell(*_wanted(), found)
+    return None
 
 
 def native_reason() -> str | None:
-    """Why `native_library` gives None, on one line; None where it gives a library."""
+    """Why `native_library` gives None, on one line; None where it gives a library. Nothing is printed: it may be the
+    reason of an error."""
     found = _found()
     return None if isinstance(found, Library) else found
 
@@ -148,19 +155,27 @@ def _found() -> Library | str:
     said = os.environ.get("SPECTRA_NATIVE") or "1"
     if said not in ("0", "1"):
         raise SpectraError("SPECTRA_NATIVE", f"{said!r} is neither 0 nor 1; 0 turns the library off")
-    if said == "0":
-        return "SPECTRA_NATIVE=0"
-    return _find(os.environ.get("SPECTRA_NATIVE_ISA") or None, cache_home() / "native")
+    return OFF if said == "0" else _find(*_wanted())
+
+
+def _wanted() -> tuple[str | None, Path]:
+    """The path that the environment names, and the folder of libraries."""
+    return os.environ.get("SPECTRA_NATIVE_ISA") or None, cache_home() / "native"
 
 
 @cache
 def _find(isa: str | None, folder: Path) -> Library | str:
-    """Tried once a process; the line on stderr is therefore printed once."""
+    """Tried once a process."""
     try:
         return load(paths_here(isa), folder)
     except LibraryError as error:
-        print(f"no CPU step of our own ({error}); torch computes the steps", file=sys.stderr, flush=True)
         return str(error)
+
+
+@cache
+def _tell(isa: str | None, folder: Path, why: str) -> None:
+    """Printed once a process. isa, folder: what was asked for in vain."""
+    print(f"no CPU step of our own ({why}); torch computes the steps", file=sys.stderr, flush=True)
 
 
 def paths_here(isa: str | None = None) -> list[str]:
@@ -173,7 +188,7 @@ def paths_here(isa: str | None = None) -> list[str]:
     if isa is None and not there:
         raise LibraryError("the CPU has no AVX2 or is not known")
     if isa is not None and isa not in there:
-        raise LibraryError(f"the CPU has no {isa}")
+        raise LibraryError(f"SPECTRA_NATIVE_ISA={isa}, which this CPU lacks; it has {', '.join(there) or 'none'}")
     return there if isa is None else [isa]
 
 

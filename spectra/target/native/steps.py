@@ -204,7 +204,7 @@ def obstacle(target: ForwardTarget) -> str:
         return f"a width of {odd} is no multiple of {LANES}, and torch computes its end otherwise than the rest"
     if sum(layer.get_parameter("weight").nbytes for layer in matrices(model).values()) > MAX_SHARE * _memory():
         return "there is no memory for packed copies of the weights"
-    return native_reason() or ""
+    return "" if native_library() is not None else native_reason() or ""
 
 
 def odd_width(model: Any) -> int:

@@ -13,9 +13,12 @@ import pytest
 import torch
 from compiled import compiled
 from native_paths import FOLDER, library
+from tiny import make
 
+from spectra.cli.main import main
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
+from spectra.target.load import wrap_model
 from spectra.target.native import library as built
 from spectra.target.native.library import Cpu, LibraryError, load, native_library, native_reason, paths_here
 from spectra.target.native.matrix import Matrix
@@ -256,6 +259,29 @@ def test_a_path_with_other_signs_is_named_in_one_line(monkeypatch, tmp_path, cap
     assert native_library() is None
     assert repr(said) in str(native_reason())
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [["--step", "native"], ["--weights", "int8"]])
+@pytest.mark.parametrize(("said", "why"), [("sse2", "'sse2' is none of amx_bf16"), ("avx2", "avx2, which this CPU la")])
+def test_what_takes_the_library_is_refused_in_one_line_without_it(monkeypatch, tmp_path, capsys, options, said, why):
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPECTRA_NATIVE_ISA", said)
+    monkeypatch.setattr(built, "_cpu", lambda: Cpu("", "old", ("sse2",)))
+    monkeypatch.setattr("spectra.target.load.load_network", lambda *_, **__: pytest.fail("it was loaded first"))
+    assert main(["generate", "hello", *options, "--device", "cpu"]) == 2
+    err = capsys.readouterr().err
+    assert f"SPECTRA_NATIVE_ISA={why}" in err and err.count("\n") == 1
+
+
+def test_a_model_whose_steps_torch_computes_for_want_of_it_says_so_once(monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("SPECTRA_NATIVE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPECTRA_NATIVE_ISA", "sse2")
+    assert [wrap_model(make("llama")).plan.step for _ in range(2)] == ["eager", "eager"]
+    assert capsys.readouterr().err.splitlines() == [
+        f"no CPU step of our own ({native_reason()}); torch computes the steps"
+    ]
 
 
 def test_a_folder_with_a_line_break_is_named_in_one_line(compiler, tmp_path):
