@@ -16,9 +16,18 @@ import spectra
 from spectra.errors import SpectraError
 
 
+class Biases(LogitsProcessor):
+    """One for each row of a batch of two."""
+
+    def __call__(self, input_ids, scores):
+        return scores + torch.eye(2, scores.shape[-1])
+
+
 @pytest.mark.parametrize(
     ("field", "options"),
     [
+        ("logits_processor", {"logits_processor": [Biases()]}),
+        ("logits_processor", {"logits_processor": [lambda ids, scores: scores[0]]}),
         ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
         ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
         ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),
