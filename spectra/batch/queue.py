@@ -120,9 +120,10 @@ def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
 
 
 def bytes_of(target: SharedTarget, group: Group, request: Request) -> int:
-    """What the KV cache of a request takes where it shares nothing."""
-    new = limits_of(target, request).max_new_tokens
-    return group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+    """What the KV cache of a request takes where it shares nothing; one of its own that is larger is used as it is."""
+    new, prefix = limits_of(target, request).max_new_tokens, request.options.get("prefix")
+    need = group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+    return need if prefix is None else max(need, prefix.size)
 
 
 def fits(target: SharedTarget, group: Group, request: Request, cache_bytes: int | None) -> bool:
