@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spectra.batch.request import Request
 from spectra.decode import Decoding
 from spectra.errors import SpectraError
-from spectra.method import Group, SharedTarget
+from spectra.method import Group, SharedTarget, check_parts
 from spectra.settings import Limits
 
 
@@ -84,8 +84,10 @@ class RequestQueue:
         if not isinstance(request, Request):
             kind = type(request).__name__
             raise SpectraError("requests", f"number {number} is a {kind}; give `Request(prompt, method)` for each")
+        limits = limits_of(self._target, request)
         try:
-            self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
+            check_parts(request.method, request.sampling, limits)
+            self._group.check(request.prompt, limits.max_new_tokens)
         except SpectraError as error:
             raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
         self._check_bytes(number, request)
