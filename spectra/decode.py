@@ -11,7 +11,7 @@ from typing import Any
 from spectra.guess import Source
 from spectra.inside import joined
 from spectra.io.laps import Laps
-from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Scored, Session, Target
+from spectra.method import Explainer, Finisher, Holder, Method, Outcome, Scored, Session, Target, check_parts
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace, TreeTrace
 from spectra.tree import Noise, TokenTree
@@ -37,8 +37,8 @@ def decode(
     (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
     Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
     """
-    sampling = sampling or Sampling()
-    limits = limits or Limits(eos=target.eos)
+    sampling, limits = sampling or Sampling(), limits or Limits(eos=target.eos)
+    check_parts(method, sampling, limits)
     session = target.start(
         prompt, limits.max_new_tokens, method.max_nodes + 1, sampling, top_k=method.top_k, **session_options
     )

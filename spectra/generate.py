@@ -60,8 +60,8 @@ def generate(
     `decode_many`. transformers drops a tokenizer or streamer given to generate(): bind them with functools.partial.
     model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
 
-    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included. Of several
-    sequences each has a shallow copy of every processor. Threads that call it with one model wait for each other.
+    Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included, on the left. Of
+    several sequences each has a shallow copy of them. Threads that call it with one model wait for each other.
     Raises SpectraError for beams and other ways of decoding, embeddings, images and whatever else the model would read
     beside token ids, a filled cache, a row of padding only or with holes in its mask, and what needs all sequences at
     once.
@@ -120,14 +120,19 @@ def generate(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """padded: all ids of a row. prompt: those that the mask leaves, which stand side by side."""
+    """padded: all ids of a row. prompt: those that the mask leaves, which stand side by side, from `first` on."""
 
     padded: list[int]
     prompt: list[int]
+    first: int = 0
+
+    @property
+    def padding(self) -> list[int]:
+        return [*self.padded[: self.first], *self.padded[self.first + len(self.prompt) :]]
 
     def shown(self, tokens: list[int]) -> list[int]:
-        """Prompt and new tokens as they stand in the output."""
-        return [*self.padded, *tokens[len(self.prompt) :]]
+        """Prompt and new tokens as they stand in the output of a batch that is padded on the left."""
+        return [*self.padding, *tokens]
 
 
 def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
@@ -147,7 +152,7 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
         first = marks.index(True)
         if not all(marks[first : first + count]):
             raise SpectraError("attention_mask", f"row {number} has holes; pad on the left or on the right")
-        rows.append(_Row(ids, ids[first : first + count]))
+        rows.append(_Row(ids, ids[first : first + count], first))
     return rows
 
 
@@ -187,13 +192,17 @@ def _of_row(processor: Any, number: int, rows: int) -> Any:
 
 
 def _with_padding(row: _Row, processor: Any) -> Any:
-    """The processor, shown the row as it stands in the batch. Those that do not look at tokens stay as they are."""
+    """The processor, shown the row with its padding on the left. Those that do not look at tokens stay as they are."""
     import torch
 
     from spectra.verify.picks import BLIND
 
-    if isinstance(processor, BLIND) or row.padded == row.prompt:
+    if isinstance(processor, BLIND) or not row.padding:
         return processor
+    ignored = getattr(processor, "prompt_ignore_length", None)
+    if isinstance(ignored, torch.Tensor):  # transformers counted what stands before the prompt
+        processor = copy(processor)
+        processor.prompt_ignore_length = ignored + len(row.padding) - row.first
 
     def shown(input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
         ids = [row.shown(tokens) for tokens in input_ids.tolist()]

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.inside import Inside
-from spectra.settings import Sampling, Value
+from spectra.settings import Limits, Sampling, Value
 from spectra.tree import Noise, TokenTree
 from spectra.verify.walk import walk
 
@@ -265,3 +266,14 @@ class Method:
     def top_k(self) -> int:
         """How many likely tokens of each scored node its drafters want."""
         return max((getattr(drafter, "top_k", 0) for drafter in self.drafters), default=0)
+
+
+def check_parts(method: object, sampling: object, limits: object) -> None:
+    """Raises SpectraError for one of another kind, as the name of a preset or a number of tokens."""
+    for name, value, kind, usual in (
+        ("method", method, Method, 'make_method("spectra", target)'),
+        ("sampling", sampling, Sampling, "Sampling(temperature=0.8)"),
+        ("limits", limits, Limits, "Limits(256)"),
+    ):
+        if not isinstance(value, kind):
+            raise SpectraError(name, f"a {type(value).__name__} is none; give `{usual}` or another {kind.__name__}")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spectra.batch.request import Request
 from spectra.decode import Decoding
 from spectra.errors import SpectraError
-from spectra.method import Group, SharedTarget
+from spectra.method import Group, SharedTarget, check_parts
 from spectra.settings import Limits
 
 
@@ -94,8 +94,10 @@ class RequestQueue:
         if not isinstance(request, Request):
             kind = type(request).__name__
             raise SpectraError("requests", f"number {number} is a {kind}; give `Request(prompt, method)` for each")
+        limits = limits_of(self._target, request)
         try:
-            self._group.check(request.prompt, limits_of(self._target, request).max_new_tokens)
+            check_parts(request.method, request.sampling, limits)
+            self._group.check(request.prompt, limits.max_new_tokens)
         except SpectraError as error:
             raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
         self._check_bytes(number, request)
@@ -130,9 +132,10 @@ def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
 
 
 def bytes_of(target: SharedTarget, group: Group, request: Request) -> int:
-    """What the KV cache of a request takes where it shares nothing."""
-    new = limits_of(target, request).max_new_tokens
-    return group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+    """What the KV cache of a request takes where it shares nothing; one of its own that is larger is used as it is."""
+    new, prefix = limits_of(target, request).max_new_tokens, request.options.get("prefix")
+    need = group.cache_bytes(len(request.prompt), new, request.method.max_nodes + 1)
+    return need if prefix is None else max(need, prefix.size)
 
 
 def fits(target: SharedTarget, group: Group, request: Request, cache_bytes: int | None) -> bool:

@@ -105,6 +105,17 @@ def test_those_who_share_a_prefix_object(known):
     assert together(target, requests) == truth
 
 
+def test_a_prefix_that_is_larger_than_its_next_turn_counts_whole(known):
+    """It is used as it is, and took four times the bytes that were allowed."""
+    target, prefix = target_by("torch fast", "llama", known), Prefix()
+    together(target, [request_of(target, [5] * 100, most=200, prefix=prefix)])
+    requests = [request_of(target, [5] * 9, prefix=prefix), request_of(target, [6])]
+    with pytest.raises(SpectraError, match=f"cache_bytes: request 0 needs {prefix.size:,} bytes"):
+        together(target, requests, cache_bytes=prefix.size - 1)
+    order = [number for number, _ in decode_many(target, requests, cache_bytes=prefix.size)]
+    assert order == sorted(order)  # the other one does not fit beside it
+
+
 def test_a_bad_request_that_is_seen_late_frees_the_target(known):
     target = target_by("torch exact", "llama", known)
     with pytest.raises(SpectraError, match="prompt: of request 1: it holds no token"):

@@ -263,6 +263,9 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         ("prompt", "of request 1: it holds no token", requests_of(target, [[1], []]), {}),
         ("prompt", "of request 0: it holds token ids outside", requests_of(target, [[64]]), {}),
         ("method", "requests 0 and 1 share a SpectraCore", [Request([1], method), Request([2], method)], {}),
+        ("method", "of request 0: a str is none; give `make_method", [Request([1], "spectra")], {}),
+        ("sampling", "of request 0: a float is none; give `Sampling", [Request([1], method, 0.8)], {}),
+        ("limits", "of request 0: a int is none; give `Limits", [Request([1], method, limits=24)], {}),
         ("requests", "a Request is no list of them", requests_of(target, [[1]])[0], {}),
         ("requests", "a NoneType is no list of them", None, {}),
         ("requests", "number 0 is a list; give", [[1, 2, 3]], {}),
@@ -274,6 +277,8 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         with pytest.raises(SpectraError, match=text) as error:
             next(decode_many(target, requests, **options))
         assert error.value.field == field
+    with pytest.raises(SpectraError, match="method: a str is none; give"):
+        next(decode(target, [1], "spectra"))
     with pytest.raises(SpectraError, match="requests: number 1 is a list"):
         list(decode_many(target, iter([*requests_of(target, [[1]]), [2]])))
     assert together(target, requests_of(target, [[1]]))

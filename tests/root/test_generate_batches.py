@@ -16,9 +16,18 @@ import spectra
 from spectra.errors import SpectraError
 
 
+class Biases(LogitsProcessor):
+    """One for each row of a batch of two."""
+
+    def __call__(self, input_ids, scores):
+        return scores + torch.eye(2, scores.shape[-1])
+
+
 @pytest.mark.parametrize(
     ("field", "options"),
     [
+        ("logits_processor", {"logits_processor": [Biases()]}),
+        ("logits_processor", {"logits_processor": [lambda ids, scores: scores[0]]}),
         ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
         ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
         ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),
@@ -99,12 +108,23 @@ def test_a_criterion_with_a_memory_has_one_for_each_sequence():
     assert torch.equal(out, truth) and out.shape[1] == 7 + 4
 
 
-def test_padding_on_the_right_stays_where_it_is():
-    model, right, mask = model_of("llama", torch.float32), PADDED.clone(), LEFT.flip(1)
+@pytest.mark.parametrize(
+    "read",
+    [
+        {},
+        {"repetition_penalty": 0.2},  # stock leaves padding out on the left only
+        {"no_repeat_ngram_size": 2, "encoder_repetition_penalty": 1.3},
+        {"logits_processor": [OddRows()], "stopping_criteria": [EndsInFives()], "eos_token_id": 63},
+    ],
+)
+@pytest.mark.parametrize("rows", [slice(0, 4), slice(0, 1)])
+def test_padding_on_the_right_stays_where_it_is(rows, read):
+    """And the text is the one of padding on the left."""
+    model, right, mask = model_of("llama", torch.float32), PADDED.clone(), LEFT.flip(1)[rows]
     for row, marks in enumerate(LEFT):
         right[row] = PADDED[row].roll(int(marks.sum()))
-    options = {"max_new_tokens": 24, "do_sample": False}
-    truth = model.generate(PADDED, attention_mask=LEFT, **options)
+    right, options = right[rows], {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0, **read}
+    truth = model.generate(PADDED[rows], attention_mask=LEFT[rows], **options)
     out = model.generate(right, attention_mask=mask, custom_generate=spectra.generate, **options)
     assert torch.equal(out[:, :7], right)
     assert torch.equal(out[:, 7:], truth[:, 7:])
