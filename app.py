@@ -19,9 +19,6 @@ from spectra.service.lent import Lend, LentEngine
 from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
 from spectra.target.choices import EMBEDDED
-from visual.endpoint import Endpoint
-from visual.guard import Guard
-from visual.proxies import check_proxies
 from visual.space import MODELS
 
 PROGRAM = "spectra-demo" if __name__ == "spectra_demo" else "app.py"
@@ -33,6 +30,8 @@ GPU_DEFAULTS = (MODELS[0], EMBEDDED)
 fetched then."""
 GPU_OFFERED = (*MODELS[:-1], EMBEDDED)
 """What the page offers there."""
+PACKAGES = ("gradio", "plotly", "httpx")
+"""Of the page alone: a plain `pip install spectra-decoding` does not bring them."""
 MAX_VISITORS = 32
 """Waiting for the model, one being served included."""
 HELP = {
@@ -111,6 +110,13 @@ def lender() -> Lend | None:
     return lambda work, seconds: spaces.GPU(work, duration=seconds)
 
 
+def check_packages() -> None:
+    """Raise SpectraError where one that the page takes is not installed."""
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            raise SpectraError(package, "the page takes its package; pip install 'spectra-decoding[demo]'")
+
+
 def check_free(host: str, port: int) -> None:
     """Raise SpectraError where the page could not be served, before a model is loaded."""
     try:
@@ -141,6 +147,11 @@ def default_models(options: ModelOptions) -> tuple[str, ...]:
 
 def serve(options: AppOptions) -> int:
     """Load the first model that can be reached and serve the page until it is stopped."""
+    check_packages()
+    from visual.endpoint import Endpoint
+    from visual.guard import Guard
+    from visual.proxies import check_proxies
+
     check_free(options.address, options.port)
     check_proxies(options.address, options.port)
     key = os.environ.get("OPENAI_API_KEY", "")

@@ -40,7 +40,9 @@ def request_of(
     """
     fields = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed, "top_p": top_p}
     numbers = {field: number(field, value) for field, value in fields.items()}
-    text = str(prompt or "")
+    if prompt is not None and not isinstance(prompt, str):
+        raise SpectraError("prompt", "it is no text; give one")
+    text = prompt or ""
     if not text.strip():
         raise SpectraError("prompt", "it is empty; write what the model should answer")
     if len(text) > MAX_CHARACTERS:

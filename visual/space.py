@@ -63,6 +63,20 @@ def write_space(folder: Path) -> Path:
     if folder.exists():
         check_replaceable(folder)
     shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fill(fresh, root)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)  # on a full disk the room is needed
+        raise
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    finish(folder, old)
+    return folder
+
+
+def fill(fresh: Path, root: Path) -> None:
+    """Make the folder, with all files of a Space. root: the checkout."""
     fresh.mkdir(parents=True)
     for name in CODE:
         shutil.copytree(root / name, fresh / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
@@ -75,11 +89,6 @@ def write_space(folder: Path) -> Path:
     )
     (fresh / "requirements.txt").write_text(requirements(root / "requirements.txt"), encoding="utf-8")
     (fresh / ".gitattributes").write_text(large_files(fresh), encoding="utf-8")
-    if folder.exists():
-        folder.rename(old)
-    fresh.rename(folder)
-    finish(folder, old)
-    return folder
 
 
 def check_replaceable(folder: Path) -> None:
@@ -125,7 +134,7 @@ def requirements(file: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 2, with one line, for bad input."""
+    """Returns 2 for bad input and 130 where it is stopped, with one line either way."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if len(given) != 1 or not given[0].strip() or given[0].startswith("-"):
@@ -138,6 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SpectraError as error:
         print(f"visual.space: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nvisual.space: stopped", file=sys.stderr)
+        return 130
     return 0
 
 

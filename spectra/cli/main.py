@@ -5,6 +5,7 @@ The answer goes to stdout, everything else to stderr. Bad input ends with exit c
 
 import argparse
 import json
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -79,8 +80,13 @@ class GenerateOptions:
         check_unicode("prompt", self.prompt)
         check_method(self.method, self.settings)
         Limits(self.max_new_tokens)
-        if self.json is not None and self.json == self.trace and self.json.parts[:2] != ("/", "dev"):
+        if self.json is not None and self.trace is not None and same_file(self.json, self.trace):
             raise SpectraError("json", f"{self.json} is where the trace goes; name another file")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two results would go to one file, past links; what is written in place, like /dev/stdout, takes both."""
+    return one.parts[:2] != ("/", "dev") and os.path.realpath(one) == os.path.realpath(other)
 
 
 class Report(NamedTuple):

@@ -78,7 +78,10 @@ class RaceOptions:
         """What to record into which file. Raises SpectraError for what is wrong with it."""
         if self.again:
             self.check_alone()
-            return {path: _read_race(path) for path in self.again}
+            races = {path: _read_race(path) for path in self.again}
+            for path in races:
+                check_writable(path, "again")
+            return races
         self.race.check()
         if self.out is None:
             raise SpectraError("out", "it is missing; say which file to write")

@@ -32,6 +32,7 @@ class Bar(tqdm):
     def note(self, line: str) -> None:
         """Print a line above the bar."""
         self.write(line, file=sys.stderr)
+        self.delay = 0  # it stands there now, and its line has to end with it
 
 
 def bar(what: str, total: int | None, unit: str, *, hidden: bool = False) -> Bar:

@@ -25,7 +25,19 @@ def folders(field: str, given: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Their names. Raises SpectraError for `field` where one stands for a list: its letters are no folders."""
     if isinstance(given, str | os.PathLike):
         raise SpectraError(field, f"{os.fspath(given)!r} is no list; give [{os.fspath(given)!r}]")
-    return [os.fspath(one) for one in given]
+    try:
+        return [os.fspath(one) for one in given]
+    except TypeError:
+        raise SpectraError(field, f"{given!r} is no list of paths; give one") from None
+
+
+def path(field: str, given: str | os.PathLike[str]) -> Path:
+    """Raises SpectraError for `field` where it is none, or blank."""
+    if not isinstance(given, str | os.PathLike):
+        raise SpectraError(field, f"{given!r} is no path; give one")
+    if not os.fspath(given).strip():
+        raise SpectraError(field, "it is blank; give a path, `.` for this folder")
+    return Path(given)
 
 
 class Resources:
@@ -93,7 +105,7 @@ def load_resources(
 def weights_for(stores: Sequence[Store], estimates: str | os.PathLike[str] | None = None) -> Weights:
     """Of the file named, else of the first store that has one in its folder, else those built in."""
     beside = (store.folder / FILE for store in stores)
-    file = next((path for path in beside if path.is_file()), None) if estimates is None else Path(estimates)
+    file = next((one for one in beside if one.is_file()), None) if estimates is None else path("estimates", estimates)
     return BUILT_IN if file is None else read_weights(file)
 
 
@@ -106,9 +118,7 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     from spectra.target.load import learned_of
 
     known = learned_of(target.model).memories
-    if not os.fspath(folder).strip():
-        raise SpectraError("remember", "it is blank; give a folder, `.` for this one")
-    place = str(Path(folder).resolve())
+    place = str(path("remember", folder).resolve())
     if place not in known:
         tokenizer = "" if target.tokenizer is None else tokenizer_sha256(target.tokenizer)
         known[place] = open_memory(Path(place), tokenizer, target.name, vocabulary=target.vocabulary)

@@ -12,6 +12,7 @@ from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.store import Store
 from spectra.drafters.continuations import Kept, Lookup
 from spectra.errors import SpectraError
+from spectra.service.disk import disk_told
 from spectra.service.visitor_stores import ProgressCallback, build_in, without_place
 
 if TYPE_CHECKING:
@@ -51,11 +52,13 @@ class DemandStore:
         """
         self.clear()
         on_progress("collecting its texts", 0, 0)
-        folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
+        with disk_told("method"):
+            folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
         settings = BuildSettings(keep=self.texts, refine=False, window=min(WINDOW, target.context // 2), skip_bad=True)
         try:
-            file = self.write(Path(folder.name) / "library.jsonl", self.texts)
-            store = build_in(Path(folder.name), NAME, file, settings, target, on_progress, LICENCE)
+            with disk_told("method"):
+                file = self.write(Path(folder.name) / "library.jsonl", self.texts)
+                store = build_in(Path(folder.name), NAME, file, settings, target, on_progress, LICENCE)
         except SpectraError as error:
             folder.cleanup()
             raise SpectraError("method", without_place(error, Path(folder.name))) from error

@@ -17,6 +17,7 @@ from spectra.datastore.language import Language
 from spectra.datastore.store import Store
 from spectra.errors import SpectraError
 from spectra.io.recent import Recent
+from spectra.service.disk import disk_told
 from spectra.service.visitor_file import check_texts, copy_text, plain_name
 
 if TYPE_CHECKING:
@@ -96,11 +97,13 @@ class VisitorStores:
         """write_corpus: puts the corpus into a folder. field: what an error is about."""
         window = min(WINDOW, target.context // 2)
         settings = BuildSettings(keep=keep, window=window, batch_tokens=1024, skip_bad=True)
-        folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
+        with disk_told(field):
+            folder = tempfile.TemporaryDirectory(prefix="spectra-store-")
         place = Path(folder.name)
         try:
-            corpus = write_corpus(place, settings)
-            store = build_in(place, name, corpus, settings, target, on_progress, licence)
+            with disk_told(field):
+                corpus = write_corpus(place, settings)
+                store = build_in(place, name, corpus, settings, target, on_progress, licence)
         except SpectraError as error:
             folder.cleanup()
             raise SpectraError("keep" if error.field == "keep" else field, without_place(error, place)) from error

@@ -11,6 +11,7 @@ from spectra.datastore.build.seed_prompts import SEED_PROMPTS
 from spectra.datastore.build.selftext import Question, Row, Writing, write_answers
 from spectra.errors import SpectraError
 from spectra.io.recent import Recent
+from spectra.service.disk import disk_told
 from spectra.settings import TextOrder
 
 MAX_VISITORS = 64
@@ -62,11 +63,12 @@ class VisitorTexts:
     def write(self, visitor: str, order: TextOrder, speaker: Speaker, on_written: OnWritten) -> None:
         """Write what is missing of the order, one text after the other. A stop keeps the finished ones.
 
-        Raises SpectraError where the texts are dropped meanwhile.
+        Raises SpectraError where the texts are dropped meanwhile, and where the disk refuses them.
         """
         texts = self._texts.get(visitor)
         if texts is None or not _fits(texts, order):
-            folder = tempfile.TemporaryDirectory(prefix="spectra-texts-")
+            with disk_told("texts"):
+                folder = tempfile.TemporaryDirectory(prefix="spectra-texts-")
             texts = Texts(folder, order.prompts, order.max_new_tokens)
             self._texts.put(visitor, texts)
         count = texts.written
@@ -94,10 +96,11 @@ class VisitorTexts:
         questions = max(order.texts, count)
         count = 0
         writing = Writing(order.max_new_tokens, (0.0, DRAWN), batch=1)
-        try:
-            write_answers(answering, questions_of(order.prompts, questions), texts.file, writing, on_texts)
-        except FileNotFoundError as error:  # the folder went with the texts
-            raise SpectraError("texts", "they were let go while they were written; write them again") from error
+        with disk_told("texts"):
+            try:
+                write_answers(answering, questions_of(order.prompts, questions), texts.file, writing, on_texts)
+            except FileNotFoundError as error:  # the folder went with the texts
+                raise SpectraError("texts", "they were let go while they were written; write them again") from error
 
     def drop(self, visitor: str) -> None:
         """Let them go."""

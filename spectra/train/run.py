@@ -22,7 +22,7 @@ from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
-from spectra.io.workdir import note_placed, remove
+from spectra.io.workdir import note_placed, remove, where
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.train.conversations import Conversations, read_conversations
@@ -63,8 +63,8 @@ class Run:
         wanted = ("config.json", "model.safetensors")
         if self.first is not None and not all((self.first / name).is_file() for name in wanted):
             raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
-        if self.teacher is not None and not self.teacher.is_dir():
-            check_writable_folder(self.teacher, "teacher")
+        if self.teacher is not None:
+            check_teacher(self.teacher, self.out)
         self.files = {"data": facts_of("data", self.data), "general": facts_of("general_data", self.general)}
         tokenizer, name = load_tokenizer(self.model)
         recipe = {
@@ -208,6 +208,16 @@ class Run:
 def describe(card: dict[str, Any]) -> str:
     """The measured facts in one line."""
     return json.dumps(card["held_back"])
+
+
+def check_teacher(teacher: Path, out: Path) -> None:
+    """Raise SpectraError for a folder that cannot be made, and for one where the draft model goes: it would be in the
+    way once that is trained.
+    """
+    if where(out) in (where(teacher), *where(teacher).parents):
+        raise SpectraError("teacher", f"{teacher} is where the draft model goes; name another folder")
+    if not teacher.is_dir():
+        check_writable_folder(teacher, "teacher")
 
 
 def facts_of(field: str, files: Sequence[Path]) -> list[dict[str, Any]]:

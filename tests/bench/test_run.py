@@ -171,8 +171,13 @@ class TestProgress:
         progress = Progress(4)
         for ran in (False, True, True, True):
             progress.step(ran=ran)
-        said = [text.strip() for text in capsys.readouterr().err.split("\r")[1:]]
+        said = [text.strip() for text in capsys.readouterr().err.split("\r")]
         assert said == ["1/4 prompts", "2/4 prompts, 0:20 left", "3/4 prompts, 0:15 left", "4/4 prompts"]
+
+    def test_an_error_takes_the_place_of_the_line(self, capsys):
+        """It stood behind it, in the same line."""
+        Progress(4).step()
+        assert capsys.readouterr().err.endswith("\r")
 
     def test_clock(self):
         assert [clock(s) for s in (0, 59.6, 3599, 3700)] == ["0:00", "1:00", "59:59", "1:01:40"]

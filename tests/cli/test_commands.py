@@ -15,6 +15,7 @@ from programs import PARSERS
 import app
 from spectra.cli import bench, datastore, main, train
 from spectra.cli.arguments import MODEL_HELP, Network, Parser, add_options, path_of
+from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 
 ROOT = Path(__file__).parents[2]
@@ -378,6 +379,30 @@ def test_what_a_race_recorded_anew_would_pass_over_is_refused(line, field, tmp_p
     assert capsys.readouterr().err == f"spectra: {field}: the files of --again say it; leave one of them out\n"
 
 
+def test_a_race_that_cannot_be_written_again_is_told_before_a_model_is_loaded(tmp_path, monkeypatch, capsys):
+    """It was told after the recording."""
+    monkeypatch.setattr(ModelOptions, "load", lambda self: pytest.fail("loaded"))
+
+    def closed(path, field):
+        raise SpectraError(field, f"cannot write {path} (Permission denied); give a writable file path")
+
+    monkeypatch.setattr("spectra.cli.race.check_writable", closed)
+    race = ROOT / "assets/races/proofread.json"
+    assert main.main(["race", "--again", str(race)]) == 2
+    assert capsys.readouterr().err.startswith(f"spectra: again: cannot write {race} ")
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_one_file_for_trace_and_report_is_refused_however_it_is_written(link, tmp_path, monkeypatch, capsys):
+    """The report replaced the trace without a word."""
+    monkeypatch.setattr(ModelOptions, "load", lambda self: pytest.fail("loaded"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").symlink_to(tmp_path)
+    other = "here/a.json" if link else str(tmp_path / "a.json")
+    assert main.main(["generate", "hello", "--trace", other, "--json", "a.json"]) == 2
+    assert capsys.readouterr().err == "spectra: json: a.json is where the trace goes; name another file\n"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -409,7 +434,11 @@ def test_a_training_names_the_option_whose_file_is_missing(tmp_path, capsys):
     (tmp_path / "own.jsonl").touch()
     (tmp_path / "file").touch()
     own, out, file = (str(tmp_path / name) for name in ("own.jsonl", "out", "file"))
-    wrong = ("general_data", "none"), ("general_data", file), ("boost", LONG), ("teacher", file)
+    inside = f"{out}/../out/teacher"
+    wrong = (
+        *[("general_data", "none"), ("general_data", file), ("boost", LONG), ("teacher", file)],
+        *[("teacher", out), ("teacher", inside)],
+    )
     for field, value in wrong:
         more = [f"--{field.replace('_', '-')}", value]
         assert train.main(["--data", own, "--out", out, *more]) == 2

@@ -26,3 +26,11 @@ def test_a_note_is_a_line_of_its_own_on_stderr(capsys, hidden):
         shown.note("step 1: better")
     out, err = capsys.readouterr()
     assert (out, "step 1: better\n" in err) == ("", True)
+
+
+def test_an_error_after_a_note_begins_a_line(capsys):
+    """The note drew the bar, which then was not ended where the work took less than the bar's delay."""
+    with bar("training", 10, " steps") as shown:
+        shown.update(1)
+        shown.note("step 1: better")
+    assert capsys.readouterr().err.endswith("\n")

@@ -390,3 +390,13 @@ def test_images_are_refused_and_text_alone_is_not():
     ids = ids % 60
     truth = model.generate(ids, **options)
     assert torch.equal(model.generate(ids, custom_generate=spectra.generate, **options), truth)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("drafts", 5), ("drafts", [5]), ("drafts", None), ("datastores", 5), ("remember", 5), ("remember", " "),
+     ("estimates", 5), ("estimates", " ")],
+)  # fmt: skip
+def test_what_is_no_path_is_refused_by_its_name(name, value):
+    with pytest.raises(SpectraError, match=rf"^{name}: .*; give "):
+        ours(model_of("llama"), **{name: value})

@@ -3,13 +3,14 @@
 import importlib.util
 import inspect
 import re
+import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from tiny import make, model_of
-from transformers import LogitsProcessor, StoppingCriteria
+from transformers import AutoModelForCausalLM, LogitsProcessor, StoppingCriteria
 from transformers.generation.streamers import BaseStreamer
 from words import letters
 
@@ -64,6 +65,8 @@ def test_by_name_it_hears_every_argument(tmp_path):
         by_name(model, PROMPT, method="nothing")
     with pytest.raises(SpectraError, match="num_beams"):
         by_name(model, PROMPT, num_beams=2)
+    with pytest.raises(SpectraError, match=r"^assistant_model: not supported"):
+        by_name(model, PROMPT, assistant_model=model)
     make("llama", 3).double().save_pretrained(tmp_path)
     assert torch.equal(by_name(model, PROMPT, method="draft-model", drafts=[tmp_path]), out)
     once = {"do_sample": True, "temperature": 0.8}
@@ -92,6 +95,20 @@ def test_by_name_stop_strings_end_an_answer():
     assert torch.equal(by_name(model, PROMPT, **options), truth)
     criteria = [lambda ids, scores, **_: torch.full((len(ids),), ids.shape[1] > PROMPT.shape[1])]
     assert by_name(model, PROMPT, stopping_criteria=criteria, **options).shape[1] == PROMPT.shape[1] + 1
+
+
+def test_in_the_repository_of_a_model_it_is_that_models_generate(tmp_path):
+    """transformers then calls it with what `generate` was given, no more; it was taken for prepared arguments."""
+    model_of("llama").save_pretrained(tmp_path)
+    shutil.copytree(HUB / "custom_generate", tmp_path / "custom_generate")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, trust_remote_code=True, dtype=torch.float64)
+    truth = type(model).generate(model, PROMPT, **OPTIONS)
+    assert truth.shape[1] > PROMPT.shape[1] + 5
+    heard = Heard()
+    assert torch.equal(model.generate(input_ids=PROMPT, **OPTIONS, method="spectra-core", streamer=heard), truth)
+    assert heard.tokens == truth[0].tolist()
+    with pytest.raises(SpectraError, match="method"):
+        model.generate(input_ids=PROMPT, **OPTIONS, method="nothing")
 
 
 def test_it_asks_for_trust():

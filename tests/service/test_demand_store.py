@@ -94,6 +94,23 @@ def test_a_full_disk_is_told_without_a_place_on_it(engine, tmp_path, monkeypatch
     assert str(error.value) == f"method: cannot write {NAME} {disk}" and not list(tmp_path.iterdir())
 
 
+def test_a_disk_that_is_full_before_the_build_is_told(engine, tmp_path, monkeypatch):
+    """It was an error without a reason, and a traceback in the server's log."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    engine._adopt(engine.target, Resources())
+
+    def full(*_):
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr(engine._demand_store, "write", full)
+    with pytest.raises(SpectraError) as error:
+        engine.ready(asked("w5", "rest"), lambda *_: None)
+    assert str(error.value) == (
+        "method: the server's disk refused its files (No space left on device); try again later"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_library_is_documented_code_drawn_by_a_seed(tmp_path):
     filler = "    x = x + 1\n" * 30
     (tmp_path / "one.py").write_text("def f(x):\n    'Says it.'\n" + filler + "    return x\n")

@@ -123,6 +123,40 @@ def test_a_build_that_is_stopped_leaves_nothing(engine, temporary):
     engine.forget("a")
 
 
+def full(*_, **__):
+    raise OSError(28, "No space left on device", "/home/someone/secret")
+
+
+TOLD = "the server's disk refused its files (No space left on device); try again later"
+
+
+@pytest.mark.parametrize("place", ["tempfile.TemporaryDirectory", "shutil.copyfile"])
+def test_a_disk_that_is_full_before_the_build_is_one_line_at_the_field(place, engine, temporary, monkeypatch):
+    """It was an error without a reason, and a traceback in the server's log."""
+    file = some(temporary / "up")
+    monkeypatch.setattr(place, full)
+    with pytest.raises(SpectraError) as error:
+        engine.build_store("a", file, 5, lambda *_: None)
+    assert str(error.value) == f"file: {TOLD}" and left(temporary) == []
+
+
+@pytest.mark.parametrize("place", ["tempfile.TemporaryDirectory", "os.fsync"])
+def test_a_disk_that_refuses_a_text_is_one_line_and_the_writing_goes_on_later(place, temporary, monkeypatch):
+    texts = VisitorTexts()
+
+    def answer(question, seed, on_step):
+        return {"user": question.user, "assistant": "one", "temperature": question.temperature}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, full)
+        with pytest.raises(SpectraError) as error:
+            texts.write("a", ORDER, answer, lambda *_: None)
+    assert str(error.value) == f"texts: {TOLD}"
+    texts.write("a", ORDER, answer, lambda *_: None)
+    assert texts.written("a", ORDER) == 3
+    texts.clear()
+
+
 def test_few_visitors_have_a_store_and_a_new_one_takes_the_old_ones_place(engine, temporary, monkeypatch):
     monkeypatch.setattr(engine, "_visitor_stores", VisitorStores(max_visitors=2))
     file = some(temporary / "up")

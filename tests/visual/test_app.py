@@ -2,7 +2,9 @@
 
 import importlib.util
 import socket
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from spectra.service.loading import ModelOptions
 from spectra.target.choices import EMBEDDED
 
 LOAD = Engine.load
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +132,16 @@ def test_an_installed_copy_has_the_name_of_its_command(
     assert installed.main(["--host", ""]) == 2
     assert capsys.readouterr().err.startswith("spectra-demo: host: ")
     assert installed.build_parser().format_usage().startswith("usage: spectra-demo ")
+
+
+@pytest.mark.parametrize("missing", ["gradio", "plotly", "httpx"])
+def test_where_the_packages_of_the_page_are_not_installed_one_line_says_how_to_get_them(missing: str) -> None:
+    """A plain `pip install spectra-decoding` brings the command too, without gradio and starlette."""
+    gone = f"sys.modules.update(dict.fromkeys([{missing!r}, 'starlette']))"
+    code = f"import sys; {gone}; import app; sys.exit(app.main(['--port', '7999']))"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == f"app.py: {missing}: the page takes its package; pip install 'spectra-decoding[demo]'\n"
 
 
 def test_a_gpu_that_is_lent_takes_its_package(monkeypatch):

@@ -260,6 +260,8 @@ def test_a_crash_is_one_line_without_its_details() -> None:
     [
         ("prompt", {"prompt": "  "}),
         ("prompt", {"prompt": "x" * 20_001}),
+        ("prompt", {"prompt": ["hi"]}),
+        ("prompt", {"prompt": 5}),
         ("max_new_tokens", {"max_new_tokens": 0}),
         ("max_new_tokens", {"max_new_tokens": 2049}),
         ("max_new_tokens", {"max_new_tokens": 3.5}),

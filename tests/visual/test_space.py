@@ -149,6 +149,16 @@ def test_it_is_written_where_a_link_points_and_into_the_folder_one_is_in(tmp_pat
     assert main([str(folder)]) == 2 and (folder / ".git").is_dir()
     said = capsys.readouterr().err
     assert said.startswith("visual.space: folder: cannot write") and "No space left" in said and len(said) < 400
+    assert not (tmp_path / ".space.new").exists(), "on a full disk the room is needed"
+
+
+def test_a_space_that_is_stopped_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("visual.space.shutil.copytree", stopped)
+    assert main([str(tmp_path / "space")]) == 130
+    assert capsys.readouterr().err == "\nvisual.space: stopped\n" and not list(tmp_path.iterdir())
 
 
 def test_the_checkout_it_is_made_of_is_never_replaced(tmp_path, monkeypatch, capsys):

@@ -12,12 +12,16 @@ OPTIONS = (
     "streamer", "at_once", "cache_bytes",
 )  # fmt: skip
 """What `spectra.generate` takes beside what transformers prepares."""
+PREPARED = {"logits_processor", "stopping_criteria", "generation_config"}
+"""What a callable always gets."""
 
 
 def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
-    """Called with the raw arguments of `model.generate`, `inputs` always among them, when the repository is given by
-    name: transformers then prepares them. As a callable, with prepared ones."""
-    if "inputs" not in arguments:
+    """Called with the raw arguments of `model.generate` when the repository is given by name, `inputs` always among
+    them, or when the folder is a part of the model's own repository: transformers then prepares them. As a callable,
+    with prepared ones.
+    """
+    if "inputs" not in arguments and arguments.keys() >= PREPARED:
         return spectra.generate(model, input_ids, **arguments)
     if input_ids is not None:
         arguments["input_ids"] = input_ids
@@ -25,5 +29,8 @@ def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
         # transformers would ask for the tokenizer, which it drops beside a callable
         criterion = StopStringCriteria(arguments["tokenizer"], arguments.pop("stop_strings"))
         arguments["stopping_criteria"] = [*(arguments.get("stopping_criteria") or []), criterion]
+    if arguments.get("assistant_model") is not None:  # transformers drops it beside a callable
+        raise spectra.SpectraError("assistant_model", "not supported; leave it out, or name it in drafts")
     given = {name: arguments.pop(name) for name in OPTIONS if arguments.get(name) is not None}
-    return model.generate(custom_generate=partial(spectra.generate, **given), **arguments)
+    stock = type(model).generate  # the model's own may be this function
+    return stock(model, custom_generate=partial(spectra.generate, **given), **arguments)

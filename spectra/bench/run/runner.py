@@ -111,7 +111,8 @@ def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
 
 
 class Progress:
-    """One line on stderr, rewritten: how many prompts are done and how long the rest will take.
+    """One line on stderr, rewritten: how many prompts are done and how long the rest will take. What is printed next,
+    an error too, takes its place.
 
     What was there already from an earlier run does not count for the time left. total: items. each: prompts of one.
     """
@@ -129,11 +130,11 @@ class Progress:
         self.done += 1
         if ran:
             self._ran += 1
-        text = f"\r{self.done * self.each}/{self.total * self.each} prompts"
+        text = f"{self.done * self.each}/{self.total * self.each} prompts"
         if self._ran and self.done < self.total:
             seconds = (time.monotonic() - self._began) / self._ran
             text += f", {clock((self.total - self.done) * seconds)} left"
-        print(f"{text:<40}", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
+        print(f"{text:<40}", end="\n" if self.done == self.total else "\r", file=sys.stderr, flush=True)
 
     def leave_out(self, item: Item, error: SpectraError) -> None:
         """Say on a line of its own that a prompt does not fit. Raises any other error, and one when no prompt is left.
@@ -143,7 +144,7 @@ class Progress:
         if error.field != "prompt":
             raise error
         text = f"{' '.join(map(str, item.key.values()))} is left out: {error}"
-        print(f"\r{text:<40}", file=sys.stderr, flush=True)
+        print(f"{text:<40}", file=sys.stderr, flush=True)
         self._left_out += 1
         if self._left_out == self.total:
             raise SpectraError("max_new_tokens", "no prompt and answer fit the model's context; ask for fewer")

@@ -92,6 +92,17 @@ def test_a_stopped_run_goes_on_to_the_same_file(model, prompts, tmp_path, kept, 
     assert (tmp_path / "out.jsonl").read_bytes() == b"".join(lines)
 
 
+@pytest.mark.parametrize("kept", [0, 3, 4, 13])
+@pytest.mark.parametrize("end", [1, 60, -2, -1])
+def test_a_last_line_that_is_cut_anywhere_is_cut_off(model, prompts, tmp_path, kept, end):
+    """A row that lacks its line's end alone, too: whether it is whole is not known."""
+    write(model, prompts, tmp_path / "whole.jsonl")
+    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "out.jsonl").write_bytes(b"".join(lines[:kept]) + lines[kept][:end])
+    assert write(model, prompts, tmp_path / "out.jsonl") == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == b"".join(lines)
+
+
 def test_a_file_that_another_process_writes_is_left_alone(model, prompts, tmp_path, capsys):
     out = tmp_path / "out.jsonl"
     assert write(model, prompts, out) == 0
