@@ -79,7 +79,7 @@ Kind = Literal["starts", "uploads", "calls"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestHead:
     """The head of a request. post: it sends something, of this kind. declared: bytes that it says it sends."""
 
     method: str
@@ -89,7 +89,7 @@ class Request:
     declared: int
 
     @classmethod
-    def of(cls, scope: Message) -> "Request":
+    def of(cls, scope: Message) -> "RequestHead":
         query = bytes(scope.get("query_string", b""))
         return cls(str(scope["method"]), str(scope["path"]), query, address_of(scope), declared(scope))
 
@@ -147,7 +147,7 @@ class Guard:
         return guarded
 
     async def _serve(self, app: App, scope: Message, receive: Receive, send: Answer) -> None:
-        request = Request.of(scope)
+        request = RequestHead.of(scope)
         answer: Send = send
         try:
             self._check_head(request)
@@ -169,7 +169,7 @@ class Guard:
                 if not await self._end(request, send, error):
                     raise
 
-    def _check_head(self, request: Request) -> None:
+    def _check_head(self, request: RequestHead) -> None:
         """Count a request that sends something. Raises RefusedError."""
         if len(request.path) + len(request.query) > LONGEST_LINK:
             raise RefusedError(414, f"a link of over {LONGEST_LINK} bytes; write the prompt on the page")
@@ -183,7 +183,7 @@ class Guard:
         if request.declared > limit:
             raise RefusedError(413, f"over {limit} bytes")
 
-    def _check_body(self, request: Request, body: bytes) -> str:
+    def _check_body(self, request: RequestHead, body: bytes) -> str:
         """The visitor that it names, "" for none; a start is counted. Raises RefusedError."""
         if fetches(body):
             raise RefusedError(400, "a file has to be uploaded; this server fetches none")
@@ -197,7 +197,7 @@ class Guard:
         return visitor
 
     @contextmanager
-    def _connected(self, request: Request) -> Iterator[None]:
+    def _connected(self, request: RequestHead) -> Iterator[None]:
         """Inside, a connection is open: of whoever listens for answers, or of a page."""
         listener = "" if request.post else listener_of(request.path, str(request.query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
@@ -215,7 +215,7 @@ class Guard:
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
 
-    async def _end(self, request: Request, send: Answer, error: Exception) -> bool:
+    async def _end(self, request: RequestHead, send: Answer, error: Exception) -> bool:
         """Answer a request at which the app failed, or end the answer; False where the error is the app's own."""
         if not send.begun:
             if isinstance(error, RefusedError):

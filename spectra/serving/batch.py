@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from spectra.drafters.retrieval import Retrieval
 from spectra.serving.chains import Chain, share
-from spectra.serving.request import Request
+from spectra.serving.request import ServedRequest
 from spectra.serving.requests import Requests, Row
 from spectra.serving.step_cost import LearnedStepCost
 
@@ -37,7 +37,7 @@ class Batch:
         self.max_tokens, self.longest = max_tokens, longest
         self.step_cost = LearnedStepCost()
         self._clock = clock
-        self._asked: dict[Request, int] = {}
+        self._asked: dict[ServedRequest, int] = {}
         """Query tokens of each request of the last call."""
         self._ended = 0.0
 
@@ -71,7 +71,7 @@ class Batch:
         self.requests.clear()
         self._asked = {}
 
-    def _meet(self, row: Row, length: int, new: Sequence[int]) -> Request | None:
+    def _meet(self, row: Row, length: int, new: Sequence[int]) -> ServedRequest | None:
         """The request of a row, with what it wrote now; None where there is nothing to guess after."""
         if not new or length >= self.longest:
             return None
@@ -80,7 +80,7 @@ class Batch:
             request.accept(new)
         return request
 
-    def _learn_step_cost(self, present: Sequence[Request | None], began: float) -> None:
+    def _learn_step_cost(self, present: Sequence[ServedRequest | None], began: float) -> None:
         """Only of steps that read no prompt and took up no request: what those cost is known."""
         asked = [self._asked.get(request, 0) for request in present if request is not None]
         if asked and len(asked) == len(present) and all(asked):

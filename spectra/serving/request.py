@@ -8,7 +8,7 @@ from spectra.serving.chains import Chain, best_chain
 from spectra.tree import TokenTree
 
 
-class Request:
+class ServedRequest:
     """tokens: the part of the prompt that was read and everything accepted since."""
 
     def __init__(self, prompt: Sequence[int], drafters: Sequence[Drafter]) -> None:
