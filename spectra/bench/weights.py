@@ -16,7 +16,7 @@ from spectra.io.bounded import read_whole
 from spectra.io.files import check_writable, write_text
 from spectra.service.loading import check_model
 from spectra.settings import check_number
-from spectra.target.choices import EMBEDDED, check_device_name
+from spectra.target.choices import check_device_name, unless_embedded
 
 BUILT_IN = ("statistics", "argparse", "textwrap")
 """Modules of the standard library whose source, half of it prose, is read where no text is given."""
@@ -97,7 +97,8 @@ def codes_of(network: Any, model: str | None, kind: str) -> Mapping[str, Any] | 
         return {}
     if kind != OWN:
         return quantise(network, kind)
-    if model is None or model == EMBEDDED:
+    model = unless_embedded(model)
+    if model is None:
         return packaged_weights() or None
     return (open_gguf(model).weights.quantised or None) if is_gguf(model) else None
 

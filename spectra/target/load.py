@@ -18,7 +18,6 @@ from spectra.errors import SpectraError
 from spectra.target import attention, embedded
 from spectra.target.choices import (
     DTYPES,
-    EMBEDDED,
     FLASH_STEPS,
     GPU_STEPS,
     NUMERICS,
@@ -27,6 +26,7 @@ from spectra.target.choices import (
     WEIGHTS,
     check_choice,
     check_choices,
+    unless_embedded,
 )
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -155,7 +155,7 @@ def load_coded_network(
         loaded = load_network(model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options)
         return CodedNetwork(*loaded, {})
     file = model if model is not None and is_gguf(model) else None
-    packed = model in (None, EMBEDDED) or file is not None
+    packed = unless_embedded(model) is None or file is not None
     kind = choose_weights(weights, quantised=packed, device=place, dtype=dtype, step=step)
     if kind == OWN and file is not None:
         return _read_gguf(file, keep_codes=True, dtype=torch.bfloat16)
@@ -249,13 +249,13 @@ def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype:
 @contextmanager
 def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFiles]:
     """Where the model is; what fails inside names it."""
-    own = model in (None, EMBEDDED)
-    folder = str(embedded.embedded_folder()) if own else os.fspath(model or "")
+    model = unless_embedded(model)
+    folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
-        name = embedded.NAME if own else Path(folder).name if local else folder
+        name = embedded.NAME if model is None else Path(folder).name if local else folder
         yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder))
     except SpectraError:
         raise
