@@ -33,7 +33,7 @@ from visual.asgi import (
     replay,
 )
 from visual.presence import Presence
-from visual.security_headers import Answer
+from visual.security_headers import SendWithHeaders
 
 log = logging.getLogger("spectra")
 REMEMBERED = 10_000
@@ -55,7 +55,7 @@ asked, or start programs.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """body: bytes of a request that is no upload. upload: bytes of one. starts, uploads, calls: requests a minute of
     one address; a call is any other that sends something. grace: seconds that what was started goes on although nobody
     listens. patience, upload_patience: seconds for a request to arrive, and for an upload. held, all_held: bytes of
@@ -111,8 +111,8 @@ class Guard:
     for twice the grace: what was started is over.
     """
 
-    def __init__(self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: RequestLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits or RequestLimits()
         self._clock = clock
         self._open: dict[str, int] = {}
         self._heard: Recent[str, float] = Recent(REMEMBERED)
@@ -140,13 +140,13 @@ class Guard:
 
         async def guarded(scope: Message, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                await self._serve(app, scope, receive, Answer(send))
+                await self._serve(app, scope, receive, SendWithHeaders(send))
             else:
                 await app(scope, receive, send)
 
         return guarded
 
-    async def _serve(self, app: App, scope: Message, receive: Receive, send: Answer) -> None:
+    async def _serve(self, app: App, scope: Message, receive: Receive, send: SendWithHeaders) -> None:
         request = RequestHead.of(scope)
         answer: Send = send
         try:
@@ -215,7 +215,7 @@ class Guard:
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
 
-    async def _end(self, request: RequestHead, send: Answer, error: Exception) -> bool:
+    async def _end(self, request: RequestHead, send: SendWithHeaders, error: Exception) -> bool:
         """Answer a request at which the app failed, or end the answer; False where the error is the app's own."""
         if not send.begun:
             if isinstance(error, RefusedError):

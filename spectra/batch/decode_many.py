@@ -77,7 +77,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         sequences = [running[number] for number in grown]
         if not sequences:
             continue
-        shared = Shared(trust.share, passes.beyond(len(sequences))) if group.joins else None
+        shared = SharedPass(trust.share, passes.beyond(len(sequences))) if group.joins else None
         chosen = _choose(sequences, list(grown.values()), target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
@@ -147,7 +147,7 @@ def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple
     return seconds[len(trees)], seconds[rows]
 
 
-class Shared(NamedTuple):
+class SharedPass(NamedTuple):
     """Of a pass that several trees share: see `Trust` and `PassTime`."""
 
     trust: float
@@ -160,7 +160,7 @@ def _lap(sequences: Sequence[Decoding], part: str) -> None:
 
 
 def _choose(
-    sequences: Sequence[Decoding], grown: Sequence[TokenTree], max_rows: int, shared: Shared | None
+    sequences: Sequence[Decoding], grown: Sequence[TokenTree], max_rows: int, shared: SharedPass | None
 ) -> list[TokenTree]:
     """What is scored of the grown trees. In one pass of up to `max_rows` rows they share its budget.
 

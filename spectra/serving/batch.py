@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from spectra.drafters.retrieval import Retrieval
-from spectra.serving.chains import Chain, share
+from spectra.serving.chains import GuessedChain, share
 from spectra.serving.request import ServedRequest
 from spectra.serving.requests import Requests, Row
 from spectra.serving.step_cost import LearnedStepCost
@@ -18,7 +18,7 @@ FEWEST, ENOUGH = 2, 8
 """For one request."""
 
 
-class Batch:
+class ServedBatch:
     """max_tokens: guessed tokens a request and step. longest: tokens that a request may have at all. retrieval: what
     the requests' drafters share, if anything. clock: in seconds.
     """
@@ -54,7 +54,9 @@ class Batch:
         if self.retrieval is not None:
             self.retrieval.max_nodes = min(ENOUGH, max(FEWEST, NODES // max(1, len(present))))
         chains = [
-            Chain() if request is None else request.chain(min(self.max_tokens, self.longest - int(lengths[i]) - 1))
+            GuessedChain()
+            if request is None
+            else request.chain(min(self.max_tokens, self.longest - int(lengths[i]) - 1))
             for i, request in enumerate(present)
         ]
         kept = share(chains, self.step_cost.seconds, len(sampled))

@@ -58,7 +58,7 @@ TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.flo
 
 
 @dataclass(slots=True)
-class Learned:
+class KnownModel:
     """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once.
 
     decodes: see `HuggingFaceTarget`. turn: of a thread that prepares the model or answers by the drop-in.
@@ -74,7 +74,7 @@ class Learned:
     turn: threading.RLock = field(default_factory=threading.RLock)
 
 
-_learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
+_learned: WeakKeyDictionary[Any, KnownModel] = WeakKeyDictionary()
 
 log = logging.getLogger("spectra")
 GROWING_ROPE = (
@@ -306,7 +306,7 @@ def wrap_model(
 
 
 def _prepare(
-    target: HuggingFaceTarget, learned: Learned, numerics: str, step: str, codes: Mapping[str, Codes] | None
+    target: HuggingFaceTarget, learned: KnownModel, numerics: str, step: str, codes: Mapping[str, Codes] | None
 ) -> None:
     """Give the target the execution for these settings, measured where it is not known."""
     model = target.model
@@ -345,9 +345,9 @@ def _prepare(
     target.use(Execution(plan, native if plan.step == "native" else None, learned.steps[path]))
 
 
-def learned_of(model: Any) -> Learned:
+def learned_of(model: Any) -> KnownModel:
     """What was measured of this model object before, by whatever target."""
-    return _learned.setdefault(model, Learned())
+    return _learned.setdefault(model, KnownModel())
 
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:
