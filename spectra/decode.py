@@ -56,25 +56,20 @@ def decode(
 class Decoding:
     """One sequence of the loop. A step is `grow`, `cut` to the size that the budget chose, a forward pass, `take`.
 
-    tokens: all committed ones. finish: why the answer ended, "" until then. trees: see `Target`.
+    tokens: all committed ones. produced: how many are new. finish: why the answer ended, "" until then. trees: see `Target`.
     """
 
     def __init__(
         self, session: Session, prompt: Sequence[int], method: Method, limits: Limits, *, explain: bool, trees: bool
     ) -> None:
-        self.session, self.method, self._limits, self._trees = session, method, limits, trees
+        self.session, self.method, self.limits, self._trees = session, method, limits, trees
         self.tokens, self.finish = list(prompt), ""
-        self._produced = self._index = 0
+        self.produced = self._index = 0
         self._holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
         self._clock = Laps()
         for drafter in method.drafters:
             drafter.begin(prompt)
         self._explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
-
-    @property
-    def remaining(self) -> int:
-        """How many tokens it may still write."""
-        return self._limits.max_new_tokens - self._produced
 
     def grow(self, *, asks: bool = True) -> TokenTree:
         """All guesses for what comes next. asks: False for a step without any, at which no drafter is asked."""
@@ -84,7 +79,7 @@ class Decoding:
         for drafter in self.method.drafters if asks else ():
             drafter.grow(grown, self.tokens)
         # deeper guesses could not be written any more
-        self._grown = grown.within(self.remaining - 1)
+        self._grown = grown.within(self.limits.max_new_tokens - self.produced - 1)
         self._held = {str(source): int(size) for holder in self._holders for source, size in holder.held().items()}
         self.lap("draft")
         return self._grown
@@ -102,7 +97,7 @@ class Decoding:
     def take(self, tree: TokenTree, scored: Scored) -> StepTrace:
         """Walk what was scored, keep the accepted run, learn."""
         path, picked = self.method.walk(tree, scored)
-        emitted, self.finish = self._limits.cut(self.tokens, self._produced, picked)
+        emitted, self.finish = self.limits.cut(self.tokens, self.produced, picked)
         path = path[: len(emitted)]
         self.lap("verify")
 
@@ -128,14 +123,14 @@ class Decoding:
             picks=tuple(picked[: len(path) + 1]),
             tree=TreeTrace.of(tree),
             seconds=seconds,
-            prefill_seconds=0.0 if self._produced else self.session.prefill_seconds,
+            prefill_seconds=0.0 if self.produced else self.session.prefill_seconds,
             parts=parts,
             finish=self.finish,
             held=self._held,
             offered=sum(self._grown.eligible) - 1,
             inside=joined([*self._looked, *taught]) if self._explainers else None,
         )
-        self._produced += len(emitted)
+        self.produced += len(emitted)
         self._index += 1
         return step
 

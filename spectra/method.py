@@ -43,7 +43,9 @@ class Drafter(Protocol):
     docs/drafter.md has an example.
     """
 
-    def begin(self, prompt: Sequence[int]) -> None: ...
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Once, before the first step. prompt: all of its token ids."""
+        ...
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         """Add guesses for what follows `tokens` (all committed ones, the tree's root being the last)."""

@@ -38,6 +38,7 @@ class Summary:
     finish: str
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
         return asdict(self)
 
 

@@ -62,6 +62,7 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
+        """Whether the likeliest token is taken, and none drawn."""
         return self.temperature == 0
 
 

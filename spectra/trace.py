@@ -86,10 +86,12 @@ class StepTrace:
     inside: Inside | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StepTrace":
+        """Of `to_dict`. Raises ValueError, KeyError or TypeError for anything else."""
         tree = TreeTrace.from_dict(data["tree"])
         tokens, path = ints(data["tokens"]), ints(data["path"])
         if len(data["sources"]) != len(tokens) or not len(path) <= len(tokens) <= len(path) + 1:
@@ -152,18 +154,22 @@ class Trace:
 
     @property
     def tokens(self) -> list[int]:
+        """All output tokens."""
         return [token for step in self.steps for token in step.tokens]
 
     @property
     def sources(self) -> list[Source]:
+        """Who gets the credit for each of `tokens`."""
         return [source for step in self.steps for source in step.sources]
 
     @property
     def text(self) -> str:
+        """The output as far as its characters are whole."""
         return "".join(piece for _, piece in self.pieces)
 
     @property
     def finish(self) -> str:
+        """Why the answer ended, "" before its end; see `StepTrace`."""
         return self.steps[-1].finish if self.steps else ""
 
     @property
@@ -194,9 +200,11 @@ class Trace:
             raise ValueError(f"the text is of {texts} tokens, the steps have {tokens}")
 
     def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes, with format and version."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
     def to_json(self) -> str:
+        """One line of JSON, which `from_json` reads."""
         return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"))
 
     @classmethod

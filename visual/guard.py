@@ -33,7 +33,7 @@ from visual.asgi import (
     replay,
 )
 from visual.presence import Presence
-from visual.security_headers import Answer
+from visual.security_headers import SendWithHeaders
 
 log = logging.getLogger("spectra")
 REMEMBERED = 10_000
@@ -55,7 +55,7 @@ asked, or start programs.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """body: bytes of a request that is no upload. upload: bytes of one. starts, uploads, calls: requests a minute of
     one address; a call is any other that sends something. grace: seconds that what was started goes on although nobody
     listens. patience, upload_patience: seconds for a request to arrive, and for an upload. held, all_held: bytes of
@@ -79,7 +79,7 @@ Kind = Literal["starts", "uploads", "calls"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestHead:
     """The head of a request. post: it sends something, of this kind. declared: bytes that it says it sends."""
 
     method: str
@@ -89,7 +89,7 @@ class Request:
     declared: int
 
     @classmethod
-    def of(cls, scope: Message) -> "Request":
+    def of(cls, scope: Message) -> "RequestHead":
         query = bytes(scope.get("query_string", b""))
         return cls(str(scope["method"]), str(scope["path"]), query, address_of(scope), declared(scope))
 
@@ -111,8 +111,8 @@ class Guard:
     for twice the grace: what was started is over.
     """
 
-    def __init__(self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: RequestLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits or RequestLimits()
         self._clock = clock
         self._open: dict[str, int] = {}
         self._heard: Recent[str, float] = Recent(REMEMBERED)
@@ -140,14 +140,14 @@ class Guard:
 
         async def guarded(scope: Message, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                await self._serve(app, scope, receive, Answer(send))
+                await self._serve(app, scope, receive, SendWithHeaders(send))
             else:
                 await app(scope, receive, send)
 
         return guarded
 
-    async def _serve(self, app: App, scope: Message, receive: Receive, send: Answer) -> None:
-        request = Request.of(scope)
+    async def _serve(self, app: App, scope: Message, receive: Receive, send: SendWithHeaders) -> None:
+        request = RequestHead.of(scope)
         answer: Send = send
         try:
             self._check_head(request)
@@ -169,7 +169,7 @@ class Guard:
                 if not await self._end(request, send, error):
                     raise
 
-    def _check_head(self, request: Request) -> None:
+    def _check_head(self, request: RequestHead) -> None:
         """Count a request that sends something. Raises RefusedError."""
         if len(request.path) + len(request.query) > LONGEST_LINK:
             raise RefusedError(414, f"a link of over {LONGEST_LINK} bytes; write the prompt on the page")
@@ -183,7 +183,7 @@ class Guard:
         if request.declared > limit:
             raise RefusedError(413, f"over {limit} bytes")
 
-    def _check_body(self, request: Request, body: bytes) -> str:
+    def _check_body(self, request: RequestHead, body: bytes) -> str:
         """The visitor that it names, "" for none; a start is counted. Raises RefusedError."""
         if fetches(body):
             raise RefusedError(400, "a file has to be uploaded; this server fetches none")
@@ -197,7 +197,7 @@ class Guard:
         return visitor
 
     @contextmanager
-    def _connected(self, request: Request) -> Iterator[None]:
+    def _connected(self, request: RequestHead) -> Iterator[None]:
         """Inside, a connection is open: of whoever listens for answers, or of a page."""
         listener = "" if request.post else listener_of(request.path, str(request.query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
@@ -215,7 +215,7 @@ class Guard:
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
 
-    async def _end(self, request: Request, send: Answer, error: Exception) -> bool:
+    async def _end(self, request: RequestHead, send: SendWithHeaders, error: Exception) -> bool:
         """Answer a request at which the app failed, or end the answer; False where the error is the app's own."""
         if not send.begun:
             if isinstance(error, RefusedError):

@@ -40,7 +40,7 @@ KINDS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PresetGroup:
     """heading: above its presets. prefix: of their short names. key: what the presets' own names start with."""
 
     heading: str
@@ -48,9 +48,9 @@ class Group:
     key: str
 
 
-OURS = Group("SPECTRA", "SPECTRA, ", "spectra-")
-PAPER = Group("As in the paper", "Paper: ", "spectra-paper-")
-OTHERS = Group("Other methods", "Baseline: ", "")
+OURS = PresetGroup("SPECTRA", "SPECTRA, ", "spectra-")
+PAPER = PresetGroup("As in the paper", "Paper: ", "spectra-paper-")
+OTHERS = PresetGroup("Other methods", "Baseline: ", "")
 GROUPS = (OURS, PAPER, OTHERS)
 """In the order of the page. Plain decoding is in none of them."""
 
@@ -69,7 +69,7 @@ class ChoiceGroup(NamedTuple):
     choices: list[Choice]
 
 
-def group_of(method: str) -> Group | None:
+def group_of(method: str) -> PresetGroup | None:
     """The group of a preset: ours and ablations of it, the paper's literal presets and theirs, or baselines."""
     if method == PLAIN:
         return None

@@ -19,7 +19,7 @@ POLICY = (
 """gradio starts by inline scripts and makes functions of `js_on_load`; nothing is loaded from elsewhere."""
 
 
-class Answer:
+class SendWithHeaders:
     """What is sent, with headers that say what it may load, who may frame it, and that its type is what it says.
 
     begun: whether some of it was sent.

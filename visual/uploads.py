@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from spectra.io.json_text import parse_json
 from visual.asgi import App, Message, Receive, Send, declared, read, refuse, replay
-from visual.guard import Limits, address_of
+from visual.guard import RequestLimits, address_of
 from visual.run.race_file import MAX_BYTES
 
 log = logging.getLogger("spectra")
@@ -43,7 +43,7 @@ UPLOADED = re.compile(r"([0-9a-f]{32})/([^/]+)")
 class Uploads:
     """The uploads of one page that arrive and that wait to be taken, which is all that they need of the disk."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._arriving: Counter[str] = Counter()
         self._waiting: dict[Path, tuple[str, int]] = {}

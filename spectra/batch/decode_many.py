@@ -81,8 +81,10 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         sequences = [running[number] for number in grown]
         if not sequences:
             continue
-        shared = Shared(trust.share, passes.beyond(len(sequences))) if group.joins else None
-        worths = worths_at_the_end([one.remaining for one in sequences]) if queue.no_more() else [1.0] * len(sequences)
+        shared = SharedPass(trust.share, passes.beyond(len(sequences))) if group.joins else None
+        worths = [1.0] * len(sequences)
+        if queue.no_more():
+            worths = worths_at_the_end([one.limits.max_new_tokens - one.produced for one in sequences])
         chosen = _choose(sequences, list(grown.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
@@ -153,7 +155,7 @@ def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple
     return seconds[len(trees)], seconds[rows]
 
 
-class Shared(NamedTuple):
+class SharedPass(NamedTuple):
     """Of a pass that several trees share: see `Trust` and `PassTime`."""
 
     trust: float
@@ -170,7 +172,7 @@ def _choose(
     grown: Sequence[TokenTree],
     worths: Sequence[float],
     max_rows: int,
-    shared: Shared | None,
+    shared: SharedPass | None,
 ) -> list[TokenTree]:
     """What is scored of the grown trees. In one pass of up to `max_rows` rows they share its budget.
 

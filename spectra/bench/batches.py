@@ -22,7 +22,7 @@ from spectra.batch.request import Request
 from spectra.bench.run.answers import AnswerOptions, check_names, drafted_from, facts_line, turn_ids
 from spectra.bench.run.peers import check_whole, run_batch
 from spectra.bench.run.rows import ROWS, Row, claimed_rows, grouped, read_rows
-from spectra.bench.run.runner import Cell, Progress, resume
+from spectra.bench.run.runner import Cell, PromptProgress, resume
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder, write_text
@@ -158,7 +158,7 @@ def run_groups(
     }  # fmt: skip
     rows = claimed_rows(out, settings)
     alone = {row["id"]: row["output"] for row in rows.all if "output" in row}
-    timing = _Timing(model, answers, alone)
+    timing = _BatchTiming(model, answers, alone)
     sizes = sorted({1, *sizes})
     cells: list[Cell] = [
         {"method": method, "batch": size, "repeat": repeat}
@@ -166,7 +166,7 @@ def run_groups(
         for size in sizes
         for method in methods
     ]
-    return resume(rows, groups, cells, timing.measure, Progress(len(groups), len(groups[0].prompts)))
+    return resume(rows, groups, cells, timing.measure, PromptProgress(len(groups), len(groups[0].prompts)))
 
 
 class _Answers(NamedTuple):
@@ -177,7 +177,7 @@ class _Answers(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Timing:
+class _BatchTiming:
     """alone: what plain decoding answered to each prompt by itself, by group."""
 
     model: LoadedModel

@@ -64,7 +64,7 @@ AnswerBy = Callable[[Any, str, list[int], int], StockAnswer]
 """Target, name of the peer, ids of the prompt, the most new tokens."""
 
 
-class Pair(NamedTuple):
+class LogitPair(NamedTuple):
     """Logits of the two tokens at which the answers differ."""
 
     first: float
@@ -98,8 +98,8 @@ def divergence(model: LoadedModel, text: str, max_new_tokens: int, answer: Answe
         raise SpectraError("prompt", "stock generate and its prompt lookup write the same; give another one")
     tokens = alone.tokens[index], wide.tokens[index]
 
-    def pair(logits: "torch.Tensor") -> Pair:
-        return Pair(*(float(logits[token]) for token in tokens))
+    def pair(logits: "torch.Tensor") -> LogitPair:
+        return LogitPair(*(float(logits[token]) for token in tokens))
 
     place = len(ids) + index - 1
     rows = max(count for first, count in wide.passes[1:] if first <= place)  # those that wrote the cache count too

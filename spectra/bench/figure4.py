@@ -47,14 +47,14 @@ class Figure4Options:
 
 @dataclass(slots=True)
 class _Runs:
-    """rows: by step. notes: a line for each step or method that could not be had."""
+    """rows: by step. notes: a line for each step or method that was not available."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def run_figure4(options: Figure4Options) -> int:
-    """The subcommand `figure4`. Raises SpectraError where no step can be had."""
+    """The subcommand `figure4`. Raises SpectraError where no step is available."""
     prompts = options.prompts.load()
     make_folder(options.out)
     runs = _Runs()

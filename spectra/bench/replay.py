@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spectra.bench.run.answers import check_names, turn_ids
 from spectra.bench.run.rows import Row
-from spectra.bench.run.runner import Cell, Progress, missing_rows
+from spectra.bench.run.runner import Cell, PromptProgress, missing_rows
 from spectra.bench.steps import cost_of, read_cost
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.budget.policy import FixedBudget
@@ -131,7 +131,7 @@ class Recordings(NamedTuple):
     answers: list[RecordedAnswer]
 
 
-class Listener:
+class TopListener:
     """A drafter that guesses nothing and writes down what the model found likely at each step."""
 
     top_k = TOP
@@ -174,13 +174,13 @@ def recorded_rows(
 
     def measure(prompt: Prompt, _: Sequence[Cell]) -> Iterator[Row]:
         ids = turn_ids(model.target.tokenizer, prompt)
-        listener = Listener()
+        listener = TopListener()
         method = Method("record", [listener], FixedBudget(0), 0)
         steps = decode(model.target, ids, method, sampling=sampling, limits=limits)
         answer = [token for step in steps for token in step.tokens]
         yield {"prompt": ids, "answer": answer, "top": listener.top}
 
-    return missing_rows((), prompts, [{}], measure, Progress(len(prompts)))
+    return missing_rows((), prompts, [{}], measure, PromptProgress(len(prompts)))
 
 
 def run_replay(options: ReplayOptions) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 from spectra.bench.report.charts import run_figures, write_figures
 from spectra.bench.report.tables import markdown
 from spectra.bench.run.answers import (
-    Answer,
     AnswerOptions,
+    PromptAnswer,
     Run,
     Turn,
     answer_turns,
@@ -26,7 +26,7 @@ from spectra.bench.run.answers import (
 from spectra.bench.run.llama_cpp import LLAMA_CPP, LlamaCpp, check_llama_cpp, load_llama_cpp
 from spectra.bench.run.peers import ASSISTED, PEERS, check_assistant, check_whole, load_assistant, run_peer
 from spectra.bench.run.rows import Row, claimed_rows
-from spectra.bench.run.runner import Cell, Progress, resume, rows_of
+from spectra.bench.run.runner import Cell, PromptProgress, resume, rows_of
 from spectra.bench.steps import read_cost
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.decode import decode
@@ -135,10 +135,10 @@ def run_methods(
     if llamas:
         settings["llama_cpp"] = sorted({llama.built for llama in llamas.values()})
     rows = claimed_rows(out, settings)
-    plain = {row["id"]: Answer(row["output"]) for row in rows.all if row["method"] == PLAIN}
+    plain = {row["id"]: PromptAnswer(row["output"]) for row in rows.all if row["method"] == PLAIN}
     timing = _Timing(model, methods, answers, assistant, llamas, variants or {}, settings, plain)
     cells: list[Cell] = [{"method": method, "repeat": repeat} for repeat in range(repeats) for method in methods]
-    resume(rows, prompts, cells, timing.measure, Progress(len(prompts)))
+    resume(rows, prompts, cells, timing.measure, PromptProgress(len(prompts)))
     return rows_of(rows.all, prompts, [{"method": method} for method in methods])
 
 
@@ -166,7 +166,7 @@ class _Timing:
     llamas: Mapping[str, LlamaCpp]
     variants: Mapping[str, Make]
     settings: Mapping[str, Any]
-    plain: dict[str, Answer]
+    plain: dict[str, PromptAnswer]
     cold: bool = True
 
     def measure(self, prompt: Prompt, cells: Sequence[Cell]) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from spectra.io.bounded import read_whole
 from spectra.io.files import check_writable, write_text
 from spectra.service.loading import check_model
 from spectra.settings import check_number
-from spectra.target.choices import EMBEDDED, check_device_name
+from spectra.target.choices import check_device_name, unless_embedded
 
 BUILT_IN = ("statistics", "argparse", "textwrap")
 """Modules of the standard library whose source, half of it prose, is read where no text is given."""
@@ -41,7 +41,7 @@ class WeightsOptions:
         check_number("tokens", self.tokens, 2, 1_000_000_000, whole=True)
 
 
-class Figures(NamedTuple):
+class WeightFigures(NamedTuple):
     """Of one kind of weights. nbytes: of all parameters. numbers: how many those are."""
 
     kind: str
@@ -59,7 +59,7 @@ def run_weights(options: WeightsOptions) -> int:
     if options.out is not None:
         check_writable(options.out, "out")
     text = read_text(options.text)
-    figures: list[Figures] = []
+    figures: list[WeightFigures] = []
     about = ""
     for kind in [BF16, OWN, "int8", "q4"]:
         network, tokenizer, name = load_network(options.model, device=options.device, dtype="bf16")
@@ -97,7 +97,8 @@ def codes_of(network: Any, model: str | None, kind: str) -> Mapping[str, Any] | 
         return {}
     if kind != OWN:
         return quantise(network, kind)
-    if model is None or model == EMBEDDED:
+    model = unless_embedded(model)
+    if model is None:
         return packaged_weights() or None
     return (open_gguf(model).weights.quantised or None) if is_gguf(model) else None
 
@@ -115,7 +116,7 @@ def windows(tokenizer: Any, text: str, options: WeightsOptions, network: Any) ->
     return pieces
 
 
-def measure(network: Any, codes: Mapping[str, Any], kind: str, pieces: Sequence[Sequence[int]]) -> Figures:
+def measure(network: Any, codes: Mapping[str, Any], kind: str, pieces: Sequence[Sequence[int]]) -> WeightFigures:
     """Perplexity: the exponential of the mean loss over all tokens but the first of each piece."""
     import torch
 
@@ -133,7 +134,7 @@ def measure(network: Any, codes: Mapping[str, Any], kind: str, pieces: Sequence[
             logits = network(ids).logits[0, :-1].float()
             total += float(torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum"))
     predicted = sum(len(piece) - 1 for piece in pieces)
-    return Figures(kind, nbytes, sum(p.numel() for p in parameters.values()), math.exp(total / predicted))
+    return WeightFigures(kind, nbytes, sum(p.numel() for p in parameters.values()), math.exp(total / predicted))
 
 
 def describe(name: str, network: Any, options: WeightsOptions, pieces: Sequence[Sequence[int]]) -> str:
@@ -149,7 +150,7 @@ def describe(name: str, network: Any, options: WeightsOptions, pieces: Sequence[
     )
 
 
-def markdown(figures: Sequence[Figures]) -> str:
+def markdown(figures: Sequence[WeightFigures]) -> str:
     """A row a kind; the first is what the others are compared with."""
     lines = ["| weights | MB | bits a weight | perplexity | of bf16 |", "|---|---:|---:|---:|---:|"]
     lines += [

@@ -22,6 +22,7 @@ class FixedBudget:
         self.max_nodes = max_nodes
 
     def choose(self, tree: TokenTree) -> TokenTree:
+        """The guesses that fit, each with its path."""
         if len(tree) <= self.max_nodes + 1:
             return tree
         kept: set[int] = set()
@@ -70,6 +71,7 @@ class AdaptiveBudget:
         return self.estimates.chance(tree, node)
 
     def choose(self, tree: TokenTree) -> TokenTree:
+        """The nodes that yield the most tokens a second; fewer than `max_nodes` where more do not pay."""
         return share([self.rank(tree, 0.0 if tree.reads else self._least())], self.seconds)[0]
 
     def rank(self, tree: TokenTree, least: float = 0.0) -> Ranking:
@@ -101,4 +103,5 @@ class AdaptiveBudget:
         return self._cheapest
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
+        """Move the estimates towards what happened: emitted is what followed the root of `grown`."""
         self.estimates.observe(grown, emitted)

@@ -59,7 +59,7 @@ HELP = {
 NEW_SIZE = "(default: as the store was built, old and new text together)"
 
 
-class Command(NamedTuple):
+class StoreCommand(NamedTuple):
     """options: what it does, a dataclass. summary: one-line description. texts: help of its own."""
 
     options: type
@@ -68,17 +68,17 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "build": Command(Build, "make a datastore out of a corpus"),
-    "recipe": Command(Recipe, "make a datastore out of a known corpus of the Hugging Face hub"),
-    "add": Command(
+    "build": StoreCommand(Build, "make a datastore out of a corpus"),
+    "recipe": StoreCommand(Recipe, "make a datastore out of a known corpus of the Hugging Face hub"),
+    "add": StoreCommand(
         Add, "merge new text into a store; only the new text is scored",
         {"licence": "of the whole corpus (default: the store's)", "keep": f"texts of lowest perplexity {NEW_SIZE}"},
     ),
-    "inspect": Command(Inspect, "print what a store was made of and how large it is"),
-    "query": Command(Query, "print what a store knows to follow a text"),
-    "verify": Command(Verify, "check every byte of a store; exit code 1 with what is wrong"),
-    "speed": Command(Speed, "measure how fast a store opens and answers, and its memory"),
-    "selftext": Command(
+    "inspect": StoreCommand(Inspect, "print what a store was made of and how large it is"),
+    "query": StoreCommand(Query, "print what a store knows to follow a text"),
+    "verify": StoreCommand(Verify, "check every byte of a store; exit code 1 with what is wrong"),
+    "speed": StoreCommand(Speed, "measure how fast a store opens and answers, and its memory"),
+    "selftext": StoreCommand(
         SelfText, "write the model's own answers to prompts, as jsonl",
         {"out": "jsonl to write or to go on with", "seed": "of the draws above temperature 0"},
     ),

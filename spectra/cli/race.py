@@ -91,12 +91,11 @@ class RaceOptions:
     def check_alone(self) -> None:
         """Raise SpectraError for an option beside --again, whose files say it: it would be passed over."""
         usual = Race()
-        given = [one.name for one in fields(Race) if getattr(self.race, one.name) != getattr(usual, one.name)]
+        names = [one.name for one in fields(Race) if one.name != "settings"]
+        given = [name for name in names if getattr(self.race, name) != getattr(usual, name)]
         if self.out is not None:
             given.append("out")
-        if "settings" in given:
-            given = [*given, *self.race.settings.changed]
-            given.remove("settings")
+        given += self.race.settings.changed
         if given:
             raise SpectraError(given[0], "the files of --again say it; leave one of them out")
 

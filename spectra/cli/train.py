@@ -67,10 +67,10 @@ class Train:
 
     def run(self) -> int:
         check_number("evaluate", self.evaluate, 1, 2**31, whole=True)
-        from spectra.train.run import Run, describe
+        from spectra.train.run import TrainingRun, describe
 
         quiet_transformers()
-        run = Run(
+        run = TrainingRun(
             self.out,
             self.data,
             self.general_data,

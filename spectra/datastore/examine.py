@@ -101,7 +101,7 @@ def _text_problems(folder: Path, card: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class StoreSpeed:
     """opened: seconds. resident: bytes that opening added. Seconds of each answer, sorted, misses left out: queries are
     single lookups (what followed the longest known suffix), trees ask for NODES nodes, each with lookups of its own.
     """
@@ -121,7 +121,7 @@ class Speed:
         yield f"tree     {_shares(self.trees)}, {NODES} nodes each"
 
 
-def measure(folder: Path, queries: int, seed: int = 0) -> Speed:
+def measure(folder: Path, queries: int, seed: int = 0) -> StoreSpeed:
     """Open the store and ask what follows at random places of its own corpus.
 
     Memory is right only in a process that has done nothing else.
@@ -150,7 +150,7 @@ def measure(folder: Path, queries: int, seed: int = 0) -> Speed:
     trees = timed(lambda context: bool(store.continuations(context, NODES)))
     if not lookups or not trees:
         raise SpectraError("queries", f"{queries} found nothing; ask for more")
-    return Speed(len(store), store.card["index"]["ngrams"], opened, resident, lookups, trees)
+    return StoreSpeed(len(store), store.card["index"]["ngrams"], opened, resident, lookups, trees)
 
 
 def _shares(times: Sequence[float]) -> str:

@@ -65,7 +65,7 @@ class NGramStore(SuccessorCounts, Protocol):
         ...
 
 
-class Answer(NamedTuple):
+class JointLookup(NamedTuple):
     """Of several stores. matched: the most of the context that each can match."""
 
     lookup: Lookup
@@ -92,7 +92,7 @@ class Node(NamedTuple):
 class _Waiting(NamedTuple):
     """A node that may enter the tree, in the order of the heap.
 
-    before: the context that it follows. matched: see `Answer`.
+    before: the context that it follows. matched: see `JointLookup`.
     """
 
     unlikely: float
@@ -154,7 +154,7 @@ def successors(stores: Sequence[SuccessorCounts], context: Sequence[int]) -> Loo
     return ask(stores, context, [len(context)] * len(stores)).lookup
 
 
-def ask(stores: Sequence[SuccessorCounts], context: Sequence[int], before: Sequence[int]) -> Answer:
+def ask(stores: Sequence[SuccessorCounts], context: Sequence[int], before: Sequence[int]) -> JointLookup:
     """What followed the longest suffix of `context` that any store knows.
 
     before: what each store matches at most of the context less its last token. It is taken to match one more of all of
@@ -173,7 +173,7 @@ def ask(stores: Sequence[SuccessorCounts], context: Sequence[int], before: Seque
             longest, best = answer.match, [answer]
         elif answer.match == longest:
             best.append(answer)
-    return Answer(_together(best), matched)
+    return JointLookup(_together(best), matched)
 
 
 def _together(answers: Sequence[Lookup]) -> Lookup:

@@ -60,6 +60,7 @@ class Resources:
 
     @property
     def drafts(self) -> Sequence[Draft]:
+        """The draft models, the best first. Where they load when first asked for, raises what loading raises."""
         if callable(self._drafts):
             self._drafts = self._drafts()
         return self._drafts

@@ -23,7 +23,7 @@ from spectra.method import Method
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
-from spectra.target.choices import EMBEDDED, GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name
+from spectra.target.choices import GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name, unless_embedded
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
 
@@ -56,6 +56,7 @@ def may_be_a_model(name: str) -> bool:
 
 def check_model(model: str | None, placement: Placement | None = None) -> None:
     """Raise SpectraError unless it is there or the hub may have it; of several, one is enough. None: the embedded."""
+    model = unless_embedded(model)
     if model is None:
         return
     if not model.strip():
@@ -66,7 +67,7 @@ def check_model(model: str | None, placement: Placement | None = None) -> None:
         )
     if placement and may_be_a_model(model) and Path(model.strip()).is_file():
         raise SpectraError("device_map", f"{model} is a file, which goes to one device; leave the map out")
-    if model != EMBEDDED and is_there(model.strip()):
+    if is_there(model.strip()):
         check_holds_model(Path(model.strip()))
 
 

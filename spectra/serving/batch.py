@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from spectra.drafters.retrieval import Retrieval
-from spectra.serving.chains import Chain, share
-from spectra.serving.request import Request
+from spectra.serving.chains import GuessedChain, share
+from spectra.serving.request import ServedRequest
 from spectra.serving.requests import Requests, Row
 from spectra.serving.step_cost import LearnedStepCost
 
@@ -18,7 +18,7 @@ FEWEST, ENOUGH = 2, 8
 """For one request."""
 
 
-class Batch:
+class ServedBatch:
     """max_tokens: guessed tokens a request and step. longest: tokens that a request may have at all. retrieval: what
     the requests' drafters share, if anything. clock: in seconds.
     """
@@ -37,7 +37,7 @@ class Batch:
         self.max_tokens, self.longest = max_tokens, longest
         self.step_cost = LearnedStepCost()
         self._clock = clock
-        self._asked: dict[Request, int] = {}
+        self._asked: dict[ServedRequest, int] = {}
         """Query tokens of each request of the last call."""
         self._ended = 0.0
 
@@ -54,7 +54,9 @@ class Batch:
         if self.retrieval is not None:
             self.retrieval.max_nodes = min(ENOUGH, max(FEWEST, NODES // max(1, len(present))))
         chains = [
-            Chain() if request is None else request.chain(min(self.max_tokens, self.longest - int(lengths[i]) - 1))
+            GuessedChain()
+            if request is None
+            else request.chain(min(self.max_tokens, self.longest - int(lengths[i]) - 1))
             for i, request in enumerate(present)
         ]
         kept = share(chains, self.step_cost.seconds, len(sampled))
@@ -71,7 +73,7 @@ class Batch:
         self.requests.clear()
         self._asked = {}
 
-    def _meet(self, row: Row, length: int, new: Sequence[int]) -> Request | None:
+    def _meet(self, row: Row, length: int, new: Sequence[int]) -> ServedRequest | None:
         """The request of a row, with what it wrote now; None where there is nothing to guess after."""
         if not new or length >= self.longest:
             return None
@@ -80,7 +82,7 @@ class Batch:
             request.accept(new)
         return request
 
-    def _learn_step_cost(self, present: Sequence[Request | None], began: float) -> None:
+    def _learn_step_cost(self, present: Sequence[ServedRequest | None], began: float) -> None:
         """Only of steps that read no prompt and took up no request: what those cost is known."""
         asked = [self._asked.get(request, 0) for request in present if request is not None]
         if asked and len(asked) == len(present) and all(asked):

@@ -6,14 +6,14 @@ from typing import NamedTuple
 from spectra.tree import ROOT, TokenTree
 
 
-class Chain(NamedTuple):
+class GuessedChain(NamedTuple):
     """tokens: a guessed continuation. chances: for each, that it and all before it are what the model writes."""
 
     tokens: tuple[int, ...] = ()
     chances: tuple[float, ...] = ()
 
 
-def best_chain(tree: TokenTree, chances: Sequence[float], max_tokens: int) -> Chain:
+def best_chain(tree: TokenTree, chances: Sequence[float], max_tokens: int) -> GuessedChain:
     """The path from the root, at most `max_tokens` long, of which the most tokens can be expected to be accepted.
 
     chances: of every node's whole path (`Estimates.path_probabilities`).
@@ -26,10 +26,10 @@ def best_chain(tree: TokenTree, chances: Sequence[float], max_tokens: int) -> Ch
             if expected[node] > expected[best]:
                 best = node
     path = tree.path(best)
-    return Chain(tuple(tree.tokens[node] for node in path), tuple(chances[node] for node in path))
+    return GuessedChain(tuple(tree.tokens[node] for node in path), tuple(chances[node] for node in path))
 
 
-def share(chains: Sequence[Chain], seconds: Callable[[int], float], rows: int) -> list[int]:
+def share(chains: Sequence[GuessedChain], seconds: Callable[[int], float], rows: int) -> list[int]:
     """How many tokens of each chain to verify: as many as yield the most tokens a second of the whole batch.
 
     seconds: of a step by its query tokens. rows: requests in the step; each yields a token without any guess. The

@@ -14,7 +14,7 @@ from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
 from spectra.serving.settings import MAXIMA, ServingSettings
 from spectra.settings import check_number
-from spectra.target.choices import EMBEDDED
+from spectra.target.choices import unless_embedded
 
 PROPOSER = "spectra.serving.vllm.Proposer"
 METHODS = {
@@ -141,6 +141,7 @@ def find_model(model: str | None, k: int) -> FoundModel:
     context = check_loading(model)
     if k >= context:
         raise SpectraError("k", f"{k} guesses do not fit the model's context of {context} tokens; give fewer")
-    if model is None or model == EMBEDDED:
+    model = unless_embedded(model)
+    if model is None:
         return FoundModel(str(embedded_folder()), name, tokenizer)
     return FoundModel(str(Path(model).resolve()) if Path(model).is_dir() else model, name, tokenizer)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from spectra.budget.estimates import Estimates
 from spectra.method import Drafter, Outcome
-from spectra.serving.chains import Chain, best_chain
+from spectra.serving.chains import GuessedChain, best_chain
 from spectra.tree import TokenTree
 
 
-class Request:
+class ServedRequest:
     """tokens: the part of the prompt that was read and everything accepted since."""
 
     def __init__(self, prompt: Sequence[int], drafters: Sequence[Drafter]) -> None:
@@ -32,7 +32,7 @@ class Request:
             drafter.observe(self.tokens, outcome)
         self.estimates.observe(grown, new)
 
-    def chain(self, max_tokens: int) -> Chain:
+    def chain(self, max_tokens: int) -> GuessedChain:
         """The most promising continuation, at most `max_tokens` tokens of it; empty when the drafters know nothing."""
         tree = TokenTree(self.tokens[-1])
         for drafter in self._drafters:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from spectra.method import Drafter
-from spectra.serving.request import Request
+from spectra.serving.request import ServedRequest
 
 Row = NDArray[Any]
 MISSED = 64
@@ -30,7 +30,7 @@ class Requests:
         self._make = make
         self.max_requests, self.tokens, self.context = max_requests, tokens, context
         self.held = 0
-        self._kept: dict[bytes, list[tuple[int, Request | None]]] = {}
+        self._kept: dict[bytes, list[tuple[int, ServedRequest | None]]] = {}
         """All tokens of a request -> (call it was last seen in, the request, None for one that found no room); least
         recently seen first."""
         self._count = 0
@@ -43,7 +43,7 @@ class Requests:
         """A new step: requests that were not in the last one may be dropped for others."""
         self._call += 1
 
-    def take(self, row: Row, before: int) -> Request | None:
+    def take(self, row: Row, before: int) -> ServedRequest | None:
         """The request whose text was `row[:before]`, or a new one; None for one that found or finds no room.
 
         It is out of memory until `keep` puts it back.
@@ -61,9 +61,9 @@ class Requests:
         prompt = row[max(0, before - self.context) : before]
         if not self._make_room(len(prompt), FILLED * self.tokens):
             return None
-        return Request(prompt.tolist(), self._make())
+        return ServedRequest(prompt.tolist(), self._make())
 
-    def keep(self, row: Row, length: int, request: Request | None) -> bool:
+    def keep(self, row: Row, length: int, request: ServedRequest | None) -> bool:
         """Remember the request by its text, `row[:length]`; False when there is no room for it.
 
         One without room stays without to its end: to take it in again would mean to read it all again.
@@ -101,6 +101,6 @@ class Requests:
             self._forget(request)
         return True
 
-    def _forget(self, request: Request | None) -> None:
+    def _forget(self, request: ServedRequest | None) -> None:
         self._count -= 1
         self.held -= len(request or ())

@@ -15,7 +15,7 @@ from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import IMPROVED, SpectraCore
 from spectra.drafters.retrieval import Retrieval
 from spectra.method import Drafter
-from spectra.serving.batch import Batch
+from spectra.serving.batch import ServedBatch
 from spectra.serving.requests import Requests
 from spectra.serving.settings import ServingSettings
 
@@ -35,7 +35,7 @@ class Proposer:
         eos = end_tokens(vllm_config.model_config)
         retrieval = Retrieval(stores, banned=eos) if stores else None
         make = drafters_of(retrieval, eos)
-        self.batch = Batch(
+        self.batch = ServedBatch(
             Requests(make, max_requests=settings.requests, tokens=settings.tokens, context=settings.context),
             retrieval=retrieval,
             max_tokens=vllm_config.speculative_config.num_speculative_tokens,

@@ -51,7 +51,7 @@ class AttentionMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SequenceRows:
     """Rows of a pass that belong to one sequence. metadata: theirs, which may have more rows, to fill up."""
 
     rows: int
@@ -69,7 +69,7 @@ class JointMetadata:
 
     def __init__(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[SequenceRows],
         read: Callable[[torch.Tensor], Sequence[tuple[torch.Tensor, torch.Tensor]]],
         chunk: int = 0,
     ) -> None:

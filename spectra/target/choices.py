@@ -1,10 +1,13 @@
 """What may be said of a model to load, by name: data types, numerics, steps, weights, devices. No torch."""
 
+import os
 import re
+from typing import TypeVar
 
 from spectra.errors import SpectraError
 from spectra.target.placement import DEVICES, Placement
 
+Model = TypeVar("Model", bound=str | os.PathLike[str])
 EMBEDDED = "embedded"
 """What stands for the model that comes along, as no model does."""
 GGUF_MAGIC = b"GGUF"
@@ -21,6 +24,11 @@ FLASH_STEPS = STEPS[4:]
 QUANTISED = ("int8", "q4")
 CACHES = ("cache", "past_key_values")
 """What a model's forward calls its KV cache: transformers from 5.24 on, and before."""
+
+
+def unless_embedded(model: Model | None) -> Model | None:
+    """The model; None for the embedded one, which has a name or is what no name stands for."""
+    return None if model == EMBEDDED else model
 
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES, read_codes
-from spectra.target.gguf_header import Header, TensorPlace, read_header
+from spectra.target.gguf_header import GgufHeader, TensorPlace, read_header
 from spectra.target.native.codes import Codes
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
@@ -57,15 +57,15 @@ class GgufFile:
     """One file. config: transformers' of its model. weights: by parameter name, read when asked for."""
 
     path: Path
-    header: Header
+    header: GgufHeader
 
     @cached_property
     def config(self) -> Any:
         return _config(self)
 
     @cached_property
-    def weights(self) -> "Weights":
-        return Weights(self)
+    def weights(self) -> "GgufWeights":
+        return GgufWeights(self)
 
     @property
     def architecture(self) -> str:
@@ -140,7 +140,7 @@ class GgufFile:
         return weight
 
 
-class Weights(Mapping[str, Codes | torch.Tensor]):
+class GgufWeights(Mapping[str, Codes | torch.Tensor]):
     """Parameters by transformers' names, with the rows in transformers' order."""
 
     def __init__(self, file: GgufFile) -> None:
@@ -182,7 +182,7 @@ class Weights(Mapping[str, Codes | torch.Tensor]):
 class QuantisedWeights(Mapping[str, Codes]):
     """Those of a file's weights that are no plain numbers."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: GgufWeights) -> None:
         self.weights = weights
         self.names = {name: None for name, place in weights.places.items() if place.kind in BLOCK_TYPES}
 

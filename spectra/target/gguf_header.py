@@ -39,7 +39,7 @@ class TensorPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class GgufHeader:
     """metadata: numbers and strings by key. tensors: by name, all inside the file and of a type that is read."""
 
     metadata: Mapping[str, Any]
@@ -58,7 +58,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GgufHeader:
     """Raises SpectraError naming the file where it is none, is cut, or holds a tensor of a type that is not read."""
     try:
         with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -88,7 +88,7 @@ class _Reader:
     name: str
     place: int = 0
 
-    def header(self) -> Header:
+    def header(self) -> GgufHeader:
         if self.data[:4] != GGUF_MAGIC:
             raise SpectraError("model", f"{self.name} is no GGUF file; give one, a folder or a hub id")
         self.place = 4
@@ -122,7 +122,7 @@ class _Reader:
                     "model", f"{self.name} is cut: the data of {name} ends after the file; fetch it again"
                 )
             start = -(-found[name].end // alignment) * alignment  # one tensor after the other, each aligned
-        return Header(metadata, found)
+        return GgufHeader(metadata, found)
 
     def numbers(self, layout: str) -> tuple[Any, ...]:
         values = struct.unpack_from(f"<{layout}", self.data, self.place)

@@ -11,7 +11,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from spectra.errors import SpectraError
-from spectra.target.attention_metadata import Attend, AttentionMetadata, JointMetadata, Run
+from spectra.target.attention_metadata import Attend, AttentionMetadata, JointMetadata, SequenceRows
 from spectra.target.cache import SlabCache
 from spectra.target.forward_target import ForwardTarget
 
@@ -140,7 +140,7 @@ def _pass(
         rows = [len(tokens) + row - low for row in part.rows if low <= row < high]
         chains = part.chains[low:high]
         runs_of_rows.append(
-            Run(high - low, AttentionMetadata(part.cache.length, _filled(chains, chunk), attend=attend))
+            SequenceRows(high - low, AttentionMetadata(part.cache.length, _filled(chains, chunk), attend=attend))
         )
         counts.append((number, len(rows)))
         asked += rows

@@ -18,7 +18,6 @@ from spectra.errors import SpectraError
 from spectra.target import attention, embedded
 from spectra.target.choices import (
     DTYPES,
-    EMBEDDED,
     FLASH_STEPS,
     GPU_STEPS,
     NUMERICS,
@@ -27,6 +26,7 @@ from spectra.target.choices import (
     WEIGHTS,
     check_choice,
     check_choices,
+    unless_embedded,
 )
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.steps import StaticSteps
@@ -65,7 +65,7 @@ TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.flo
 
 
 @dataclass(slots=True)
-class Learned:
+class KnownModel:
     """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once.
 
     decodes: see `HuggingFaceTarget`. turn: of a thread that prepares the model or answers by the drop-in.
@@ -81,7 +81,7 @@ class Learned:
     turn: threading.RLock = field(default_factory=threading.RLock)
 
 
-_learned: WeakKeyDictionary[Any, Learned] = WeakKeyDictionary()
+_learned: WeakKeyDictionary[Any, KnownModel] = WeakKeyDictionary()
 
 log = logging.getLogger("spectra")
 GROWING_ROPE = (
@@ -161,7 +161,7 @@ def load_coded_network(
         loaded = load_network(model, device=device, dtype=dtype, weights=weights, device_map=device_map, **options)
         return CodedNetwork(*loaded, {})
     file = model if model is not None and is_gguf(model) else None
-    packed = model in (None, EMBEDDED) or file is not None
+    packed = unless_embedded(model) is None or file is not None
     kind = choose_weights(weights, quantised=packed, device=place, dtype=dtype, step=step)
     if kind == OWN and file is not None:
         return _read_gguf(file, keep_codes=True, dtype=torch.bfloat16)
@@ -256,13 +256,13 @@ def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype:
 @contextmanager
 def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFiles]:
     """Where the model is; what fails inside names it."""
-    own = model in (None, EMBEDDED)
-    folder = str(embedded.embedded_folder()) if own else os.fspath(model or "")
+    model = unless_embedded(model)
+    folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
-        name = embedded.NAME if own else Path(folder).name if local else folder
+        name = embedded.NAME if model is None else Path(folder).name if local else folder
         yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder))
     except SpectraError:
         raise
@@ -313,7 +313,7 @@ def wrap_model(
 
 
 def _prepare(
-    target: HuggingFaceTarget, learned: Learned, numerics: str, step: str, codes: Mapping[str, Codes] | None
+    target: HuggingFaceTarget, learned: KnownModel, numerics: str, step: str, codes: Mapping[str, Codes] | None
 ) -> None:
     """Give the target the execution for these settings, measured where it is not known."""
     model = target.model
@@ -352,9 +352,9 @@ def _prepare(
     target.use(Execution(plan, native if plan.step == "native" else None, learned.steps[path]))
 
 
-def learned_of(model: Any) -> Learned:
+def learned_of(model: Any) -> KnownModel:
     """What was measured of this model object before, by whatever target."""
-    return _learned.setdefault(model, Learned())
+    return _learned.setdefault(model, KnownModel())
 
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:

@@ -38,7 +38,7 @@ STATE, TEACHER = "state.safetensors", "teacher"
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """data: files the target wrote; general: other files. first: folder of a draft model whose misses are to be
     learned. load: gives (model, tokenizer, name) of the target; model: what it is loaded from. teacher: folder of the
     target's probabilities, if it is not in the run's own. exclude: hashes of prompts whose answers are left out.

@@ -23,8 +23,8 @@ from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import report
 from spectra.bench.gpu import run as runner
 from spectra.bench.gpu.page import race, served
-from spectra.bench.gpu.parts import PROMPTS, Part, parts_of, write_prompts
-from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
+from spectra.bench.gpu.parts import PROMPTS, GpuPart, parts_of, write_prompts
+from spectra.bench.gpu.report import PartOutcome, read_outcomes, write_report
 from spectra.bench.gpu.run import (
     GpuOptions,
     as_shown,
@@ -61,7 +61,7 @@ def scripted(tmp_path, monkeypatch):
     result = str(tmp_path / "out" / "works.md")
     minutes = {"works": 1.0, "fails": 1.0, "hangs": 1.0 / 60, "gpu": 1.0}
     parts = {
-        name: Part(name, f"About {name}", limit, "scripted_part", (name, *([result] if name == "works" else [])),
+        name: GpuPart(name, f"About {name}", limit, "scripted_part", (name, *([result] if name == "works" else [])),
                    result if name == "works" else "", gpu=name == "gpu")
         for name, limit in minutes.items()
     }  # fmt: skip
@@ -117,7 +117,7 @@ def test_the_same_command_goes_on_and_failed_parts_wait_to_be_asked_for(scripted
     options = GpuOptions(ModelOptions(), out, parts=("works", "fails"))
     run_gpu(options)
     ran = []
-    monkeypatch.setattr(runner, "run_part", lambda part, *_: ran.append(part.name) or Outcome("done", 1.0, "", ""))
+    monkeypatch.setattr(runner, "run_part", lambda part, *_: ran.append(part.name) or PartOutcome("done", 1.0, "", ""))
     monkeypatch.setattr(runner, "has_gpu", lambda device: True)
     run_gpu(GpuOptions(ModelOptions(), out))
     assert ran == ["hangs", "gpu"]
@@ -164,7 +164,7 @@ def test_a_part_that_took_too_long_gets_twice_as_long_again(scripted, tmp_path, 
     run_gpu(GpuOptions(ModelOptions(), out, parts=("hangs", "fails")))
     took = read_outcomes(out)["hangs"].seconds
     monkeypatch.setattr(
-        runner, "run_part", lambda part, _, seconds, __: given.append(seconds) or Outcome("done", 1.0, "", "")
+        runner, "run_part", lambda part, _, seconds, __: given.append(seconds) or PartOutcome("done", 1.0, "", "")
     )
     run_gpu(GpuOptions(ModelOptions(), out, parts=("hangs", "fails"), again=True))
     assert given == [60, 2 * took]
@@ -363,7 +363,7 @@ def test_what_a_part_is_given_goes_before_what_variables_say(tmp_path, monkeypat
     for name in ("SPECTRA_DTYPE", "SPECTRA_DEVICE_MAP", "SPECTRA_ENDPOINT", "SPECTRA_NATIVE"):
         monkeypatch.setenv(name, "1")
     if starts == "run_part":
-        assert run_part(Part("said", "", 1.0, "said", (), ""), tmp_path, 60).state == "done"
+        assert run_part(GpuPart("said", "", 1.0, "said", (), ""), tmp_path, 60).state == "done"
     else:
         with pytest.raises(SpectraError, match=r"^model: the page ended"):
             served([sys.executable, "-m", "said"], 1, None)
@@ -403,19 +403,19 @@ def test_the_head_of_the_report_describes_the_gpu_of_the_models(monkeypatch, dev
 
 
 def test_a_damaged_result_costs_its_own_row(tmp_path):
-    part = Part("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
+    part = GpuPart("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
     for text in (None, "{", "[]", '{"environment": {}}'):
         if text is not None:
             (tmp_path / "one.json").write_text(text)
-        write_report(tmp_path, [part], {part.name: Outcome("done", 3.0, "", "")}, {"GPU": "none"})
+        write_report(tmp_path, [part], {part.name: PartOutcome("done", 3.0, "", "")}, {"GPU": "none"})
         assert "| eager-fast | | | | | one.json cannot be read (" in (tmp_path / "README.md").read_text().replace(
             "  ", " "
         )
 
 
 def test_parts_never_tried_come_first():
-    parts = [Part(name, "", 1.0, "", (), "") for name in "abcd"]
-    known = {name: Outcome(state, 0, "", "") for name, state in (("a", "failed"), ("b", "done"), ("c", "open"))}
+    parts = [GpuPart(name, "", 1.0, "", (), "") for name in "abcd"]
+    known = {name: PartOutcome(state, 0, "", "") for name, state in (("a", "failed"), ("b", "done"), ("c", "open"))}
     assert [part.name for part in in_order(parts, known, again=True)] == ["d", "c", "a"]
     assert [part.name for part in in_order(parts, known, again=False)] == ["d", "c"]
 
@@ -457,13 +457,16 @@ def test_own_prompts_are_read_like_published_ones(tmp_path):
 
 
 def test_starts_stand_in_one_table(tmp_path):
-    part = Part("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
-    other = Part("start-graphs-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "two.json"))
+    part = GpuPart("start-eager-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "one.json"))
+    other = GpuPart("start-graphs-fast", "Does it start", 1.0, "spectra", ("generate",), str(tmp_path / "two.json"))
     figures = {"micro": 50.0, "tau": 2.5}
     facts = {"model": "tiny-llama", "numerics": "fast", "step": "graphs"}
     data = {"baseline": figures, "answer": figures | {"micro": 110.0}, "speedup": 2.2, "identical": True}
     (tmp_path / "one.json").write_text(json.dumps(data | {"environment": facts}))
-    known = {part.name: Outcome("done", 3.0, "", ""), other.name: Outcome("failed", 3.0, "exit code 1", "Traceback")}
+    known = {
+        part.name: PartOutcome("done", 3.0, "", ""),
+        other.name: PartOutcome("failed", 3.0, "exit code 1", "Traceback"),
+    }
     write_report(tmp_path, [part, other], known, {"GPU": "none"})
     text = (tmp_path / "README.md").read_text()
     assert "| eager-fast | 50.0 | 110.0 | 2.50 | 2.20 | yes | tiny-llama, graphs, fast |" in text
@@ -477,17 +480,17 @@ def test_of_a_line_that_was_written_over_the_last_is_reported():
 
 def test_what_a_part_printed_is_reported_without_its_count_of_prompts(tmp_path):
     part = next(part for part in parts_of((), tmp_path, tmp_path, tiny=True) if part.name == "exactness")
-    write_report(tmp_path, [part], {"exactness": Outcome("done", 3.0, "", "2/2 prompts   \n2 of 2 identical")}, {})
+    write_report(tmp_path, [part], {"exactness": PartOutcome("done", 3.0, "", "2/2 prompts   \n2 of 2 identical")}, {})
     text = (tmp_path / "README.md").read_text()
     assert "2 of 2 identical" in text and "2/2" not in text
 
 
 def test_what_a_failed_part_printed_stands_in_the_report_as_it_is(tmp_path):
     """An answer has fences of its own."""
-    parts = [Part(name, f"About {name}", 1.0, "bench", ("one",), "") for name in ("answered", "silent")]
+    parts = [GpuPart(name, f"About {name}", 1.0, "bench", ("one",), "") for name in ("answered", "silent")]
     known = {
-        "answered": Outcome("failed", 3.0, "exit code 1", "```python\n# A class\nRuntimeError: gone"),
-        "silent": Outcome("stopped", 3.0, "it took longer than 3 s", "\n"),
+        "answered": PartOutcome("failed", 3.0, "exit code 1", "```python\n# A class\nRuntimeError: gone"),
+        "silent": PartOutcome("stopped", 3.0, "it took longer than 3 s", "\n"),
     }
     write_report(tmp_path, parts, known, {})
     text = (tmp_path / "README.md").read_text()

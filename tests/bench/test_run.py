@@ -11,7 +11,7 @@ from words import tokenizer
 
 from spectra.bench.run.answers import AnswerOptions, Turn, answer_turns, turn_ids
 from spectra.bench.run.rows import ROWS, SETTINGS, read_rows
-from spectra.bench.run.runner import Progress, clock
+from spectra.bench.run.runner import PromptProgress, clock
 from spectra.bench.tasks import Prompt
 from spectra.bench.timing import run_methods
 from spectra.errors import SpectraError
@@ -168,7 +168,7 @@ class TestProgress:
     def test_time_left_counts_what_was_run(self, capsys, monkeypatch):
         now = iter([100.0, 110.0, 130.0])
         monkeypatch.setattr("spectra.bench.run.runner.time.monotonic", lambda: next(now))
-        progress = Progress(4)
+        progress = PromptProgress(4)
         for ran in (False, True, True, True):
             progress.step(ran=ran)
         said = [text.strip() for text in capsys.readouterr().err.split("\r")]

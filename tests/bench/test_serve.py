@@ -7,14 +7,14 @@ import pytest
 
 from spectra.bench.run.rows import ROWS, read_rows
 from spectra.bench.served import load
-from spectra.bench.served.server import Running, ServerOptions
+from spectra.bench.served.server import RunningServer, ServerOptions
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
 from spectra.io.resources import shipped
 
 
 class Servers:
-    """In the place of `Running`: notes the commands; of "suffix" no server starts."""
+    """In the place of `RunningServer`: notes the commands; of "suffix" no server starts."""
 
     def __init__(self):
         self.commands, self.stopped = [], 0
@@ -40,7 +40,7 @@ def servers(monkeypatch):
         return {"tokens": 20 * clients, "seconds": 2.0, "drafts": 0, "drafted": 0, "accepted": 0, "requests": requests}
 
     servers = Servers()
-    monkeypatch.setattr(load, "Running", servers)
+    monkeypatch.setattr(load, "RunningServer", servers)
     monkeypatch.setattr(load, "load", measured)
     return servers
 
@@ -111,7 +111,7 @@ def test_a_method_that_is_none_is_refused(servers, serve, methods):
 
 def test_an_interpreter_that_is_none_is_named(tmp_path):
     with pytest.raises(SpectraError, match=r"^python: cannot run /nowhere/python \(No such file or directory\); name"):
-        Running(ServerOptions(python="/nowhere/python").command(), 8100, tmp_path / "log")
+        RunningServer(ServerOptions(python="/nowhere/python").command(), 8100, tmp_path / "log")
 
 
 def test_what_starts_a_server():

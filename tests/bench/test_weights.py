@@ -6,7 +6,7 @@ import pytest
 import torch
 from gguf_files import MIXED, tiny_model, write_gguf
 
-from spectra.bench.weights import Figures, WeightsOptions, codes_of, markdown, measure, run_weights
+from spectra.bench.weights import WeightFigures, WeightsOptions, codes_of, markdown, measure, run_weights
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
 from spectra.target.load import load_network
@@ -50,7 +50,7 @@ def test_a_models_own_blocks_lose_nothing_and_fewer_bits_are_fewer_bytes(file, t
 
 def test_a_model_that_comes_whole_has_no_blocks_of_its_own():
     assert codes_of(tiny_model(), "some/folder", "own blocks") is None
-    assert len(markdown([Figures("bf16", 200, 100, 5.0)]).splitlines()) == 3
+    assert len(markdown([WeightFigures("bf16", 200, 100, 5.0)]).splitlines()) == 3
 
 
 def test_the_embedded_model_has_the_blocks_of_its_file_also_where_it_is_named(monkeypatch):

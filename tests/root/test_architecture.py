@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -434,6 +435,17 @@ def test_a_breach_is_found(code):
 def test_what_is_changed_outside_is_found(code):
     assert len(changed_outside(ast.parse(code))) == 1
     assert not changed_outside(ast.parse("SEEN = []\ndef f(self, SEEN):\n    SEEN.append(1)\n    self.seen = 1"))
+
+
+def test_no_two_classes_have_one_name():
+    """But for the protocol of an engine that the page asks and the engine itself."""
+    classes = [
+        node.name
+        for name, path in {**files("spectra", "visual"), "app.py": ROOT / "app.py"}.items()
+        for node in tree_of(path).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name, count in Counter(classes).items() if count > 1] == ["Engine"]
 
 
 def test_the_loop_is_readable_in_one_place():

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from inspect import getdoc
 from itertools import pairwise
 from pkgutil import resolve_name
+from types import FunctionType
 
 import pytest
 from drafting import decode_by
@@ -128,6 +129,14 @@ def test_the_reference_has_everything_that_is_exported():
     }
     assert "`METHODS`" in text
     assert not [name for name, thing in shown.items() if not getdoc(thing)]
+
+
+def test_the_reference_has_every_function_of_what_is_exported():
+    """The site leaves out what has no docstring."""
+    classes = [thing for thing in (getattr(spectra, name) for name in spectra.__all__) if isinstance(thing, type)]
+    own = {f"{one.__name__}.{name}": thing for one in classes for name, thing in vars(one).items() if name[0] != "_"}
+    members = {name: thing for name, thing in own.items() if isinstance(thing, FunctionType | classmethod | property)}
+    assert "Drafter.begin" in members and not [name for name, thing in members.items() if not thing.__doc__]
 
 
 def anchors(page):

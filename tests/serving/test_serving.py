@@ -11,8 +11,8 @@ from scripted import OWN, SYSTEM, Engine, request
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
-from spectra.serving.batch import Batch
-from spectra.serving.chains import Chain, best_chain, share
+from spectra.serving.batch import ServedBatch
+from spectra.serving.chains import GuessedChain, best_chain, share
 from spectra.serving.requests import Requests
 from spectra.serving.settings import ServingSettings
 from spectra.serving.step_cost import LearnedStepCost
@@ -34,7 +34,7 @@ class Counting:
 
 def batch(make=None, *, most=64, tokens=100_000, context=4096, longest=256):
     make = make or drafters_of(None, frozenset())
-    return Batch(Requests(make, max_requests=most, tokens=tokens, context=context), max_tokens=6, longest=longest)
+    return ServedBatch(Requests(make, max_requests=most, tokens=tokens, context=context), max_tokens=6, longest=longest)
 
 
 def lone_config(additional=None, k=6):
@@ -186,7 +186,7 @@ def test_lengths_are_those_of_most_tokens_a_second():
         chains = []
         for _ in range(dice.randrange(1, 4)):
             chances = sorted((dice.random() for _ in range(dice.randrange(4))), reverse=True)
-            chains.append(Chain(tuple(range(len(chances))), tuple(chances)))
+            chains.append(GuessedChain(tuple(range(len(chances))), tuple(chances)))
         slope = dice.choice([0.0, 0.05, 0.3, 1.0])
 
         def rate(lengths, chains=chains, slope=slope):
@@ -199,7 +199,7 @@ def test_lengths_are_those_of_most_tokens_a_second():
 
 
 def test_chains_are_shorter_in_a_larger_batch_and_empty_when_nothing_promises():
-    chain = Chain((1, 2, 3, 4), (0.9, 0.7, 0.4, 0.2))
+    chain = GuessedChain((1, 2, 3, 4), (0.9, 0.7, 0.4, 0.2))
 
     def seconds(queries):
         return 1 + 0.05 * (queries - 1)
@@ -207,7 +207,7 @@ def test_chains_are_shorter_in_a_larger_batch_and_empty_when_nothing_promises():
     lengths = [share([chain] * rows, seconds, rows)[0] for rows in (1, 4, 16, 64)]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] == 4 and lengths[-1] < 3
-    assert share([Chain((1,), (0.01,))] * 3, seconds, 3) == [0, 0, 0]
+    assert share([GuessedChain((1,), (0.01,))] * 3, seconds, 3) == [0, 0, 0]
     assert share([], seconds, 0) == []
 
 

@@ -29,11 +29,11 @@ def start_chromium(player: "Playwright") -> "Browser":
 
 
 def serve(engine: Engine, **options: Any) -> tuple[Any, str]:
-    from visual.guard import Guard, Limits
+    from visual.guard import Guard, RequestLimits
     from visual.page import build_page
     from visual.serve import launch_options, queued
 
-    guard = options.pop("guard", None) or Guard(Limits(starts=100_000, uploads=1000, calls=100_000))
+    guard = options.pop("guard", None) or Guard(RequestLimits(starts=100_000, uploads=1000, calls=100_000))
     page = queued(build_page(engine, guard=guard, **options), 64)
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options(guard))
     return page, url

@@ -13,7 +13,7 @@ from gguf_files import MIXED, WORDS, random_blocks, said, tiny_model, write_gguf
 from spectra.errors import SpectraError
 from spectra.target.gguf_blocks import BLOCK_TYPES, read_codes
 from spectra.target.gguf_file import GgufFile, load_gguf_network, open_gguf
-from spectra.target.gguf_header import Header, is_gguf, read_header
+from spectra.target.gguf_header import GgufHeader, is_gguf, read_header
 from spectra.target.load import load_target
 from spectra.target.native.codes import Codes
 from spectra.target.native.parameters import fill_parameters
@@ -216,7 +216,7 @@ def test_frequency_factors_that_are_no_numbers_are_named(tmp_path):
 def test_a_number_that_is_none_is_named(tiny, key, value):
     header = read_header(tiny)
     metadata = {**header.metadata, "llama.rope.scaling.type": "linear", f"llama.{key}": value}
-    file = GgufFile(tiny, Header(metadata, header.tensors))
+    file = GgufFile(tiny, GgufHeader(metadata, header.tensors))
     with pytest.raises(SpectraError, match=rf"llama\.{key} is "):
         file.config  # noqa: B018 - made when it is asked for
 
@@ -225,7 +225,7 @@ def test_a_number_that_is_none_is_named(tiny, key, value):
 def test_a_stretched_rotary_embedding_of_no_type_is_linear(tiny, key):
     """llama.cpp reads it so; files of 2023 have the old name and no type."""
     header = read_header(tiny)
-    rope = GgufFile(tiny, Header({**header.metadata, f"llama.{key}": 4.0}, header.tensors)).config.rope_parameters
+    rope = GgufFile(tiny, GgufHeader({**header.metadata, f"llama.{key}": 4.0}, header.tensors)).config.rope_parameters
     assert (rope["rope_type"], rope["factor"]) == ("linear", 4.0)
 
 

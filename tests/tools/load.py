@@ -220,7 +220,7 @@ async def crowd(
     """What happened, and a row a second of the server's memory and threads. See `run`."""
     counts: Counter[str] = Counter()
     rows = []
-    limits = httpx.Limits(max_connections=visitors * 2, keepalive_expiry=KEEP_ALIVE)
+    limits = httpx.RequestLimits(max_connections=visitors * 2, keepalive_expiry=KEEP_ALIVE)
     async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE, limits=limits) as client:
         page = Handlers((await client.get("/config")).json())
         before = len(server.threads())
@@ -281,7 +281,7 @@ def serve(model: str = "") -> None:
     from fakes_engine import FakeEngine
 
     from spectra.service.engine import Engine
-    from visual.guard import Guard, Limits
+    from visual.guard import Guard, RequestLimits
 
     class Everywhere(Guard):
         """Visitors of one machine, as if each had an address of its own."""
@@ -298,7 +298,7 @@ def serve(model: str = "") -> None:
             return super().answer(request)
 
     guard = Everywhere(
-        Limits(starts=10**9, uploads=10**9, calls=10**9, grace=PATIENCE)
+        RequestLimits(starts=10**9, uploads=10**9, calls=10**9, grace=PATIENCE)
     )  # a visitor may be slow to listen
     engine = Engine.load(model) if model else Forgetful(step_seconds=0.002)
     page, url = serve_page(engine, guard=guard, max_visitors=32 if model else 16)

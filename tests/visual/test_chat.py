@@ -9,12 +9,12 @@ from fakes_engine import FakeEngine
 
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation
-from visual.tabs.chat import MAX_TURNS, Handlers
+from visual.tabs.chat import MAX_TURNS, ChatHandlers
 
 VISIT: Any = SimpleNamespace(session_hash="v")
 
 
-def say(do: Handlers, talk: Conversation, prompt: str) -> list[Any]:
+def say(do: ChatHandlers, talk: Conversation, prompt: str) -> list[Any]:
     return list(do.say(VISIT, talk, False, prompt, "spectra", 5, 0, 7))
 
 
@@ -27,7 +27,7 @@ def test_a_conversation_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_TURNS == 200
     monkeypatch.setattr("visual.tabs.chat.MAX_TURNS", 3)
     engine = FakeEngine(step_seconds=0.0)
-    do, talk = Handlers(engine, AdmissionQueue()), Conversation()
+    do, talk = ChatHandlers(engine, AdmissionQueue()), Conversation()
     for _ in range(3):
         say(do, talk, "hello")
         talk.turns[-1].traces.clear()
@@ -42,7 +42,7 @@ def test_a_conversation_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("turns", [0, 1])
 def test_a_message_that_is_refused_leaves_the_conversation_as_it_was_and_returns_to_the_box(turns: int) -> None:
-    do, talk = Handlers(FakeEngine(step_seconds=0.0), AdmissionQueue()), Conversation()
+    do, talk = ChatHandlers(FakeEngine(step_seconds=0.0), AdmissionQueue()), Conversation()
     for _ in range(turns):
         say(do, talk, "hello")
     before = list(talk.turns)

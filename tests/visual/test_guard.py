@@ -16,11 +16,11 @@ from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
 from visual.asgi import declared
-from visual.guard import UNHEARD, Guard, Limits, address_of, listener_of, session_of
+from visual.guard import UNHEARD, Guard, RequestLimits, address_of, listener_of, session_of
 from visual.run.admission import AdmissionQueue
 
 GRACE = 0.6
-LIMITS = Limits(body=20_000, upload=60_000, starts=70, uploads=4, grace=GRACE, patience=1.0, upload_patience=1.0)
+LIMITS = RequestLimits(body=20_000, upload=60_000, starts=70, uploads=4, grace=GRACE, patience=1.0, upload_patience=1.0)
 API = "/gradio_api"
 ROOT = str(Path(__file__).parents[2]).encode()
 
@@ -183,7 +183,7 @@ def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_queue() -> None:
 
 def test_who_left_is_known_by_the_streams_that_are_open() -> None:
     now = [100.0]
-    guard = Guard(Limits(grace=10), clock=lambda: now[0])
+    guard = Guard(RequestLimits(grace=10), clock=lambda: now[0])
     assert not guard.left("a", 95.0)
     now[0] = 106.0
     assert guard.left("a", 95.0) and not guard.left("", 95.0)
@@ -275,7 +275,7 @@ def test_uploads_have_a_size_and_a_rate(server: Server) -> None:
 
 def test_starts_have_a_rate_for_each_address() -> None:
     now = [0.0]
-    guard = Guard(Limits(starts=3), clock=lambda: now[0])
+    guard = Guard(RequestLimits(starts=3), clock=lambda: now[0])
     assert [guard._may("a", "starts") for _ in range(4)] == [True, True, True, False]
     assert guard._may("b", "starts")
     now[0] = 61.0

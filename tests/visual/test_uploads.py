@@ -20,7 +20,7 @@ import pytest
 from browsing import serve
 from fakes_engine import FakeEngine, recorded_race
 
-from visual.guard import Guard, Limits
+from visual.guard import Guard, RequestLimits
 from visual.uploads import UPLOADED, name_of, placed
 from visual.wire.events import encode
 
@@ -93,12 +93,12 @@ def test_two_visitors_with_one_file_have_a_copy_each(server: Server) -> None:
 
 
 @pytest.fixture
-def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Limits], Server]]:
+def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[RequestLimits], Server]]:
     """Serves a page with these limits."""
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     pages = []
 
-    def served(limits: Limits) -> Server:
+    def served(limits: RequestLimits) -> Server:
         made = Server(tmp_path, guard=Guard(limits))
         pages.append(made.page)
         return made
@@ -109,9 +109,11 @@ def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 @pytest.mark.parametrize("limit", ["held", "all_held"])
-def test_uploads_that_nobody_takes_need_no_more_of_the_disk(limited: Callable[[Limits], Server], limit: str) -> None:
+def test_uploads_that_nobody_takes_need_no_more_of_the_disk(
+    limited: Callable[[RequestLimits], Server], limit: str
+) -> None:
     """Twelve files of 32 MB a minute, kept for an hour, were 24 GB of one address."""
-    server = limited(Limits(uploads=100, **{limit: 3 * len(RACE)}))
+    server = limited(RequestLimits(uploads=100, **{limit: 3 * len(RACE)}))
     files = [server.upload(RACE) for _ in range(2)]
     status, text = server.send(RACE)  # with the form around it this one is too much
     assert status == 429 and b"too many uploads that nobody used" in text
@@ -121,8 +123,8 @@ def test_uploads_that_nobody_takes_need_no_more_of_the_disk(limited: Callable[[L
     assert len(server.kept()) == 3
 
 
-def test_uploads_on_their_way_count_with_what_they_announce(limited: Callable[[Limits], Server]) -> None:
-    server = limited(Limits(held=2_000_000))
+def test_uploads_on_their_way_count_with_what_they_announce(limited: Callable[[RequestLimits], Server]) -> None:
+    server = limited(RequestLimits(held=2_000_000))
     host, port = server.host.split(":")
     head = f"POST {API}/upload HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\n"
     with socket.create_connection((host, int(port)), timeout=10) as line:
@@ -136,17 +138,17 @@ def test_uploads_on_their_way_count_with_what_they_announce(limited: Callable[[L
         assert b" 429 " in line.recv(4000)
 
 
-def test_an_upload_that_nobody_takes_goes_with_its_folder(limited: Callable[[Limits], Server]) -> None:
+def test_an_upload_that_nobody_takes_goes_with_its_folder(limited: Callable[[RequestLimits], Server]) -> None:
     """gradio's rounds left the folders, and ended for good where an upload came meanwhile."""
-    server = limited(Limits(kept=0.3))
+    server = limited(RequestLimits(kept=0.3))
     server.upload(RACE)
     (folder,) = server.uploads.iterdir()
     until_gone(folder)
     assert not server.page.upload_file_set
 
 
-def test_uploads_go_when_the_server_ends(limited: Callable[[Limits], Server]) -> None:
-    server = limited(Limits())
+def test_uploads_go_when_the_server_ends(limited: Callable[[RequestLimits], Server]) -> None:
+    server = limited(RequestLimits())
     server.upload(RACE)
     server.page.close()
     until_gone(*server.kept())

@@ -47,7 +47,7 @@ class StoppedError(Exception):
     """Raised inside the building of a datastore whose visitor pressed Stop or left."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """What is being done, how much of it is done, and how much there is of it."""
 
     what: str
@@ -87,7 +87,7 @@ class Run:
     events: dict[str, list[Event]] = field(default_factory=dict)
     state: str = "waiting"
     problem: dict[str, str] | None = None
-    progress: "Progress | None" = None
+    progress: "RunProgress | None" = None
     thread: threading.Thread | None = None
     sent: threading.Event = field(default_factory=threading.Event)
     inbox: "queue.Queue[DecodedStep | BaseException | None]" = field(default_factory=queue.Queue)
@@ -156,7 +156,7 @@ class Run:
         """Called by what builds a datastore; raises where the run was stopped."""
         if self.stop.is_set():
             raise StoppedError
-        self.progress = Progress(what, done, total)
+        self.progress = RunProgress(what, done, total)
 
     @property
     def level(self) -> Level | None:

@@ -15,14 +15,14 @@ from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import TextOrder
 from visual.engine import Engine, ProgressCallback
 from visual.run.admission import AdmissionQueue
-from visual.run.run import IDLE_SECONDS, MAX_SECONDS, UPDATE_SECONDS, Progress, StoppedError, explain
+from visual.run.run import IDLE_SECONDS, MAX_SECONDS, UPDATE_SECONDS, RunProgress, StoppedError, explain
 from visual.wire.events import Event
 
 STOP_SECONDS = 2.0
 """How long a stopped build is waited for: its step in hand ends by itself."""
 
 
-START = Progress("reading", 0, 0)
+START = RunProgress("reading", 0, 0)
 
 
 @dataclass(slots=True)
@@ -69,14 +69,14 @@ class StoreBuild(Job):
     """build: makes the store and returns its card. card: of the finished store."""
 
     build: Callable[[ProgressCallback], Mapping[str, Any]]
-    progress: Progress = START
+    progress: RunProgress = START
     card: dict[str, Any] | None = None
 
     def on_progress(self, what: str, done: int, total: int) -> None:
         """Called by the builder; raises where the build was stopped."""
         if self.stop.is_set():
             raise StoppedError
-        self.progress = Progress(what, done, total)
+        self.progress = RunProgress(what, done, total)
 
     def work(self) -> None:
         self.card = dict(self.build(self.on_progress))

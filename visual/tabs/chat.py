@@ -50,7 +50,7 @@ class ChatUpdate(NamedTuple):
     stop_button: Any = SKIP
 
 
-class Handlers:
+class ChatHandlers:
     """What the tab's buttons do."""
 
     def __init__(self, backend: Backend, admission: AdmissionQueue) -> None:
@@ -165,7 +165,7 @@ class ChatFields:
 
 def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> None:
     """Lay the tab out inside the current one and connect it. note: why answers come without colours, if they do."""
-    do = Handlers(backend, admission)
+    do = ChatHandlers(backend, admission)
     memory = gr.State()
     facts = {
         "methods": dict(backend.methods),

@@ -64,11 +64,11 @@ class CompareFields:
 
     @property
     def inputs(self) -> list[Component]:
-        """In the order in which `Handlers.start` takes them."""
+        """In the order in which `CompareHandlers.start` takes them."""
         return [self.prompt, *self.methods, *self.numbers, self.own, *self.panel.fields, self.sweep, self.values]
 
 
-class Handlers:
+class CompareHandlers:
     """What the tab's buttons do."""
 
     def __init__(self, engine: Engine, admission: AdmissionQueue, ask: CompareFields) -> None:
@@ -133,7 +133,7 @@ def build_compare(page: gr.Blocks, engine: Engine, admission: AdmissionQueue) ->
         "examples": [each.why for each in EXAMPLES],
     }
     stage = wire("compare", facts, ("resync", "download"))
-    do = Handlers(engine, admission, ask)
+    do = CompareHandlers(engine, admission, ask)
     running = gr.on(
         [ask.go.click, ask.prompt.submit], do.start, [memory, *ask.inputs], [stage, memory, ask.go, ask.halt], **RUN
     )

@@ -53,7 +53,7 @@ class StoreUpdate(NamedTuple):
         return stage, memory, store, *starts, stop_button, offered
 
 
-class Handlers:
+class DatastoreHandlers:
     """What the tab's buttons and fields do."""
 
     def __init__(self, engine: Engine, admission: AdmissionQueue) -> None:
@@ -170,7 +170,7 @@ class OwnStore:
 def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> None:
     """Lay the tab out, inside of it, and connect it."""
     cards = list(engine.stores())
-    do = Handlers(engine, admission)
+    do = DatastoreHandlers(engine, admission)
     memory = gr.State()
     offered = offer(engine)
     gr.HTML(f"<p class='lead'>{LEAD}</p>", apply_default_css=False, elem_id="store-lead")

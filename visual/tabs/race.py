@@ -46,7 +46,7 @@ from visual.wire.events import Event, encode, send
 
 @dataclass(frozen=True, slots=True)
 class RaceFields:
-    """asked: what a race is asked for, in the order in which `Handlers.start` takes it, before the panel's fields."""
+    """asked: what a race is asked for, in the order in which `RaceHandlers.start` takes it, then the panel's fields."""
 
     go: gr.Button
     halt: gr.Button
@@ -58,7 +58,7 @@ class RaceFields:
     left_out: gr.HTML
 
 
-class Handlers:
+class RaceHandlers:
     """What the tab's buttons and fields do."""
 
     def __init__(self, engine: Engine, admission: AdmissionQueue, ask: RaceFields) -> None:
@@ -148,7 +148,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     memory = gr.State()
     ask = race_fields(engine)
     stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear", "opened"))
-    do = Handlers(engine, admission, ask)
+    do = RaceHandlers(engine, admission, ask)
     fields = [*ask.asked, *ask.panel.fields]
     outputs = [stage, memory, ask.go, ask.halt]
     running = gr.on([ask.go.click, ask.prompt.submit], do.start, [memory, *fields], outputs, **RUN)

@@ -109,7 +109,7 @@ def _share_below(limit: int, ranks: Sequence[int]) -> float:
 
 
 def _transport(seen: Sequence[Position]) -> dict[str, Any]:
-    """The bounds where they could be had, beside the rules at the same positions."""
+    """The bounds where they could be computed, beside the rules at the same positions."""
     if not seen:
         return {"positions": 0}
     bounds = {name: mean(one["transport"][place] for one in seen) for place, name in enumerate(("otm", "otmw"))}

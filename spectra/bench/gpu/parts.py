@@ -53,7 +53,7 @@ BENCH, GENERATE = "spectra.bench", "spectra"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GpuPart:
     """module, arguments: what `python -m` runs, in `folder`. minutes: after which it is ended. gpu: it takes one.
 
     about: a heading; parts with the same one stand together in the report. result: the file that has its table or
@@ -70,7 +70,7 @@ class Part:
     needs: tuple[str, ...] = ()
 
 
-def parts_of(model: Sequence[str], data: Path, out: Path, *, tiny: bool = False) -> list[Part]:
+def parts_of(model: Sequence[str], data: Path, out: Path, *, tiny: bool = False) -> list[GpuPart]:
     """Every part. model: options that name and place it. tiny: short answers and small shapes, to rehearse."""
     return [
         *_starts(model, out, tiny=tiny),
@@ -83,7 +83,7 @@ def parts_of(model: Sequence[str], data: Path, out: Path, *, tiny: bool = False)
     ]
 
 
-def _starts(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
+def _starts(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[GpuPart]:
     for step, numerics, weights in STARTS:
         name = "-".join(["start", step, numerics, *([weights] if weights != "auto" else [])])
         settings = ("--step", step, "--numerics", numerics, "--weights", weights)
@@ -94,25 +94,25 @@ def _starts(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
         )  # fmt: skip
         gpu = step not in ("auto", "eager") or weights != "auto"
         needs = {"int8": ("torchao",), "q4": ("torchao", "bitsandbytes")}.get(weights, ())
-        yield Part(name, "Does it start", 2.0, GENERATE, arguments, result, gpu=gpu, needs=needs)
+        yield GpuPart(name, "Does it start", 2.0, GENERATE, arguments, result, gpu=gpu, needs=needs)
 
 
-def _exactness(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
+def _exactness(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> GpuPart:
     folder = out / "exactness"
     arguments = (
         "exactness", *model, "--data", str(data), "--numerics", "exact", "--out", str(folder),
         "--methods", "spectra-core,lookahead", "--limit", "2" if tiny else "8",
         "--max-new-tokens", "12" if tiny else "192",
     )  # fmt: skip
-    return Part("exactness", "Identical to plain decoding", 4.0, BENCH, arguments, "")
+    return GpuPart("exactness", "Identical to plain decoding", 4.0, BENCH, arguments, "")
 
 
-def _capture(model: Sequence[str], out: Path) -> Part:
+def _capture(model: Sequence[str], out: Path) -> GpuPart:
     file = str(out / "capture.md")
-    return Part("capture", "Capturing CUDA graphs", 2.0, BENCH, ("capture", *model, "--out", file), file, gpu=True)
+    return GpuPart("capture", "Capturing CUDA graphs", 2.0, BENCH, ("capture", *model, "--out", file), file, gpu=True)
 
 
-def _latencies(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]:
+def _latencies(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[GpuPart]:
     """Shapes on the model's device. A CPU has neither the memory nor the time for large ones."""
     place = model[model.index("--device") :][:2] if "--device" in model else ()
     seen = set()
@@ -130,34 +130,34 @@ def _latencies(model: Sequence[str], out: Path, *, tiny: bool) -> Iterator[Part]
         )  # fmt: skip
         gpu = not tiny or step != "eager" or weights != "auto"
         needs = ("torchao",) if weights != "auto" else ()
-        yield Part(name, "T(q), the time of a forward pass", 2.5, BENCH, arguments, file, gpu=gpu, needs=needs)
+        yield GpuPart(name, "T(q), the time of a forward pass", 2.5, BENCH, arguments, file, gpu=gpu, needs=needs)
 
 
-def _speed(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
+def _speed(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> GpuPart:
     folder = out / "speed"
     methods = "spectra-core" if tiny else "spectra,spectra-core,lookahead,anpd,hf-generate,hf-prompt-lookup"
     arguments = (
         "run", *model, "--data", str(data), "--out", str(folder), "--methods", methods,
         "--limit", "1" if tiny else "8", "--max-new-tokens", "8" if tiny else "256",
     )  # fmt: skip
-    return Part("speed", "Speed", 6.0, BENCH, arguments, str(folder / "report.md"))
+    return GpuPart("speed", "Speed", 6.0, BENCH, arguments, str(folder / "report.md"))
 
 
-def _figure4(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> Part:
+def _figure4(model: Sequence[str], data: Path, out: Path, *, tiny: bool) -> GpuPart:
     folder = out / "figure4"
     arguments = (
         "figure4", *model, "--data", str(data), "--out", str(folder),
         "--limit", "1" if tiny else "4", "--max-new-tokens", "8" if tiny else "192",
     )  # fmt: skip
-    return Part(
+    return GpuPart(
         "figure4", "With and without flash attention (Figure 4)", 6.0, BENCH, arguments, str(folder / "figure4.md")
     )
 
 
-def _page(model: Sequence[str], out: Path, *, tiny: bool) -> Part:
+def _page(model: Sequence[str], out: Path, *, tiny: bool) -> GpuPart:
     file = str(out / "page.md")
     arguments = ("page", *model, "--max-new-tokens", "8" if tiny else "256", "--out", file)
-    return Part("page", "A race through the page", 3.0, BENCH, arguments, file, needs=("gradio",))
+    return GpuPart("page", "A race through the page", 3.0, BENCH, arguments, file, needs=("gradio",))
 
 
 def write_prompts(folder: Path) -> Path:

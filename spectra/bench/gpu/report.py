@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectra.bench.gpu.parts import GENERATE, Part
+from spectra.bench.gpu.parts import GENERATE, GpuPart
 from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 
@@ -16,7 +16,7 @@ SHOWN_LINES = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PartOutcome:
     """state: one of STATES. why: for all but "done". printed: the end of what the part printed."""
 
     state: str
@@ -25,18 +25,20 @@ class Outcome:
     printed: str
 
 
-def read_outcomes(out: Path) -> dict[str, Outcome]:
+def read_outcomes(out: Path) -> dict[str, PartOutcome]:
     """By part; damaged ones are left out, so that they are run again."""
     found = {}
     for path in sorted(out.glob("*.outcome.json")):
         try:
-            found[path.name.removesuffix(".outcome.json")] = Outcome(**parse_json(path.read_text(encoding="utf-8")))
+            found[path.name.removesuffix(".outcome.json")] = PartOutcome(**parse_json(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError):
             continue
     return found
 
 
-def write_report(out: Path, parts: Sequence[Part], known: Mapping[str, Outcome], machine: Mapping[str, object]) -> None:
+def write_report(
+    out: Path, parts: Sequence[GpuPart], known: Mapping[str, PartOutcome], machine: Mapping[str, object]
+) -> None:
     """OUT/README.md."""
     head = ", ".join(f"{name} {value}" for name, value in machine.items())
     counts = {state: sum(outcome.state == state for outcome in known.values()) for state in STATES}
@@ -51,7 +53,7 @@ def write_report(out: Path, parts: Sequence[Part], known: Mapping[str, Outcome],
     write_text(out / "README.md", text + "\n", "out")
 
 
-def _starts(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
+def _starts(parts: Sequence[GpuPart], known: Mapping[str, PartOutcome]) -> list[str]:
     """One table over the parts that answer a prompt, and the command of the first; others differ in the step."""
     lines = [
         "| | tokens/s, plain | tokens/s, SPECTRA | tau | speedup | identical | model, step, numerics |",
@@ -81,7 +83,7 @@ def _cells(result: Path) -> tuple[str, ...]:
         return ("", "", "", "", f"{result.name} cannot be read ({type(error).__name__})", "")
 
 
-def _sections(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
+def _sections(parts: Sequence[GpuPart], known: Mapping[str, PartOutcome]) -> list[str]:
     lines = []
     for part in parts:
         outcome = known.get(part.name)
@@ -104,7 +106,7 @@ def _results(printed: str) -> str:
     return "\n".join(line for line in printed.splitlines() if not re.fullmatch(r"\d+/\d+ prompts *", line))
 
 
-def _command(part: Part) -> str:
+def _command(part: GpuPart) -> str:
     return f"python -m {part.module} {shlex.join(part.arguments)}"
 
 
@@ -113,13 +115,13 @@ def _lowered(text: str) -> str:
     return "\n".join(f"###{line}" if line.startswith("#") else line for line in text.splitlines())
 
 
-def _state(outcome: Outcome | None) -> str:
+def _state(outcome: PartOutcome | None) -> str:
     if outcome is None:
         return "open: not tried yet"
     return f"{outcome.state}: {outcome.why}"
 
 
-def _failures(parts: Sequence[Part], known: Mapping[str, Outcome]) -> list[str]:
+def _failures(parts: Sequence[GpuPart], known: Mapping[str, PartOutcome]) -> list[str]:
     failed = [part for part in parts if part.name in known and known[part.name].state in ("failed", "stopped")]
     if not failed:
         return []

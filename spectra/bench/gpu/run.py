@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from spectra.bench.gpu.parts import Part, parts_of, write_prompts
-from spectra.bench.gpu.report import Outcome, read_outcomes, write_report
+from spectra.bench.gpu.parts import GpuPart, parts_of, write_prompts
+from spectra.bench.gpu.report import PartOutcome, read_outcomes, write_report
 from spectra.bench.run.rows import make_folder
 from spectra.bench.tasks import load_prompts
 from spectra.errors import SpectraError
@@ -99,7 +99,12 @@ def run_gpu(options: GpuOptions) -> int:
 
 
 def _run(
-    options: GpuOptions, listed: list[Part], wanted: list[Part], known: dict[str, Outcome], out: Path, lock: int
+    options: GpuOptions,
+    listed: list[GpuPart],
+    wanted: list[GpuPart],
+    known: dict[str, PartOutcome],
+    out: Path,
+    lock: int,
 ) -> None:
     """Run these parts and add to what is known."""
     over = time.monotonic() + 60 * options.minutes
@@ -110,7 +115,7 @@ def _run(
         own, left = own_seconds(part, known.get(part.name)), over - time.monotonic()
         why = obstacle(part, gpu=there)
         if why:
-            known[part.name] = Outcome("open", 0.0, why, "")
+            known[part.name] = PartOutcome("open", 0.0, why, "")
         elif min(own, left) < LEAST_SECONDS:
             late += 1
             continue
@@ -126,7 +131,7 @@ def _run(
         print(f"the minutes are over; parts left for the same command, given again: {late}", file=sys.stderr)
 
 
-def keep(options: GpuOptions, out: Path, listed: Sequence[Part], known: dict[str, Outcome], name: str) -> None:
+def keep(options: GpuOptions, out: Path, listed: Sequence[GpuPart], known: dict[str, PartOutcome], name: str) -> None:
     """Write down what the part came to, and the report. On a full disk the parts go on, and are run again next time."""
     try:
         if name:
@@ -177,7 +182,7 @@ def ended_by_signal() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def in_order(parts: Sequence[Part], known: dict[str, Outcome], *, again: bool) -> list[Part]:
+def in_order(parts: Sequence[GpuPart], known: dict[str, PartOutcome], *, again: bool) -> list[GpuPart]:
     """What is to be run: parts never tried, then those that were open; with `again` those that failed too."""
     states = {"": 0, "open": 1, "stopped": 2, "failed": 2}
     state_of = {part.name: known[part.name].state if part.name in known else "" for part in parts}
@@ -185,12 +190,12 @@ def in_order(parts: Sequence[Part], known: dict[str, Outcome], *, again: bool) -
     return sorted(wanted, key=lambda part: states[state_of[part.name]])
 
 
-def own_seconds(part: Part, before: Outcome | None) -> float:
+def own_seconds(part: GpuPart, before: PartOutcome | None) -> float:
     """How long it may take: twice as long as the last time, where that was too short."""
     return 2 * before.seconds if before is not None and before.state == "stopped" else 60 * part.minutes
 
 
-def obstacle(part: Part, *, gpu: bool) -> str:
+def obstacle(part: GpuPart, *, gpu: bool) -> str:
     """Why it cannot be run here, or ""."""
     if part.gpu and not gpu:
         return "it takes a CUDA GPU, and there is none"
@@ -199,7 +204,7 @@ def obstacle(part: Part, *, gpu: bool) -> str:
     return ""
 
 
-def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> Outcome:
+def run_part(part: GpuPart, out: Path, seconds: float, lock: int | None = None) -> PartOutcome:
     """Run it to its end or its limit, alone; what it printed is kept in NAME.log. lock: an open file it inherits."""
     environment = {**without_options(os.environ), "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"}
     log = out / f"{part.name}.log"
@@ -225,8 +230,10 @@ def run_part(part: Part, out: Path, seconds: float, lock: int | None = None) -> 
     took = time.monotonic() - began
     printed = as_shown(log.read_bytes().decode(errors="replace"))[-KEPT_CHARACTERS:]
     if code is None:
-        return Outcome("stopped", took, f"it took longer than {seconds:.0f} s", printed)
-    return Outcome("done", took, "", printed) if code == 0 else Outcome("failed", took, how_ended(code), printed)
+        return PartOutcome("stopped", took, f"it took longer than {seconds:.0f} s", printed)
+    return (
+        PartOutcome("done", took, "", printed) if code == 0 else PartOutcome("failed", took, how_ended(code), printed)
+    )
 
 
 def how_ended(code: int) -> str:

@@ -20,7 +20,7 @@ from spectra.io.files import write_text
 from spectra.methods.presets import METHODS
 from spectra.service.loading import ModelOptions, is_there
 from spectra.settings import Limits
-from spectra.target.choices import EMBEDDED
+from spectra.target.choices import unless_embedded
 
 CODE, TEXT = 512, 1024
 LENGTHS = {"mt-bench": TEXT, "gsm8k": TEXT, "humaneval": CODE, "mbpp": CODE, "classeval": CODE, "cnndm": TEXT}
@@ -75,12 +75,13 @@ class PaperOptions:
 
 def hub_id(model: str | None) -> str | None:
     """What a short name stands for; anything else as it is. Raises SpectraError for an unknown short name."""
-    if model is None or model == EMBEDDED or "/" in model or is_there(model.strip()):
+    named = unless_embedded(model)
+    if named is None or "/" in named or is_there(named.strip()):
         return model
-    name = model.strip().lower()
+    name = named.strip().lower()
     if name not in MODELS:
         raise SpectraError(
-            "model", f"{model[:80]!r} is unknown; choose from {', '.join(MODELS)}, or give a hub id, a folder or a file"
+            "model", f"{named[:80]!r} is unknown; choose from {', '.join(MODELS)}, or give a hub id, a folder or a file"
         )
     return MODELS[name]
 

@@ -50,7 +50,7 @@ class AnswerOptions:
 
 
 @dataclass(slots=True)
-class Answer:
+class PromptAnswer:
     """outputs: new ids by turn. seconds, steps: of all turns."""
 
     outputs: list[list[int]] = field(default_factory=list)
@@ -62,9 +62,9 @@ class Answer:
         return [token for output in self.outputs for token in output]
 
 
-def answer_turns(tokenizer: Any, prompt: Prompt, run: Run, plain: Answer | None = None) -> Answer:
+def answer_turns(tokenizer: Any, prompt: Prompt, run: Run, plain: PromptAnswer | None = None) -> PromptAnswer:
     """Answer every turn. Each later one continues what plain decoding answered (None: this is plain decoding)."""
-    answer = Answer()
+    answer = PromptAnswer()
     for number in range(len(prompt.turns)):
         before = (plain or answer).outputs[:number]
         turn = run(turn_ids(tokenizer, prompt, before))
@@ -122,7 +122,7 @@ def check_names(field_name: str, given: Collection[str], choices: Collection[str
             raise SpectraError(field_name, f"{name!r} is unknown; choose from {', '.join(choices)}")
 
 
-def figures_of_answer(answer: Answer, plain: Answer, *, comparable: bool) -> Row:
+def figures_of_answer(answer: PromptAnswer, plain: PromptAnswer, *, comparable: bool) -> Row:
     """The measured fields of a row. steps, tau, mac_tp and what needs steps are None for a peer.
 
     comparable: False where even an exact method may write something else, so that `identical` says nothing (None).

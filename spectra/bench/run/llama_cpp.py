@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from spectra.bench.run.answers import Turn
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
-from spectra.target.choices import EMBEDDED
+from spectra.target.choices import unless_embedded
 
 PACKAGE = "llama_cpp"
 INSTALL = "pip install llama-cpp-python==0.3.36 --no-binary llama-cpp-python (needs cmake and a C++ compiler)"
@@ -64,7 +64,8 @@ def model_file(model: str | None, method: str) -> Path:
     from spectra.target.embedded import packaged_file
     from spectra.target.gguf_header import is_gguf
 
-    if model is None or model == EMBEDDED:
+    model = unless_embedded(model)
+    if model is None:
         return packaged_file()
     if not is_gguf(model):
         raise SpectraError("methods", f"{method} reads GGUF files, and {model!r} is none; give --model FILE.gguf")

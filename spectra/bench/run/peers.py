@@ -11,7 +11,7 @@ from spectra.bench.run.answers import Turn
 from spectra.errors import SpectraError
 from spectra.service.loading import check_draft
 from spectra.settings import Sampling
-from spectra.target.choices import EMBEDDED, STOCK
+from spectra.target.choices import STOCK, unless_embedded
 
 ASSISTED = "hf-assisted"
 PEERS: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ def check_assistant(methods: Collection[str], assistant: str | None, model: str 
         check_draft(assistant, "assistant")
         if ASSISTED not in methods:
             raise SpectraError("assistant", f"only {ASSISTED} drafts with it; add that to --methods, or leave it out")
-    elif ASSISTED in methods and model not in (None, EMBEDDED):
+    elif ASSISTED in methods and unless_embedded(model) is not None:
         raise SpectraError("assistant", f"{ASSISTED} needs a draft model; give --assistant PATH, a folder or a hub id")
 
 

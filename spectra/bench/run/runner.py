@@ -70,7 +70,7 @@ def run_prompts(
 
     Raises SpectraError where the folder holds rows of other settings, or no prompt fits the context.
     """
-    return resume(claimed_rows(out, settings, name), prompts, cells, measure, Progress(len(prompts)))
+    return resume(claimed_rows(out, settings, name), prompts, cells, measure, PromptProgress(len(prompts)))
 
 
 def missing_rows(
@@ -110,7 +110,7 @@ def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in names)
 
 
-class Progress:
+class PromptProgress:
     """One line on stderr, rewritten: how many prompts are done and how long the rest will take. What is printed next,
     an error too, takes its place.
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from spectra.bench.run.rows import Row, claimed_rows
 from spectra.bench.run.runner import Cell, Item, resume
 from spectra.bench.served.client import Reply, Server
-from spectra.bench.served.server import Running, ServerOptions
+from spectra.bench.served.server import RunningServer, ServerOptions
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
@@ -107,7 +107,7 @@ def run_serve(options: ServeOptions) -> int:
     def measure(start: Start, missing: Sequence[Cell]) -> Iterator[Row]:
         name, _, own = start.method.partition(":")
         command = options.server.command(name, int(own) if own else None)
-        with Running(command, options.server.port, options.out / f"{name}{own}.log") as server:
+        with RunningServer(command, options.server.port, options.out / f"{name}{own}.log") as server:
             for cell in missing:
                 row = asyncio.run(load(server, prompts, cell["clients"], options.max_new_tokens))
                 yield row

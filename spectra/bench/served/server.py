@@ -58,7 +58,7 @@ class ServerOptions:
         return words + shlex.split(self.flags)
 
 
-class Running:
+class RunningServer:
     """Start with `with Running(...) as server`. command: of `ServerOptions`. log: where its output goes.
 
     Raises SpectraError with the last lines of the log when it ends or does not answer in time.

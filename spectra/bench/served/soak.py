@@ -9,7 +9,7 @@ from pathlib import Path
 from spectra.bench.run.rows import make_folder
 from spectra.bench.served.client import Server
 from spectra.bench.served.load import each
-from spectra.bench.served.server import Running, ServerOptions
+from spectra.bench.served.server import RunningServer, ServerOptions
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
 from spectra.settings import Limits, check_number
@@ -45,7 +45,7 @@ def run_soak(options: SoakOptions) -> int:
     prompts = options.prompts.load()
     draws = random.Random(options.seed)
     make_folder(options.out)
-    running = Running(options.server.command(), options.server.port, options.out / "soak.log")
+    running = RunningServer(options.server.command(), options.server.port, options.out / "soak.log")
     print("| requests | answered | left early | preemptions | accepted | memory, MB |\n|---:|---:|---:|---:|---:|---:|")
     held = []
     answered = 0

@@ -17,7 +17,7 @@ CONVERTED = "refs/convert/parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class CorpusRecipe:
     """A corpus that has a name of its own. about: what it is, and what it is not, for the command's help."""
 
     place: str
@@ -25,11 +25,11 @@ class Recipe:
 
 
 RECIPES = {
-    "ultrachat": Recipe(
+    "ultrachat": CorpusRecipe(
         "hf:HuggingFaceH4/ultrachat_200k:train_sft",
         "answers of UltraChat 200k, a filtered part of UltraChat, for chat",
     ),
-    "the-stack-smol": Recipe(
+    "the-stack-smol": CorpusRecipe(
         "hf:bigcode/the-stack-smol:train:data/python",
         "the Python files of the-stack-smol, a sample of 10,000 random files a language out of The Stack; the paper's "
         "code store is made from The Stack itself (3.1 TB in all), so this one knows less",

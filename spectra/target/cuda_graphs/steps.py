@@ -29,7 +29,7 @@ from spectra.target.hooks import any_hooked
 from spectra.target.parameter_state import stored
 
 SPANS = tuple(sorted(size << k for k in range(15) for size in (512, 768)))
-"""Slots a cache has: what a session needs, filled up to one of these, so that the next one finds room in it too."""
+"""Slots a cache has: what a session needs, filled up to one of these, so that the next one fits into it too."""
 NODES = 1088
 """Rows of the widest step that goes in several passes, and of the deepest chain: whole blocks of BLOCK."""
 MAX_GRAPHS = 64
@@ -68,7 +68,7 @@ class StaticSteps:
         self._target: ForwardTarget | None = None  # whose pass it is, while there is one
 
     def lend(self, target: ForwardTarget, capacity: int, layout: Layout) -> SlabCache | None:
-        """The cache, empty, with room for `capacity` slots; None where steps go the ordinary way.
+        """The cache, empty, of at least `capacity` slots; None where steps go the ordinary way.
 
         The first session has it; another one over the same model decodes without.
         """
@@ -79,8 +79,8 @@ class StaticSteps:
         if not fits or state != self._state:
             self._graphs.clear()
             self.cache = None  # before the next one takes memory
-            room = SPANS[bisect_left(SPANS, capacity)]
-            self.cache = SlabCache(int(target.config.num_hidden_layers), room, layout)
+            slots = SPANS[bisect_left(SPANS, capacity)]
+            self.cache = SlabCache(int(target.config.num_hidden_layers), slots, layout)
         assert self.cache is not None
         self._state, self._lent = state, True
         self.cache.length = 0
