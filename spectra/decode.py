@@ -56,7 +56,7 @@ def decode(
 class Decoding:
     """One sequence of the loop. A step is `grow`, `cut` to the size that the budget chose, a forward pass, `take`.
 
-    tokens: all committed ones. produced: how many are new. finish: why the answer ended, "" until then. trees: see `Target`.
+    tokens: all of them, `produced` new ones. finish: why the answer ended, "" until then. trees: see `Target`.
     """
 
     def __init__(

@@ -176,7 +176,7 @@ class TestProgress:
 
     def test_an_error_takes_the_place_of_the_line(self, capsys):
         """It stood behind it, in the same line."""
-        Progress(4).step()
+        PromptProgress(4).step()
         assert capsys.readouterr().err.endswith("\r")
 
     def test_clock(self):
