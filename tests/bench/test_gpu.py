@@ -374,9 +374,9 @@ def test_what_a_part_is_given_goes_before_what_variables_say(tmp_path, monkeypat
 def test_a_part_ends_with_a_run_that_is_killed(scripted, tmp_path):
     script = (
         "from pathlib import Path\n"
-        "from spectra.bench.gpu.parts import Part\n"
+        "from spectra.bench.gpu.parts import GpuPart\n"
         "from spectra.bench.gpu.run import run_part\n"
-        f"run_part(Part('hangs', '', 1.0, 'scripted_part', ('hangs',), ''), Path({str(tmp_path)!r}), 60)"
+        f"run_part(GpuPart('hangs', '', 1.0, 'scripted_part', ('hangs',), ''), Path({str(tmp_path)!r}), 60)"
     )
     run = subprocess.Popen([sys.executable, "-c", script])
     children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
