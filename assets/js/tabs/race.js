@@ -86,7 +86,8 @@ class RaceTab {
     const again = make("a", "", "Fill in the form as it was");
     again.href = link;
     const text = "The page was left or lost its connection while a race ran, so that race has ended.";
-    this.fields.refuse({ field: "", text }).append(" ", again);
+    const without = new URLSearchParams(link).has("prompt") ? "" : ", without the prompt: it is too long for a link";
+    this.fields.refuse({ field: "", text }).append(" ", again, without);
   }
 
   /** @param {Message} message */
