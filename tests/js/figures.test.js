@@ -229,6 +229,8 @@ describe("what is written in the chart of tokens", () => {
       for (const seconds of [0.01, 0.2, 0.245, 0.4]) {
         const race = shortRace(tokens, seconds);
         const charts = [growthFigure(race, "time", CANVAS), growthFigure(race, "passes", CANVAS)];
+        const named = charts.map(({ layout }) => written(layout).filter(({ text }) => !text.endsWith("saved")).length);
+        assert.deepEqual(named, [2, 2]);
         for (const notes of charts.map(({ layout }) => written(layout))) {
           const pairs = notes.flatMap((a, i) => notes.slice(0, i).map((b) => ({ a, b })));
           const lying = pairs.filter(

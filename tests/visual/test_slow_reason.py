@@ -7,7 +7,7 @@ import pytest
 
 from spectra.guess import Source
 from spectra.trace import StepTrace, Trace, TreeTrace
-from visual.wire.figures import figures
+from visual.wire.figures import COMPARABLE, figures
 from visual.wire.slow_reason import slow_reason
 
 REPEATING = [1, 2, 3, 4] * 10
@@ -84,7 +84,9 @@ def closed(steps: list[StepTrace]) -> list[StepTrace]:
 )
 def test_the_sentence_names_what_the_traces_hold(method: Trace, said: str) -> None:
     shown = figures(plain_of(method.tokens), method)
-    assert shown["speedup"] < 1.1 and said in shown["why"]
+    few = len(method.tokens) < COMPARABLE
+    assert shown["speedup"] is None if few else shown["speedup"] < 1.1
+    assert said in shown["why"]
     assert shown["why"].count(". ") == 0 and shown["why"].endswith(".")
 
 

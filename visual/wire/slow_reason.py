@@ -44,8 +44,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             return f"{gained}: {_percent(_draft_share(method))} of its time went into making the guesses."
         return f"{gained}: wide passes are slow on this device."
     if ours.tokens < FEW_TOKENS:
-        tokens = "one token" if ours.tokens == 1 else f"{ours.tokens} tokens"
-        return f"The answer has only {tokens}: too few to learn from and to guess again."
+        return too_short(ours.tokens)
     accepted, _, guessed = overall(method.steps)
     offered = sum(step.offered or 0 for step in method.steps)
     if guessed < SELDOM * ours.passes and offered > guessed:
@@ -71,6 +70,12 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if well:
         return f"The sources guessed seldom: {right}."
     return f"Only {right}: the answer was not what the sources knew."
+
+
+def too_short(tokens: int) -> str:
+    """Why an answer of so few tokens gained nothing."""
+    only = "one token" if tokens == 1 else f"{tokens} tokens"
+    return f"The answer has only {only}: too few to learn from and to guess again."
 
 
 def _ratio(x: float) -> str:

@@ -115,7 +115,7 @@ function nameOf(line, usual, { other, taken }, layout, over) {
   const short = lane.tokens <= LABELLED;
   if (!lane.tokens || (short && !over)) return null;
   const last = x.length - 1;
-  const points = PLACES.map((part) => Math.round(part * last));
+  const points = PLACES.map((part) => (short ? part * last : Math.round(part * last)));
   const way = wayOf(other, layout);
   /** @type {Side[]} */
   const sides = usual === "left" ? ["left", "right"] : ["right", "left"];
@@ -129,7 +129,7 @@ function nameOf(line, usual, { other, taken }, layout, over) {
   const { at, side, box } = found;
   const left = side === "left";
   const place = { xanchor: side, xshift: left ? ASIDE : -ASIDE, yanchor: left ? "top" : "bottom" };
-  const note = textAt(x[at], lane.totals[at], bold ? `<b>${name}</b>` : name, colour, place);
+  const note = textAt(along(x, at), along(lane.totals, at), bold ? `<b>${name}</b>` : name, colour, place);
   return { note, box };
 }
 
@@ -140,6 +140,16 @@ function nameOf(line, usual, { other, taken }, layout, over) {
 const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 
 /**
+ * The value at a place between two points.
+ * @param {readonly number[]} values
+ * @param {number} at
+ */
+function along(values, at) {
+  const before = values[Math.floor(at)];
+  return before + (values[Math.ceil(at)] - before) * (at % 1);
+}
+
+/**
  * Where the name of a line is written that stands at one of its points.
  * @param {Line} line
  * @param {number} at
@@ -148,7 +158,7 @@ const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bott
  * @returns {Box}
  */
 function boxOf({ lane, x, name }, at, side, layout) {
-  const [across, down] = [pixel(layout, x[at]), pixelDown(layout, lane.totals[at])];
+  const [across, down] = [pixel(layout, along(x, at)), pixelDown(layout, along(lane.totals, at))];
   const wide = LETTER * name.length;
   return side === "left"
     ? { left: across + ASIDE, right: across + ASIDE + wide, top: down, bottom: down + HIGH }
