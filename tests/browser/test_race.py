@@ -276,6 +276,7 @@ def test_a_race_of_one_token_claims_no_speedup(fake: tuple[FakeEngine, str], vis
         "verdict": "1 token: too little was decoded to compare",
         "badge": "Identical output",
     }
+    assert page.locator("#stage-race [data-id=more]").inner_text().startswith(", one token.")
     notes = "document.querySelector('[data-id=plot-growth]').layout?.annotations?.map(({text}) => text).join()"
     page.wait_for_function(f"{notes} === '<b>SPECTRA</b>,Plain'")
     assert page.problems == []

@@ -8,7 +8,7 @@ from spectra.trace import StepTrace, Trace
 from visual.method_settings import cut_in_words
 from visual.wire.slow_reason import slow_reason, too_short
 
-COMPARABLE = 4
+COMPARABLE = 8
 """Tokens that both answers must have to be compared by their times, which are noise for fewer."""
 
 

@@ -13,7 +13,7 @@ const TEXTS = ["badge", "more", "rate-plain", "rate-method", "note-plain", "note
 /** @type {Record<string, string>} */
 const CUT_SHORT = { stopped: "Stopped", failed: "Ended early" };
 
-export const COMPARABLE = 4; // tokens, as in visual/wire/figures.py
+export const COMPARABLE = 8; // tokens, as in visual/wire/figures.py
 const SMALLER = ", of trees that may be smaller than alone.";
 
 export class Scoreboard {
@@ -120,7 +120,7 @@ export class Scoreboard {
     this.at("why").textContent = figures.why;
     this.badge(figures);
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
-    const all = differs === null && whole ? `, all ${plural(same, "token")}. ` : ". ";
+    const all = differs === null && whole ? `, ${same === 1 ? "one token" : `all ${count(same)} tokens`}. ` : ". ";
     this.at("more").replaceChildren(all, tau, figures.shared ? SMALLER : ".");
     this.at("fine").textContent =
       `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${bare(this.name)}. ` +
