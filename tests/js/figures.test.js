@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import { acceptanceFigure, shares, WINDOW } from "../../assets/js/charts/acceptance-figure.js";
 import { linesFigure } from "../../assets/js/charts/compare-charts.js";
 import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
-import { axesOf } from "../../assets/js/charts/sweep-figure.js";
+import { axesOf, sweepFigure } from "../../assets/js/charts/sweep-figure.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { stepOf } from "./support/runs.js";
 
@@ -355,6 +355,17 @@ describe("accepted guesses", () => {
     assert.ok(x.length <= 161 && x.at(-1) === 1001);
     assert.deepEqual(traces[0].line, { color: "colour of forward", width: 2, dash: "7px,3px" });
   });
+});
+
+test("the figures of a sweep stand where the other line is not", () => {
+  const row = { method: "spectra", name: "", tokens: 8, passes: 4, differs: null };
+  const rows = [
+    { ...row, lane: "a", tau: 2, rate: 60 },
+    { ...row, lane: "b", tau: 2, rate: 125 },
+    { ...row, lane: "c", tau: 2, rate: 20 },
+  ];
+  const { traces } = sweepFigure(rows, { letter: "W", values: { a: 0, b: 1, c: 2 } }, CANVAS);
+  assert.deepEqual(traces[0].textposition, ["top center", "bottom center", "top center"]);
 });
 
 test("both axes of a sweep have as many round ticks", () => {

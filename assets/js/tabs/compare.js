@@ -152,7 +152,7 @@ class CompareTab {
   begin({ run, state, begin }) {
     this.fields.clear();
     this.at("sweep-card").hidden = !begin.sweep;
-    this.at("sweep-name").textContent = begin.sweep?.letter ?? "";
+    this.at("sweep-name").textContent = sentence(begin.sweep?.letter ?? "");
     Object.assign(this.stage.dataset, { run, state });
     this.at("hint").hidden = true;
     this.at("table-card").hidden = false;
