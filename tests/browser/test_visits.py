@@ -100,6 +100,21 @@ def test_a_race_that_a_reload_cut_off_can_be_asked_for_again(fake: Fake, visit: 
 
 @pytest.mark.all_cases
 @pytest.mark.usefixtures("slow")
+def test_a_race_that_waited_when_the_page_went_away_is_told_of(fake: Fake, visit: Visit) -> None:
+    first, second = visit(fake[1]), visit(fake[1])
+    start(first, max_new_tokens=2000)
+    second.click("#go")
+    second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+    second.reload()
+    appear(second, READY)
+    second.wait_for_selector("#ask > .field-error:has-text('while a race waited for its turn')")
+    first.click("#stop")
+    finish(first)
+    assert first.problems == [] and second.problems == []
+
+
+@pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize(("name", "what"), [("chat", "conversation"), ("compare", "comparison")])
 def test_what_a_reload_cut_off_is_said_in_its_tab(fake: Fake, visit: Visit, name: str, what: str) -> None:
     page = visit(fake[1])
