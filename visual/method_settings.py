@@ -111,7 +111,8 @@ def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) ->
 
     values: what the settings came to.
     """
-    asked = [name for name in ("rows", "refine") if name in changed and (changed[name] or name != "rows")]
+    of_pool = ("rows", "refine", "subngrams")
+    asked = [name for name in of_pool if name in changed and (changed[name] or name != "rows")]
     if changed.get("pool") is not False:
         asked = [name for name in asked if name != "rows"]  # they were cut to none
     idle = asked if values.get("pool") is False else []

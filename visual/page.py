@@ -55,8 +55,8 @@ def build_page(
                     build_chat(engine, admission)
                 else:
                     build_chat(endpoint, AdmissionQueue(max_visitors, guard), endpoint.note)
-            with gr.Tab("Compare", id="compare"):
-                build_compare(page, engine, admission)
+            with gr.Tab("Compare", id="compare") as compare:
+                build_compare(page, compare, engine, admission)
             with gr.Tab("Datastore", id="datastore") as datastore:
                 build_datastore(datastore, engine, admission)
             with gr.Tab("Replay", id="replay"):

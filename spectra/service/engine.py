@@ -19,6 +19,7 @@ from spectra.datastore.store import Store
 from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.io.recent import Recent
+from spectra.method import Method
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
@@ -161,15 +162,29 @@ class Engine:
         return request.method in self._on_demand and all(store.refined for store in stores)
 
     def ready(self, request: AnswerRequest, on_progress: ProgressCallback) -> None:
-        """Get what the method lacks: the stock model, or the unrefined datastore that it guesses from."""
+        """Get what the method lacks: the stock model, or the unrefined datastore that it guesses from.
+
+        Raises SpectraError for a method that cannot be made here, so that nothing is decoded in vain.
+        """
         if request.method in self.references:
             self._stock.load()
             return
-        if not self.builds(request):
-            return
-        with self._building:  # whoever asks meanwhile waits for the same store
-            if all(store.refined for store in self.resources.stores):
-                self.resources = self.resources.with_stores([self._demand_store.build(self.target, on_progress)])
+        if self.builds(request):
+            with self._building:  # whoever asks meanwhile waits for the same store
+                if all(store.refined for store in self.resources.stores):
+                    self.resources = self.resources.with_stores([self._demand_store.build(self.target, on_progress)])
+        try:
+            self._method_of(request)
+        except SpectraError as error:
+            if error.field == "datastore" and request.settings.retrieval:
+                none = f"no datastore fits {self.model}; build one in the Datastore tab, or switch retrieval off"
+                raise SpectraError("retrieval", none) from error
+            raise
+
+    def _method_of(self, request: AnswerRequest) -> Method:
+        own = self._visitor_stores.of(request.visitor)
+        resources = self.resources if own is None else self.resources.with_stores([own])
+        return make_method(request.method, self.target, resources, sampling=request.sampling, settings=request.settings)
 
     def answer(self, request: AnswerRequest) -> RunningAnswer:
         """Start an answer, the whole conversation through the chat template; iterate it to decode.
@@ -184,11 +199,7 @@ class Engine:
         visitor = request.visitor
         prefix = self._prefix_of(request) if visitor and request.in_conversation else None
         warm_start = self._warm_starts.get_or_make(visitor, WarmStart) if visitor and request.warm else None
-        own = self._visitor_stores.of(visitor)
-        resources = self.resources if own is None else self.resources.with_stores([own])
-        method = make_method(
-            request.method, self.target, resources, sampling=request.sampling, settings=request.settings
-        )
+        method = self._method_of(request)
         decoder = partial(self._shared.decode, method=method)
         recording = self._record(request, decoder, values=method.settings, explain=request.explain, prefix=prefix)
         if warm_start is not None:

@@ -20,8 +20,9 @@ from browsing import (
     race,
     serve,
     start,
+    tab,
 )
-from fakes_engine import FakeEngine
+from fakes_engine import FakeAnswer, FakeEngine
 
 from spectra.metrics import summarize
 from visual.examples import EXAMPLES
@@ -262,3 +263,39 @@ def test_the_embedded_model_races(visit: Callable[..., Any]) -> None:
         assert page.outside == [] and page.problems == []
     finally:
         served.close()
+
+
+def test_a_race_of_one_token_claims_no_speedup(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
+    page = visit(fake[1])
+    race(page, max_new_tokens=1)
+    said = {
+        name: page.locator(f"#stage-race [data-id={name}]").inner_text() for name in ("speedup", "verdict", "badge")
+    }
+    assert said == {
+        "speedup": "Too short",
+        "verdict": "1 token: too little was decoded to compare",
+        "badge": "Identical output",
+    }
+    assert page.locator("#stage-race [data-id=more]").inner_text().startswith(", one token.")
+    notes = "document.querySelector('[data-id=plot-growth]').layout?.annotations?.map(({text}) => text).join()"
+    page.wait_for_function(f"{notes} === '<b>SPECTRA</b>,Plain'")
+    assert page.problems == []
+
+
+def test_an_answer_for_which_nothing_was_guessed_says_so(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeAnswer, "_grow", lambda *_: None)
+    page = visit(fake[1])
+    race(page, max_new_tokens=20)
+    offered = sum(step.offered or 0 for step in download(page)["method"].steps)
+    notes = "document.querySelector('[data-id=plot-acceptance]').layout?.annotations?.[0]?.text"
+    page.wait_for_function(f"{notes} === 'None of {offered} offered tokens was tried'")
+    assert page.locator("#stage-race .chip:visible").count() == 1, "the model itself"
+    assert "NaN" not in page.inner_text("#stage-race") and "0 %" not in page.inner_text("#stage-race .legend")
+    tab(page, "Compare")
+    fill(page, **{"compare-max_new_tokens": 10})
+    page.click("#compare-go")
+    appear(page, "#stage-compare .stage[data-state=done]")
+    cells = page.locator("#stage-compare tbody td:nth-child(7)").all_inner_texts()
+    assert cells == ["–", *["none tried"] * (len(cells) - 1)] and page.problems == []

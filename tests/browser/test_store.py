@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import appear, race, serve
+from browsing import READY, appear, race, serve
 from fakes_engine import CARD, FakeEngine
 
 Visit = Callable[..., Any]
@@ -182,3 +182,44 @@ def test_a_model_without_a_store_is_let_write_one(storeless: Served, visit: Visi
     card.get_by_role("button", name="Delete it").click()
     page.wait_for_selector("#store-offer", state="visible")
     assert stage.locator(".hero-hint").is_visible() and page.problems == []
+
+
+@pytest.mark.all_cases
+def test_what_a_reload_cut_off_is_said_once(builder: Served, visit: Visit, tmp_path: Path) -> None:
+    page = visit(builder[1])
+
+    def said_after_a_load() -> str:
+        page.reload()
+        appear(page, READY)
+        opened(page)
+        page.wait_for_timeout(200)
+        return str(page.locator("#own-ask").inner_text())
+
+    stage = opened(page)
+    upload(page, tmp_path / "long.txt", "a line of words\n" * 3000)
+    stage.locator(".progress").wait_for()
+    assert "while a datastore was made for you, so that work has ended" in said_after_a_load()
+    assert "lost its connection" not in said_after_a_load()
+    upload(page, tmp_path / "short.txt", "a line of words\n" * 3)
+    stage.locator(".own-store .store").wait_for()
+    assert "so the datastore that was built for you is deleted" in said_after_a_load()
+    assert "lost its connection" not in said_after_a_load() and page.problems == []
+
+
+def test_a_store_that_went_with_its_model_is_shown_no_longer(builder: Served, visit: Visit, tmp_path: Path) -> None:
+    """Its card said that the page guesses from it."""
+    engine, url = builder
+    page = visit(url)
+    stage = opened(page)
+    upload(page, tmp_path / "notes.txt", "a line of words\n" * 3)
+    card = stage.locator(".own-store .store")
+    card.wait_for()
+    page.get_by_role("tab", name="Race").click()
+    opened(page)
+    page.wait_for_timeout(200)
+    assert card.count() == 1
+    engine.own.clear()
+    page.get_by_role("tab", name="Race").click()
+    opened(page)
+    page.wait_for_selector("#own-ask > .field-error:has-text('Your datastore is deleted')")
+    assert card.count() == 0 and page.problems == []

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start, tab, value_of
-from fakes_engine import FakeEngine
+from fakes_engine import SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]
@@ -86,10 +86,31 @@ def test_a_race_that_a_reload_cut_off_can_be_asked_for_again(fake: Fake, visit: 
     start(page, prompt="cut off", max_new_tokens=1500, seed=9)
     page.reload()
     appear(page, READY)
-    page.locator("#ask > .field-error:has-text('that race has ended') a").click()
+    note = page.locator("#ask > .field-error:has-text('that race has ended')")
+    assert "without the prompt" not in note.inner_text()
+    note.locator("a").click()
     page.wait_for_function("document.querySelector('#field-prompt textarea')?.value === 'cut off'")
     assert value_of(page, "seed") == "9" and value_of(page, "max_new_tokens") == "1500"
     assert page.locator("#ask .field-error").count() == 0
+    start(page, prompt="漢" * 7000, max_new_tokens=1500)
+    page.reload()
+    appear(page, READY)
+    page.wait_for_selector("#ask > .field-error:has-text('as it was, without the prompt: it is too long for a link')")
+
+
+@pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
+def test_a_race_that_waited_when_the_page_went_away_is_told_of(fake: Fake, visit: Visit) -> None:
+    first, second = visit(fake[1]), visit(fake[1])
+    start(first, max_new_tokens=2000)
+    second.click("#go")
+    second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+    second.reload()
+    appear(second, READY)
+    second.wait_for_selector("#ask > .field-error:has-text('while a race waited for its turn')")
+    first.click("#stop")
+    finish(first)
+    assert first.problems == [] and second.problems == []
 
 
 @pytest.mark.all_cases
@@ -262,3 +283,29 @@ def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Vis
         fold.click()
         page.click("#go")
         page.wait_for_selector("#field-top_p .field-error:has-text('out of range')")
+
+
+def test_compare_is_of_the_model_in_use(visit: Visit, races: Path) -> None:
+    """Its panel had the values of the model before, which ran as changes; what the model lacks was left out."""
+    engine = FakeEngine(models=("Fake-135M", "Other-1B"))
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        engine.settings["spectra-paper"] = {**SETTINGS, "rows": 9, "nodes": None}
+        del engine.methods["spectra-core"], engine.settings["spectra-core"]
+        page.click("#field-model input")
+        page.get_by_role("option", name="Other-1B").click()
+        page.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
+        tab(page, "Compare")
+        page.click("#compare-ask .method-settings button.label-wrap")
+        page.wait_for_function("document.querySelector('#field-compare-rows input')?.value === '9'")
+        fill(page, **{"compare-max_new_tokens": 10})
+        page.click("#compare-go")
+        appear(page, "#stage-compare .stage[data-state=done]")
+        names = page.locator("#stage-compare tbody th").all_inner_texts()
+        assert names == ["Plain decoding", "SPECTRA", "Paper: SPECTRA"]
+        said = page.locator("#stage-compare [data-id=cut]").inner_text()
+        assert said == "Left out, as the model in use does not run it: SPECTRA-CORE."
+        assert page.problems == []
+    finally:
+        served.close()

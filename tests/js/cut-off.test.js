@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keepCutOff, queryOf, takeCutOff } from "../../assets/js/race/cut-off.js";
+import { keepCutOff, leaveWord, queryOf, takeCutOff } from "../../assets/js/race/cut-off.js";
 
 /** @type {Map<string, string>} */
 const kept = new Map();
@@ -34,6 +34,13 @@ test("each tab is told of its own", () => {
   keepCutOff(STORE, { state: "running", begin: { link } }, "chat");
   assert.equal(takeCutOff(STORE), null);
   assert.ok(takeCutOff(STORE, "chat")?.includes("seed=3"));
+});
+
+test("what has no link leaves a word", () => {
+  leaveWord(STORE, "datastore", "build");
+  assert.equal(takeCutOff(STORE), null);
+  assert.equal(takeCutOff(STORE, "datastore"), "build");
+  assert.equal(takeCutOff(STORE, "datastore"), null);
 });
 
 test("a link is never longer than what the server takes: the prompt is left out", () => {

@@ -1,8 +1,9 @@
-/** What the opened dictionaries say of the datastores. */
+/** What the opened dictionaries say of themselves and of the datastores. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { seenIn } from "../../assets/js/race/dictionaries.js";
+import { seenIn, textsOf } from "../../assets/js/race/dictionaries.js";
+import { stepOf } from "./support/runs.js";
 
 /**
  * @param {string} store
@@ -13,4 +14,15 @@ const hit = (store, seen) => ({ token: 1, match: 3, times: 1, seen, store, texts
 test("how often the end of the text was seen is told of each store that knows it", () => {
   assert.equal(seenIn([hit("code", 66), hit("code", 66)]), "66 times");
   assert.equal(seenIn([hit("code", 66), hit("mine", 1), hit("code", 66)]), "66 times in code and 1 time in mine");
+});
+
+test("a dictionary that a race ran without is said to be none, not to know nothing", () => {
+  const inside = { forward: [], backward: [], refined: [], learned: [], hits: [] };
+  const without = "This race ran without it.";
+  const rest = textsOf(stepOf(["model"], { inside }), "a");
+  assert.deepEqual(rest, { forward: without, backward: without, some: false });
+  const half = textsOf(stepOf(["model"], { inside, held: { backward: 0 } }), "a");
+  assert.deepEqual(half, { forward: without, backward: "It knows no end of this text.", some: true });
+  const whole = { inside: { ...inside, forward: [[1, 2]] }, held: { forward: 1, backward: 1 } };
+  assert.equal(textsOf(stepOf(["model"], whole), "a").forward, "Held for “a”, newest first: 1 continuation.");
 });

@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { acceptanceFigure, shares, WINDOW } from "../../assets/js/charts/acceptance-figure.js";
+import { linesFigure } from "../../assets/js/charts/compare-charts.js";
 import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
-import { axesOf } from "../../assets/js/charts/sweep-figure.js";
+import { axesOf, sweepFigure } from "../../assets/js/charts/sweep-figure.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { stepOf } from "./support/runs.js";
 
-/** @import { Canvas } from "../../assets/js/charts/plotly.js" */
+/** @import { Canvas, Layout } from "../../assets/js/charts/plotly.js" */
 /** @import { Step } from "../../assets/js/stream/messages.js" */
 /** @import { Race } from "../../assets/js/charts/race-figures.js" */
 
@@ -134,18 +135,14 @@ describe("tokens over time", () => {
   test("are named where the whole name has room", () => {
     const long = { ...OVER, name: "Paper: RETRIEVAL, unrefined" };
     const slow = { ...long, plain: METHOD, method: PLAIN, level: null };
-    for (const [race, side] of /** @type {const} */ ([
-      [long, "right"],
-      [slow, "left"],
-    ])) {
+    for (const race of [long, slow]) {
       const { layout } = growthFigure(race, "time", { ...CANVAS, width: 300 });
-      const notes = /** @type {{ text: string, x: number, xanchor: string }[]} */ (layout.annotations);
+      const notes = /** @type {Note[]} */ (layout.annotations);
       const name = notes.find(({ text }) => text.includes(long.name));
       const [, far] = layout.xaxis.range ?? [];
-      const at = 38 + ((name?.x ?? 0) / (far ?? 1)) * (300 - 38 - 14);
-      assert.equal(name?.xanchor, side);
-      if (side === "left") assert.ok(300 - at > 7 * long.name.length);
-      else assert.equal(name?.x, METHOD.ends.at(-1)); // a third of the way: no more room than that
+      const at = 38 + ((name?.x ?? 0) / (far ?? 1)) * (300 - 38 - 14) + (name?.xshift ?? 0);
+      const left = name?.xanchor === "left" ? at : at - 7 * long.name.length;
+      assert.ok(left >= 0 && left + 7 * long.name.length <= 300, String(left));
     }
   });
 });
@@ -192,6 +189,72 @@ describe("the name of a line", () => {
       }
     });
   }
+});
+
+/**
+ * Two answers, by one token a pass and by two, after the same half of a second for the prompt.
+ * @param {number} tokens
+ * @param {number} seconds of a pass by two
+ * @returns {Race}
+ */
+function shortRace(tokens, seconds) {
+  /** @param {number} i */
+  const first = (i) => (i ? {} : { prefill: 0.5 });
+  const singles = Array.from({ length: tokens }, (_, i) => stepOf(["model"], first(i)));
+  const doubles = Array.from({ length: Math.ceil(tokens / 2) }, (_, i) =>
+    stepOf(["forward", "model"].slice(0, tokens - 2 * i), { seconds, ...first(i) }),
+  );
+  const [plain, method] = [extend(EMPTY_LANE, singles), extend(EMPTY_LANE, doubles)];
+  return { ...OVER, plain, method, level: { tokens, plain: plain.seconds, method: method.seconds } };
+}
+
+/**
+ * Where the notes of a chart are written, in px.
+ * @param {Layout} layout
+ */
+function written({ margin, xaxis, yaxis, width, height, annotations }) {
+  const [right, top] = [xaxis.range?.[1] ?? 1, yaxis.range?.[1] ?? 1];
+  return /** @type {(Note & { yanchor: string })[]} */ (annotations).map((note) => {
+    const text = note.text.replace(/<[^>]*>/g, "");
+    const across = margin.l + (note.x / right) * (width - margin.l - margin.r) + (note.xshift ?? 0);
+    const down = height - margin.b - (note.y / top) * (height - margin.t - margin.b);
+    const left = note.xanchor === "right" ? across - 7 * text.length : across;
+    return { text, left, right: left + 7 * text.length, top: note.yanchor === "top" ? down : down - 16 };
+  });
+}
+
+describe("what is written in the chart of tokens", () => {
+  for (const tokens of [1, 2, 4, 6, 9, 12, 30]) {
+    test(`never lies on each other, in a race of ${tokens}`, () => {
+      for (const seconds of [0.01, 0.2, 0.245, 0.4]) {
+        const race = shortRace(tokens, seconds);
+        const charts = [growthFigure(race, "time", CANVAS), growthFigure(race, "passes", CANVAS)];
+        const named = charts.map(({ layout }) => written(layout).filter(({ text }) => !text.endsWith("saved")).length);
+        assert.deepEqual(named, [2, 2]);
+        for (const notes of charts.map(({ layout }) => written(layout))) {
+          const pairs = notes.flatMap((a, i) => notes.slice(0, i).map((b) => ({ a, b })));
+          const lying = pairs.filter(
+            ({ a, b }) => a.left < b.right && b.left < a.right && Math.abs(a.top - b.top) < 14,
+          );
+          assert.deepEqual(lying, [], `${seconds} s`);
+        }
+      }
+    });
+  }
+});
+
+test("lines of short answers are ticked at whole tokens and passes", () => {
+  const lane = extend(EMPTY_LANE, [stepOf(["model"]), stepOf(["model"])]);
+  const rows = [{ lane: "a", method: "autoregressive", name: "Plain", tokens: 2, rate: 1, tau: 1, passes: 2 }];
+  const shown = rows.map((row) => ({ ...row, differs: null }));
+  const names = { entry: 40, height: 20 };
+  const canvas = { ...CANVAS, ink: { ...INK, series: ["#000"] } };
+  const passes = linesFigure(shown, { a: lane }, "passes", names, canvas).layout;
+  assert.deepEqual([passes.xaxis.dtick, passes.yaxis.dtick], [1, 1]);
+  const time = linesFigure(shown, { a: lane }, "time", names, canvas).layout;
+  assert.deepEqual([time.xaxis.dtick, time.xaxis.nticks, time.yaxis.dtick], [undefined, 6, 1]);
+  const long = linesFigure(shown, { a: PLAIN }, "passes", names, canvas).layout;
+  assert.deepEqual([long.xaxis.dtick, long.yaxis.nticks], [undefined, 6]);
 });
 
 describe("tokens gained", () => {
@@ -271,6 +334,19 @@ describe("accepted guesses", () => {
     assert.equal(line.mode, "lines");
   });
 
+  test("are said to be none where nothing was offered or tried", () => {
+    const said = (/** @type {Partial<Step>} */ more, over = true) => {
+      const { traces, layout } = acceptanceFigure([stepOf(["model"], more)], "guessed", over, COLOURS, CANVAS);
+      assert.deepEqual(traces, []);
+      return /** @type {Note[]} */ (layout.annotations)[0].text;
+    };
+    assert.equal(said({ offered: 0 }), "Nothing was offered");
+    assert.equal(said({ judged: {} }, false), "Nothing was offered so far");
+    assert.equal(said({ offered: 3 }), "None of 3 offered tokens was tried");
+    assert.equal(acceptanceFigure([], "guessed", false, COLOURS, CANVAS).layout.annotations, undefined);
+    assert.equal(acceptanceFigure(steps, "guessed", true, COLOURS, CANVAS).layout.annotations, undefined);
+  });
+
   test("are drawn with no more points than can be told apart, the last one always", () => {
     const many = Array.from({ length: 1001 }, (_, n) => judged(n));
     const { traces } = acceptanceFigure(many, "guessed", true, COLOURS, CANVAS);
@@ -279,6 +355,17 @@ describe("accepted guesses", () => {
     assert.ok(x.length <= 161 && x.at(-1) === 1001);
     assert.deepEqual(traces[0].line, { color: "colour of forward", width: 2, dash: "7px,3px" });
   });
+});
+
+test("the figures of a sweep stand where the other line is not", () => {
+  const row = { method: "spectra", name: "", tokens: 8, passes: 4, differs: null };
+  const rows = [
+    { ...row, lane: "a", tau: 2, rate: 60 },
+    { ...row, lane: "b", tau: 2, rate: 125 },
+    { ...row, lane: "c", tau: 2, rate: 20 },
+  ];
+  const { traces } = sweepFigure(rows, { letter: "W", values: { a: 0, b: 1, c: 2 } }, CANVAS);
+  assert.deepEqual(traces[0].textposition, ["top center", "bottom center", "top center"]);
 });
 
 test("both axes of a sweep have as many round ticks", () => {

@@ -16,6 +16,7 @@ from spectra.guess import Source
 from spectra.methods.resources import Resources
 from spectra.service.demand_store import NAME, DemandStore
 from spectra.service.engine import Engine
+from spectra.settings import MethodSettings
 
 NEED = ("rest", "lookahead-rest", "spectra-paper-retrieval-no-ppl")
 
@@ -135,3 +136,16 @@ def test_a_visitors_store_of_the_library_keeps_half(engine, monkeypatch):
     assert any(n for n, far in zip(shown["scored"], above, strict=True) if far)
     assert not any(n for n, far in zip(shown["kept"], above, strict=True) if far)
     engine.drop_store("visitor")
+
+
+def test_a_method_that_cannot_be_made_is_refused_before_anything_is_decoded(engine):
+    """Plain decoding ran to its end first, and the error named an option of the command line."""
+    engine._adopt(engine.target, Resources())
+    settings = MethodSettings(retrieval=True)
+    with pytest.raises(SpectraError, match="build one in the Datastore tab, or switch retrieval off") as error:
+        engine.ready(asked("w5", "spectra-paper-core", settings=settings), lambda *_: None)
+    assert error.value.field == "retrieval"
+    for wrong in (asked("w5", "spectra-retrieval"), asked("w5", "spectra-draft")):
+        with pytest.raises(SpectraError):
+            engine.ready(wrong, lambda *_: None)
+    engine.ready(asked("w5", "spectra-paper-core"), lambda *_: None)

@@ -10,6 +10,7 @@ from fakes_engine import FakeEngine
 from spectra.errors import SpectraError
 from spectra.settings import TextOrder
 from visual.run.admission import AdmissionQueue
+from visual.run.run import UNHEARD
 from visual.run.store_build import StoreBuild, TextWriting, WrittenStore, stream, written_store
 from visual.tabs.write_store import offer_text, order_of, wanted
 from visual.wire.writing_cost import writing_cost
@@ -100,17 +101,41 @@ def test_a_page_that_closes_ends_the_writing_and_nothing_is_built() -> None:
     assert engine.own == {}
 
 
+class Gone:
+    """Nobody listens any more after so many seconds."""
+
+    def __init__(self, after: float) -> None:
+        self.after = after
+
+    def address(self, visitor: str) -> str:
+        return ""
+
+    def left(self, visitor: str, since: float) -> bool:
+        return time.monotonic() - since > self.after
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_build_that_ended_because_nobody_listened_says_so_to_whom_it_reaches(waits: bool) -> None:
+    """The bar went away without a word."""
+
+    def build(on_progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+        while True:
+            time.sleep(0.01)
+            on_progress("scoring", 1, 2)
+
+    admission = AdmissionQueue(visitors=Gone(0.5))
+    first = admission.join("b") if waits else None
+    heard = list(stream(StoreBuild("a", build), admission))
+    assert heard[-1] == {"kind": "refused", "field": "", "text": UNHEARD}
+    assert ("queued" in [message["kind"] for message in heard]) == waits
+    assert admission.served == (first is not None)
+
+
 def test_nothing_is_built_for_one_who_left_while_it_was_written() -> None:
-    class Gone:
-        def address(self, visitor: str) -> str:
-            return ""
-
-        def left(self, visitor: str, since: float) -> bool:
-            return time.monotonic() - since > 0.6
-
     engine = FakeEngine(step_seconds=0.02)
-    heard = messages(written_store(engine, "a", TextOrder((), 300, 40), 1000), AdmissionQueue(visitors=Gone()))
-    assert heard[-1]["kind"] == "written" and heard[-1]["texts"] > 0 and engine.own == {}
+    heard = messages(written_store(engine, "a", TextOrder((), 300, 40), 1000), AdmissionQueue(visitors=Gone(0.6)))
+    assert heard[-2]["kind"] == "written" and heard[-2]["texts"] > 0 and engine.own == {}
+    assert heard[-1] == {"kind": "refused", "field": "", "text": UNHEARD}
 
 
 def test_the_time_limit_ends_the_writing_and_what_is_there_is_built() -> None:

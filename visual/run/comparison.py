@@ -9,7 +9,7 @@ from visual.engine import PLAIN
 from visual.method_settings import cut_in_words, in_words
 from visual.names import named
 from visual.run.run import Run
-from visual.wire.figures import shared_by
+from visual.wire.figures import COMPARABLE, shared_by
 
 FORMAT = "spectra-comparison"
 VERSION = 1
@@ -23,7 +23,8 @@ def rows(run: Run) -> list[dict[str, Any]]:
     None where nothing was guessed. differs: the first token that is not plain decoding's, None where all agree or
     either answer was cut short. drawn: the method may write another text than plain decoding, of the same distribution.
     changed: what of the method's settings, in words. cut: what did not come of it, see `cut_in_words`. shared: the most
-    others that decoded in the same passes; where one of the rows has any, none has a speedup.
+    others that decoded in the same passes; where one of the rows has any, none has a speedup. few: it or plain decoding
+    wrote too few tokens for one. offered: tokens that its sources offered, None where they do not tell.
     """
     ended = {lane: trace for lane, trace in run.traces.items() if trace.finish}
     base = ended.get(PLAIN)
@@ -36,6 +37,8 @@ def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None,
     figures = summarize(trace.steps)
     changed = request.settings.changed
     accepted, offered, guessed = overall(trace.steps)
+    few = min(len(trace.tokens), len(base.tokens) if base else 0) < COMPARABLE
+    known = [step.offered for step in trace.steps if step.offered is not None]
     return {
         "lane": lane,
         "method": request.method,
@@ -46,11 +49,13 @@ def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None,
         "seconds": round(figures.seconds, 4),
         "rate": round(figures.micro, 3),
         "macro": round(figures.macro, 3),
-        "speedup": round(speedup(plain, figures), 4) if plain else None,
-        "macro_speedup": round(speedup(plain, figures, macro=True), 4) if plain else None,
+        "speedup": round(speedup(plain, figures), 4) if plain and not few else None,
+        "macro_speedup": round(speedup(plain, figures, macro=True), 4) if plain and not few else None,
+        "few": few,
         "tau": round(figures.tau, 4),
         "passes": figures.passes,
         "acceptance": round(accepted / guessed, 4) if guessed else None,
+        "offered": sum(known) if known else None,
         "of_reached": round(accepted / offered, 4) if offered else None,
         "differs": first_difference(base.tokens, trace.tokens) if base else None,
         "drawn": bool(trace.settings.get("drawn")),

@@ -8,7 +8,7 @@ from spectra.settings import Message
 from spectra.trace import Trace
 from visual.run.run import Run
 from visual.run.tab_state import TabState
-from visual.wire.figures import shared_by
+from visual.wire.figures import COMPARABLE, shared_by
 
 
 @dataclass(slots=True)
@@ -38,14 +38,15 @@ class Conversation(TabState):
 def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides.
 
-    There is none where others decoded in the same passes.
+    There is none where others decoded in the same passes, nor of too few tokens.
     """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
     if not figures.tokens or decoding <= 0:
         return None
     rate = figures.tokens / decoding
-    shared = shared_by(trace)
+    shared, few = shared_by(trace), figures.tokens < COMPARABLE
+    told = plain.tokens_per_second > 0 and not shared and not few
     return {
         "tokens": figures.tokens,
         "seconds": figures.seconds,
@@ -58,14 +59,15 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
         "plain": plain.tokens_per_second,
         "context": plain.context,
         "shared": shared,
-        "estimate": rate / plain.tokens_per_second if plain.tokens_per_second > 0 and not shared else None,
+        "few": few,
+        "estimate": rate / plain.tokens_per_second if told else None,
     }
 
 
 def race_figures(run: Run) -> dict[str, Any]:
     """The figures of a turn that was raced against plain decoding.
 
-    `speedup` is None unless both lanes started from the same cache and were decoded to their end.
+    `speedup` is None unless both lanes started from the same cache, were decoded to their end and wrote enough.
     """
     plain = run.traces.get("plain")
     method = run.traces.get("method")
@@ -73,6 +75,8 @@ def race_figures(run: Run) -> dict[str, Any]:
         return {"speedup": None}
     if plain.kept != method.kept:
         return {"speedup": None, "problem": "The kept cache went away between the two answers; race the turn again."}
+    if min(len(plain.tokens), len(method.tokens)) < COMPARABLE:
+        return {"speedup": None, "problem": "Raced: too little was decoded to compare."}
     return {
         "kept": plain.kept,
         "speedup": speedup(summarize(plain.steps), summarize(method.steps)),

@@ -15,13 +15,15 @@ from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import TextOrder
 from visual.engine import Engine, ProgressCallback
 from visual.run.admission import AdmissionQueue
-from visual.run.run import IDLE_SECONDS, MAX_SECONDS, UPDATE_SECONDS, RunProgress, StoppedError, explain
+from visual.run.run import IDLE_SECONDS, MAX_SECONDS, UNHEARD, UPDATE_SECONDS, RunProgress, StoppedError, explain
 from visual.wire.events import Event
 
 STOP_SECONDS = 2.0
 """How long a stopped build is waited for: its step in hand ends by itself."""
 
 
+UNHEARD_BUILD: Event = {"kind": "refused", "field": "", "text": UNHEARD}
+"""For whom it reaches all the same."""
 START = RunProgress("reading", 0, 0)
 
 
@@ -88,6 +90,8 @@ class StoreBuild(Job):
         if self.card is None and self.late:
             text = f"Stopped after {self.max_seconds:g} seconds, for others wait; give less text."
             return {"kind": "refused", "field": "", "text": text}
+        if self.card is None and self.deserted:
+            return UNHEARD_BUILD
         return {"kind": "halted"} if self.card is None else {"kind": "built", "card": self.card}
 
 
@@ -154,6 +158,8 @@ class WrittenStore:
         somebody for whom it is.
         """
         yield from stream(self.writing, admission)
+        if self.writing.deserted and self.writing.problem is None:
+            yield UNHEARD_BUILD
         if self.writing.problem is None and self.writing.texts and not self.writing.deserted:
             yield from stream(self.build, admission)
 
@@ -181,6 +187,7 @@ def stream(job: Job, admission: AdmissionQueue) -> Iterator[Event]:
     try:
         for ahead in admission.waiting(ticket, job.stop, IDLE_SECONDS):
             yield {"kind": "queued", "ahead": ahead}
+        job.deserted = job.stop.is_set() and admission.left(ticket)
         if not job.stop.is_set():
             thread.start()
         end = time.monotonic() + job.max_seconds

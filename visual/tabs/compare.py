@@ -92,6 +92,9 @@ class CompareHandlers:
             self.check_sweep(vary, own)
             alone = any(method in self._engine.references for method in chosen)
             run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True, alone=alone)
+            left = [short(method) for method in ticked if method not in chosen]
+            if left:
+                run.facts["left"] = left
             if vary is not None:
                 run.facts["sweep"] = vary.facts(request)
             state.latest = run
@@ -109,6 +112,13 @@ class CompareHandlers:
         kept = chosen if chosen in [name for _, name in choices] else ""
         return gr.update(choices=choices, value=kept)
 
+    def of_the_model(self, filled: str, own: str) -> list[Any]:
+        """The panel as the model in use has it. filled: the model that it was filled for."""
+        model, panel = self._engine.chosen, self._ask.panel
+        if filled == model:
+            return [SKIP] * (2 + len(panel.fields))
+        return [model, panel.differences(), *panel.updates(own)]
+
     def check_sweep(self, vary: Sweep | None, own: str) -> None:
         if vary is not None and vary.name not in self._ask.panel.values(own):
             raise SpectraError("sweep", f"{short(own)} has no such setting; choose another one, or another method")
@@ -124,9 +134,10 @@ class CompareHandlers:
         return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(state.shown))})
 
 
-def build_compare(page: gr.Blocks, engine: Engine, admission: AdmissionQueue) -> None:
-    """Lay the tab out inside the current one and connect it."""
+def build_compare(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> None:
+    """Lay the tab out, inside of it, and connect it."""
     memory = gr.State()
+    filled = gr.State(engine.chosen)
     ask = compare_fields(engine)
     facts = {
         "methods": {**engine.methods, **engine.references},
@@ -142,6 +153,9 @@ def build_compare(page: gr.Blocks, engine: Engine, admission: AdmissionQueue) ->
     stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
     ask.own.change(do.offer, [ask.own, ask.sweep], ask.sweep, queue=False, **PRIVATE)
+    if len(engine.models) > 1:
+        panel = [filled, ask.panel.changes, *ask.panel.fields]
+        tab.select(do.of_the_model, [filled, ask.own], panel, queue=False, **PRIVATE)
     ask.panel.begin_empty(page)
     page.load(lambda: ask.panel.opened(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)
 

@@ -122,8 +122,9 @@ class DatastoreHandlers:
     def opened(self, visit: gr.Request, chosen: str | None, prompts: Any, texts: Any, tokens: Any) -> list[Any]:
         """The tab as the model in use has it."""
         shared = [brief(card) for card in self._engine.stores()]
+        own = len(self._engine.stores(visitor_of(visit))) > len(shared)
         return [
-            send({"kind": "opened", "stores": shared}),
+            send({"kind": "opened", "stores": shared, "own": own}),
             self.choices(visit, chosen),
             self.offer_shown(visit),
             offer_text(self._engine),

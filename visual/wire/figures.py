@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 from spectra.metrics import Summary, first_difference, speedup, summarize
 from spectra.trace import StepTrace, Trace
 from visual.method_settings import cut_in_words
-from visual.wire.slow_reason import slow_reason
+from visual.wire.slow_reason import slow_reason, too_short
+
+COMPARABLE = 8
+"""Tokens that both answers must have to be compared by their times, which are noise for fewer."""
 
 
 def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
@@ -15,8 +18,8 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
     same: tokens that agree from the start. differs: index of the first token that does not, None while they agree.
     drawn: the method draws a text of its own, of plain decoding's distribution. level: see `Level`. speedup: all
     tokens / all time where both answers are whole, else time to the shorter one's length; None where a lane shared its
-    passes. shared: with how many others at most. why: what kept it from being faster, see `slow_reason`.
-    cut: settings that the method did not take whole, see `cut_in_words`.
+    passes or `few` tokens were decoded. shared: with how many others at most. why: what kept it from being faster, see
+    `slow_reason`. cut: settings that the method did not take whole, see `cut_in_words`.
     """
     shown: dict[str, Any] = {
         "plain": _shown(summarize(plain.steps)) if plain and plain.steps else None,
@@ -35,13 +38,17 @@ def figures(plain: Trace | None, method: Trace | None) -> dict[str, Any]:
         level = level_of(plain.steps, method.steps)
         shown["level"] = level._asdict()
         shown["shared"] = max(shared_by(plain), shared_by(method))
-        if shown["shared"]:
+        shown["few"] = level.tokens < COMPARABLE
+        if shown["shared"] or shown["few"]:
             shown["speedup"] = None
         elif whole:
             shown["speedup"] = speedup(summarize(plain.steps), summarize(method.steps))
         else:
             shown["speedup"] = level.plain / max(level.method, 1e-9)
-        shown["why"] = "" if shown["speedup"] is None else slow_reason(plain, method, shown["speedup"])
+        if shown["speedup"] is not None:
+            shown["why"] = slow_reason(plain, method, shown["speedup"])
+        else:
+            shown["why"] = too_short(len(b)) if whole and shown["few"] and not shown["shared"] else ""
         shown["cut"] = cut_in_words(method.changed, method.values)
     return shown
 

@@ -19,15 +19,17 @@ SELDOM = 0.25
 """Guesses a pass, below which the budget hardly guessed."""
 WELL = 0.5
 """Share of accepted guesses from which on it is not they that failed, but that there were few."""
+ALIKE = "Nothing was guessed, so both took the same passes: what their times differ by is this machine's noise."
 SWITCHES = ("forward", "backward", "pool", "retrieval")
 """Settings that switch off a source, or what it learns from."""
 
 
 def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
-    """One sentence, "" where the race gained enough. Both traces hold a step at least."""
-    if speedup >= WORTH:
-        return ""
+    """One sentence, "" where the race gained enough by its guesses. Both traces hold a step at least."""
     base, ours = summarize(plain.steps), summarize(method.steps)
+    if speedup >= WORTH:
+        alike = ours.passes == ours.tokens and all(len(step.tree) == 1 for step in method.steps)
+        return ALIKE if alike else ""
     longer = _pass_seconds(ours) / max(_pass_seconds(base), 1e-9)
     if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
         return (
@@ -44,8 +46,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             return f"{gained}: {_percent(_draft_share(method))} of its time went into making the guesses."
         return f"{gained}: wide passes are slow on this device."
     if ours.tokens < FEW_TOKENS:
-        tokens = "one token" if ours.tokens == 1 else f"{ours.tokens} tokens"
-        return f"The answer has only {tokens}: too few to learn from and to guess again."
+        return too_short(ours.tokens)
     accepted, _, guessed = overall(method.steps)
     offered = sum(step.offered or 0 for step in method.steps)
     if guessed < SELDOM * ours.passes and offered > guessed:
@@ -71,6 +72,12 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if well:
         return f"The sources guessed seldom: {right}."
     return f"Only {right}: the answer was not what the sources knew."
+
+
+def too_short(tokens: int) -> str:
+    """Why an answer of so few tokens gained nothing."""
+    only = "one token" if tokens == 1 else f"{tokens} tokens"
+    return f"The answer has only {only}: too few to learn from and to guess again."
 
 
 def _ratio(x: float) -> str:

@@ -1,5 +1,6 @@
 /** How many of each source's guesses were accepted over the last passes, as a plotly figure. Pure. */
 
+import { plural } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
 import { layoutOf } from "./plotly.js";
 
@@ -42,6 +43,17 @@ export function shares(steps, sources, of) {
 }
 
 /**
+ * What stands in the chart of an answer for which nothing was guessed.
+ * @param {readonly Step[]} steps
+ * @param {boolean} over
+ */
+function nothing(steps, over) {
+  const offered = steps.reduce((sum, step) => sum + (step.offered ?? 0), 0);
+  const text = offered ? `None of ${plural(offered, "offered token")} was tried` : "Nothing was offered";
+  return `${text}${over ? "" : " so far"}`;
+}
+
+/**
  * @param {readonly Step[]} steps
  * @param {"guessed" | "reached"} of
  * @param {boolean} over
@@ -75,5 +87,9 @@ export function acceptanceFigure(steps, of, over, { looks, colourOf }, canvas) {
     yaxis: { range: [0, 1.02], tickformat: ".0%", nticks: 6 },
     hovermode: false,
   });
+  if (steps.length && !traces.length) {
+    const middle = { xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false };
+    layout.annotations = [{ ...middle, text: nothing(steps, over), font: { color: canvas.ink.muted, size: 13 } }];
+  }
   return { traces, layout };
 }

@@ -2,7 +2,7 @@
 
 import { speed } from "../common/format.js";
 import { PLAIN } from "../stream/lane.js";
-import { CONFIG, inkOf, layoutOf, loadPlotly } from "./plotly.js";
+import { CONFIG, inkOf, layoutOf, loadPlotly, ticksTo } from "./plotly.js";
 import { sweepFigure } from "./sweep-figure.js";
 
 /** @import { Lane } from "../stream/lane.js" */
@@ -179,9 +179,12 @@ function key(rows, width) {
  * @param {Canvas} canvas
  * @returns {Figure}
  */
-function linesFigure(rows, lanes, axis, names, canvas) {
+export function linesFigure(rows, lanes, axis, names, canvas) {
   const passes = axis === "passes";
   const { ink, series } = canvas.ink;
+  const shown = rows.map(({ lane }) => lanes[lane]);
+  const longest = Math.max(0, ...shown.map(({ steps }) => steps.length));
+  const most = Math.max(0, ...shown.map(({ tokens }) => tokens));
   const traces = rows.map((row, i) => ({
     x: passes ? lanes[row.lane].totals.map((_, step) => step) : lanes[row.lane].ends,
     y: lanes[row.lane].totals,
@@ -195,11 +198,11 @@ function linesFigure(rows, lanes, axis, names, canvas) {
     xaxis: {
       visible: rows.length > 0,
       ticksuffix: passes ? "" : " s",
-      nticks: 6,
+      ...(passes ? ticksTo(longest, 6) : { nticks: 6 }),
       rangemode: "tozero",
       showgrid: false,
     },
-    yaxis: { visible: rows.length > 0, nticks: 6, rangemode: "tozero" },
+    yaxis: { visible: rows.length > 0, ...ticksTo(most, 6), rangemode: "tozero" },
     showlegend: true,
     legend: { ...place, entrywidth: names.entry, bgcolor: "transparent", font: { size: 11.5, color: ink } },
     margin: { ...SIDES, b: SIDES.b + names.height },

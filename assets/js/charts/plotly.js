@@ -47,6 +47,15 @@
 
 export const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false };
 
+const FEW = 5; // tokens or passes on an axis that is ticked at each of them
+
+/**
+ * Ticks of an axis that counts: there is no half of a token.
+ * @param {number} highest
+ * @param {number} nticks
+ */
+export const ticksTo = (highest, nticks) => (highest > FEW ? { nticks } : { dtick: 1 });
+
 const SERIES = ["muted", "ink", "series-1", "series-2", "series-3", "series-4", "series-5", "series-6"];
 
 /** @returns {Plotly | undefined} */

@@ -3,7 +3,7 @@
 import { plural, seconds } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
 import { passesTo } from "../stream/lane.js";
-import { layoutOf } from "./plotly.js";
+import { layoutOf, ticksTo } from "./plotly.js";
 
 /** @import { Look } from "../common/tab.js" */
 /** @import { Lane } from "../stream/lane.js" */
@@ -13,7 +13,6 @@ import { layoutOf } from "./plotly.js";
 const MEAN_OF = 12;
 const HATCHED = 120; // bars of more steps are too narrow to show it
 const LABELLED = 8; // tokens from which on a line has room for its name while it grows
-const FEW = 5; // tokens or passes on an axis that is ticked at each of them
 const LETTER = 7; // px of a name, a letter of it
 const ASIDE = 8; // px between a line and its name
 const HIGH = 16; // px of a name
@@ -75,22 +74,14 @@ export function growthFigure(race, axis, canvas) {
     yaxis: { range: [0, top * 1.1], ...ticksTo(top, 6) },
     hovermode: false,
   });
-  const notes = [...nameOf(below, "left", above, layout, over), ...nameOf(above, "right", below, layout, over)];
   const saved = savedBetween(race, passes, layout, ink);
-  if (saved) {
-    traces.push(saved.trace);
-    notes.push(saved.note);
-  }
-  layout.annotations = notes;
+  const first = nameOf(below, "left", { other: above, taken: saved ? [saved.box] : [] }, layout, over);
+  const taken = [saved, first].flatMap((each) => (each ? [each.box] : []));
+  const second = nameOf(above, "right", { other: below, taken }, layout, over);
+  if (saved) traces.push(saved.trace);
+  layout.annotations = [first, second, saved].flatMap((each) => (each ? [each.note] : []));
   return { traces, layout };
 }
-
-/**
- * Ticks of an axis that counts: there is no half of a token.
- * @param {number} highest
- * @param {number} nticks
- */
-const ticksTo = (highest, nticks) => (highest > FEW ? { nticks } : { dtick: 1 });
 
 /**
  * @param {Line} line
@@ -111,33 +102,51 @@ function perToken({ lane, x }) {
 }
 
 /**
- * A line's name, written beside it where there is room that the other line leaves; a short line has none while it
- * grows, nor where there is no such room.
+ * A line's name, written beside it where there is room that the other line and what is written already leave; a short
+ * line has none while it grows, nor where there is no such room.
  * @param {Line} line
  * @param {Side} usual
- * @param {Line} other
+ * @param {{ other: Line, taken: Box[] }} beside
  * @param {Layout} layout
  * @param {boolean} over
  */
-function nameOf(line, usual, other, layout, over) {
+function nameOf(line, usual, { other, taken }, layout, over) {
   const { lane, x, name, bold, colour } = line;
   const short = lane.tokens <= LABELLED;
-  if (!lane.tokens || (short && !over)) return [];
+  if (!lane.tokens || (short && !over)) return null;
   const last = x.length - 1;
-  const points = PLACES.map((part) => Math.round(part * last));
+  const points = PLACES.map((part) => (short ? part * last : Math.round(part * last)));
   const way = wayOf(other, layout);
   /** @type {Side[]} */
   const sides = usual === "left" ? ["left", "right"] : ["right", "left"];
   const places = sides
     .flatMap((side) => points.map((at) => ({ at, side, box: boxOf(line, at, side, layout) })))
     .filter(({ box }) => box.left >= 0 && box.right <= layout.width && box.bottom <= layout.height - layout.margin.b);
-  const free = places.find(({ box }) => !crosses(way, box));
-  if (short && !free) return [];
-  const { at, side } = free ??
-    places.find((place) => place.side === usual) ?? { at: usual === "left" ? 0 : last, side: usual };
+  const clear = places.filter(({ box }) => !taken.some((each) => overlap(each, box)));
+  const free = clear.find(({ box }) => !crosses(way, box));
+  const found = short ? free : (free ?? clear.find((place) => place.side === usual) ?? clear[0]);
+  if (!found) return null;
+  const { at, side, box } = found;
   const left = side === "left";
   const place = { xanchor: side, xshift: left ? ASIDE : -ASIDE, yanchor: left ? "top" : "bottom" };
-  return [textAt(x[at], lane.totals[at], bold ? `<b>${name}</b>` : name, colour, place)];
+  const note = textAt(along(x, at), along(lane.totals, at), bold ? `<b>${name}</b>` : name, colour, place);
+  return { note, box };
+}
+
+/**
+ * @param {Box} a
+ * @param {Box} b
+ */
+const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+/**
+ * The value at a place between two points.
+ * @param {readonly number[]} values
+ * @param {number} at
+ */
+function along(values, at) {
+  const before = values[Math.floor(at)];
+  return before + (values[Math.ceil(at)] - before) * (at % 1);
 }
 
 /**
@@ -149,7 +158,7 @@ function nameOf(line, usual, other, layout, over) {
  * @returns {Box}
  */
 function boxOf({ lane, x, name }, at, side, layout) {
-  const [across, down] = [pixel(layout, x[at]), pixelDown(layout, lane.totals[at])];
+  const [across, down] = [pixel(layout, along(x, at)), pixelDown(layout, along(lane.totals, at))];
   const wide = LETTER * name.length;
   return side === "left"
     ? { left: across + ASIDE, right: across + ASIDE + wide, top: down, bottom: down + HIGH }
@@ -234,8 +243,12 @@ function savedBetween({ method, over, level }, passes, layout, { good }) {
   const to = passes ? tokens : level.plain;
   if (to <= from) return null;
   const text = passes ? `${plural(to - from, "pass", "passes")} saved` : `${seconds(to - from)} saved`;
-  const fits = pixel(layout, to) - layout.margin.l >= LETTER * text.length;
+  const wide = LETTER * text.length;
+  const fits = pixel(layout, to) - layout.margin.l >= wide;
+  const right = pixel(layout, to) + (fits ? 0 : wide);
+  const bottom = pixelDown(layout, tokens) - 2;
   return {
+    box: { left: right - wide, right, top: bottom - HIGH, bottom },
     trace: { x: [from, to], y: [tokens, tokens], mode: "lines", line: { color: good, width: 3 }, hoverinfo: "skip" },
     note: textAt(to, tokens, `<b>${text}</b>`, good, {
       xanchor: fits ? "right" : "left",

@@ -8,6 +8,7 @@ import { layoutOf } from "./plotly.js";
 /** @import { Canvas, Figure } from "./plotly.js" */
 
 const HEADROOM = 1.15; // for the figure above the highest point
+const NEAR = 0.2; // of the height of the chart, that a figure above its point takes
 const ROUND = [1, 2, 2.5, 5, 10];
 
 /**
@@ -20,13 +21,18 @@ export function sweepFigure(rows, { letter, values }, canvas) {
   const { ink, good, muted } = canvas.ink;
   const swept = rows.filter(({ lane }) => lane in values).sort((a, b) => values[a.lane] - values[b.lane]);
   const x = swept.map(({ lane }) => String(values[lane]));
+  const plain = rows.find(({ method }) => method === PLAIN)?.rate ?? 0;
+  const most = [Math.max(1, ...swept.map((row) => row.tau)), Math.max(1, plain, ...swept.map((row) => row.rate))];
+  const [left, right] = axesOf(most.map((value) => HEADROOM * value));
   const common = { x, mode: "lines+markers", hoverinfo: "none" };
   const tau = {
     ...common,
     y: swept.map((row) => row.tau),
     mode: "lines+markers+text",
     text: swept.map((row) => ratio(row.tau)),
-    textposition: "top center",
+    textposition: swept
+      .map((row) => (isUnder(row.tau / left.range[1], row.rate / right.range[1]) ? "bottom" : "top"))
+      .map((side) => `${side} center`),
     textfont: { color: ink, size: 11.5 },
     cliponaxis: false,
     line: { color: ink, width: 2.2 },
@@ -39,9 +45,6 @@ export function sweepFigure(rows, { letter, values }, canvas) {
     line: { color: good, width: 2, dash: "7px,4px" },
     marker: { color: good, size: 7, symbol: "square" },
   };
-  const plain = rows.find(({ method }) => method === PLAIN)?.rate ?? 0;
-  const most = [Math.max(1, ...swept.map((row) => row.tau)), Math.max(1, plain, ...swept.map((row) => row.rate))];
-  const [left, right] = axesOf(most.map((value) => HEADROOM * value));
   const line = { type: "line", xref: "paper", x0: 0, x1: 1, yref: "y2", y0: plain, y1: plain };
   const layout = layoutOf(canvas, {
     xaxis: { type: "category", title: { text: letter, font: { size: 12 }, standoff: 4 } },
@@ -60,6 +63,13 @@ export function sweepFigure(rows, { letter, values }, canvas) {
   });
   return { traces: [tau, rate], layout };
 }
+
+/**
+ * Whether a point of the other line is where this one's figure would stand, right above it.
+ * @param {number} height of the chart, from 0 to 1
+ * @param {number} other
+ */
+const isUnder = (height, other) => other >= height && other - height < NEAR;
 
 /**
  * Axes from 0 with round ticks at the same heights: as many steps for each as waste the least room.

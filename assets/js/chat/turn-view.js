@@ -46,16 +46,16 @@ export class TurnView {
    * @param {Readout} readout
    */
   estimate(readout) {
-    const { estimate, shared, warm, kept, prompt } = readout;
+    const { estimate, shared, few, warm, kept, prompt } = readout;
     const what = [
       `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s`,
       `${ratio(readout.tau)} tokens a pass`,
     ].join(", ");
     const plain = `plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`;
-    const text = shared
-      ? ` with ${plural(shared, "other")}: ${what}; no speedup is claimed`
-      : ` estimated: ${what}; ${plain}`;
-    const mark = shared ? "Shared" : estimate && `≈ ${ratio(estimate)}×`;
+    const alone = few ? ` to compare: ${what}` : ` estimated: ${what}; ${plain}`;
+    const text = shared ? ` with ${plural(shared, "other")}: ${what}; no speedup is claimed` : alone;
+    const own = few ? "Too short" : estimate && `≈ ${ratio(estimate)}×`;
+    const mark = shared ? "Shared" : own;
     this.note.replaceChildren(make("b", "estimate", mark || ""), make("span", "", text));
     if (warm !== null && warm !== undefined) this.note.append(make("span", "kept warm", warmth(warm)));
     if (kept) {

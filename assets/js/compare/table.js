@@ -2,6 +2,7 @@
 
 import { make } from "../common/dom.js";
 import { count, percent, prose, ratio, speed } from "../common/format.js";
+import { PLAIN } from "../stream/lane.js";
 
 /** @import { Lane } from "../stream/lane.js" */
 /** @import { BriefStep, ComparedRow, Outcome } from "../stream/messages.js" */
@@ -40,7 +41,13 @@ const OPEN = { running: "…", stopped: "stopped", failed: "ended early", done: 
 /** @type {Column} */
 const METHOD = { name: "Method", text: (row) => row.name };
 /** @type {Column} */
-const SPEEDUP = { name: "Speedup", text: ({ speedup }) => (speedup ? `${ratio(speedup)}×` : "") };
+const SPEEDUP = {
+  name: "Speedup",
+  text: ({ speedup, few }) => {
+    const none = few ? "–" : "";
+    return speedup ? `${ratio(speedup)}×` : none;
+  },
+};
 /** @type {Column} */
 const OUTPUT = { name: "Output", text: (row, stage) => (stage === "ended" ? agreement(row).text : OPEN[stage]) };
 
@@ -51,6 +58,13 @@ const MACRO = prose`Mean over the passes of tokens / seconds of the pass, the pr
 function macro({ macro, macro_speedup }) {
   if (macro === undefined) return "";
   return macro_speedup ? `${speed(macro)} (${ratio(macro_speedup)}×)` : speed(macro);
+}
+
+/** @param {ComparedRow} row */
+function accepted({ method, acceptance, offered }) {
+  if (typeof acceptance === "number") return percent(acceptance);
+  if (method === PLAIN || typeof offered !== "number") return "–";
+  return offered ? "none tried" : "nothing offered";
 }
 
 /** @type {Column[]} */
@@ -68,7 +82,7 @@ const COLUMNS = [
   {
     name: "Guesses accepted",
     help: "Accepted / all guessed tokens, as the paper counts; the CSV also has the share of the judged ones",
-    text: ({ acceptance }) => (typeof acceptance === "number" ? percent(acceptance) : "–"),
+    text: accepted,
   },
   OUTPUT,
 ];

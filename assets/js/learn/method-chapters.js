@@ -9,6 +9,7 @@ import { count, list, percent, plural, prose } from "../common/format.js";
 const PANEL = { name: "Show the step panel", selector: "#stage-race [data-id=inside]" };
 const SETTINGS = { name: "Show the settings", selector: "#ask .method-settings" };
 
+const REFINES = /^spectra(?!.*-retrieval)/;
 const WITH_POOL = /^spectra(?!.*-retrieval)|^lookahead/;
 
 /**
@@ -95,7 +96,8 @@ function withoutPool({ begin }) {
   if (!WITH_POOL.test(begin.lanes.method)) return "its method has no pool.";
   if (pool === "off") return "it was switched off.";
   if (Number(rows ?? 1) === 0) return "W was 0.";
-  if (begin.lanes.method.startsWith("spectra-paper")) return "the node budget left no room for them.";
+  if (Number(rows) > 0 || begin.lanes.method.startsWith("spectra-paper"))
+    return "the node budget left no room for them.";
   return "rows did not pay, as wide passes are slow here. Set W to see it work.";
 }
 
@@ -110,9 +112,9 @@ function refining(race) {
     ? `${count(asks.filter(Boolean).length)} of ${plural(asks.length, "draw")} asked for a new one.`
     : "there were no rows, so nothing was drawn.";
   const advice = "Tick “Record what the dictionaries hold” in the method settings and race again to see every draw.";
-  const other = race && !/^spectra/.test(race.begin.lanes.method);
+  const other = race && !REFINES.test(race.begin.lanes.method);
   const missing = other ? "The method of this race does not refine." : advice;
-  const story = recorded.length ? `Recorded in this race: ${drawn}` : missing;
+  const story = recorded.length && !other ? `Recorded in this race: ${drawn}` : missing;
   return {
     title: "Refining: rows that look for something new",
     text: [

@@ -96,7 +96,7 @@ export function trees(race, recorded, legend) {
   const words = turn.end?.words ?? {};
   const names = new Map(withOthers(legend, toldOf(step)).map(({ source, name }) => [source, name]));
   const guesses = (step.tree?.tokens.length ?? 1) - 1;
-  const from = own ? whose(turn) : "a recorded race, as the last one has no such tree";
+  const from = own ? whose(turn) : `a recorded race${race ? ", as the last one has no such tree" : ""}`;
   chapter.text.push(prose`Step ${index + 1} of ${from} (${turn.begin.names.method}): the ${count(guesses)} guesses that
     stood where the walk came by, ${count(step.path?.length ?? 0)} of them accepted.`);
   const figure = make("div", "tree");

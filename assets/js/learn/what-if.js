@@ -83,15 +83,19 @@ export class WhatIf {
     this.outcome = make("p", "verdict");
     this.outcome.setAttribute("role", "status");
     const text = prose`One chain of guesses: how often the model accepts each, how long the chain is, and what a wide
-      pass costs. The curve is what follows from these three; the ring is the race. It lies above the curve where trees
-      and a budget that drops unlikely guesses do better than one chain, below it where reading the prompt and making
-      the guesses, which the curve leaves out, take their time.`;
+      pass costs. The curve is what follows from these three.`;
+    const ring = prose`The ring is the race. It lies above the curve where trees and a budget that drops unlikely
+      guesses do better than one chain, below it where reading the prompt and making the guesses, which the curve
+      leaves out, take their time.`;
+    this.ring = make("span", "", ` ${ring}`);
+    const lead = make("p", "", text);
+    lead.append(this.ring);
     this.acceptance = slider("Guesses accepted", { max: 0.98, step: 0.01, first: 0.6 }, percent, () => this.draw());
     this.guesses = slider("Guesses a pass", { max: LONGEST, step: 1, first: 5 }, String, () => this.draw());
     this.slope = slider("Cost of a wide pass", { max: 2, step: 0.05, first: 1 }, costWord, () => this.draw());
     const sliders = make("div", "sliders");
     sliders.append(this.acceptance.box, this.guesses.box, this.slope.box);
-    this.box.append(make("h2", "", "What if?"), make("p", "", text), sliders, this.plot, this.outcome);
+    this.box.append(make("h2", "", "What if?"), lead, sliders, this.plot, this.outcome);
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.plot);
   }
@@ -99,6 +103,7 @@ export class WhatIf {
   /** @param {Turn | null} race */
   show(race) {
     this.place = placeOf(race);
+    this.ring.hidden = !this.place;
     if (this.place) {
       this.acceptance.set(this.place.acceptance);
       this.guesses.set(Math.min(LONGEST, Math.round(this.place.guesses)));

@@ -15,7 +15,15 @@ export function keepCutOff(store, turn, tab = "race") {
 }
 
 /**
- * A link that asks for it again; given once.
+ * Leaves a word for the next load of what has no link.
+ * @param {Pick<Storage, "setItem">} store
+ * @param {string} tab
+ * @param {string} word
+ */
+export const leaveWord = (store, tab, word) => store.setItem(`${KEY}-${tab}`, word);
+
+/**
+ * A link that asks for it again, or the word that was left; given once.
  * @param {Pick<Storage, "getItem" | "removeItem">} store
  * @param {string} [tab]
  */

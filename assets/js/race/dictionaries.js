@@ -11,6 +11,9 @@ import { classOf, factsOf, wordOf } from "../stream/step-facts.js";
 /** @type {Record<string, string>} */
 const ORIGINS = { text: "The text", rejected: "After a rejected guess" };
 
+/** Where the method has no such dictionary, or it was switched off. */
+const WITHOUT = "This race ran without it.";
+
 /** Where a source knew something, and no node of the step's tree is from it. */
 const LEFT_OUT = " No guess of this step came from here.";
 
@@ -23,11 +26,16 @@ export function dictionaries(step, words) {
   const box = document.createDocumentFragment();
   if (!inside) return box;
   const { tree } = factsOf(step);
+  /** @type {Record<string, number>} */
+  const knew = { forward: inside.forward.length, backward: inside.backward.length, retrieval: inside.hits.length };
   /** @param {string} source */
-  const used = (source) => (tree.sources.some((names) => names.split(",").includes(source)) ? "" : LEFT_OUT);
+  const used = (source) =>
+    !knew[source] || tree.sources.some((names) => names.split(",").includes(source)) ? "" : LEFT_OUT;
   const last = wordOf(words, tree.tokens[0]);
-  box.append(forward(inside, last, words, used("forward")), backward(inside, words, used("backward")));
-  box.append(learned(inside, words));
+  const told = textsOf(step, visible(last));
+  box.append(forward(inside, told.forward + used("forward"), words));
+  box.append(backward(inside, told.backward + used("backward"), words));
+  if (inside.learned.length || inside.refined.length || told.some) box.append(learned(inside, words));
   if (inside.hits.length) box.append(hits(inside.hits, words, used("retrieval")));
   return box;
 }
@@ -51,15 +59,32 @@ function section(className, head, text) {
 const run = (tokens, words) => tokens.map((token) => make("code", "", visible(wordOf(words, token))));
 
 /**
- * @param {Inside} inside
- * @param {string} last
- * @param {Words} words
- * @param {string} fate
+ * What is said of the two dictionaries. some: the race ran with one of them.
+ * @param {Step} step
+ * @param {string} last the token they are asked with
  */
-function forward({ forward }, last, words, fate) {
-  const text = forward.length
-    ? `Held for “${visible(last)}”, newest first: ${plural(forward.length, "continuation")}.${fate}`
-    : `Nothing held for “${visible(last)}”.`;
+export function textsOf({ inside, held = {} }, last) {
+  const { forward = [], backward = [] } = inside ?? {};
+  const has = (/** @type {string} */ source) => Object.hasOwn(held, source);
+  const known = forward.length
+    ? `Held for “${last}”, newest first: ${plural(forward.length, "continuation")}.`
+    : `Nothing held for “${last}”.`;
+  const found = backward.length
+    ? "Looked up with the end of the text, then with what it held appended, up to the first miss."
+    : "It knows no end of this text.";
+  return {
+    forward: has("forward") || forward.length ? known : WITHOUT,
+    backward: has("backward") || backward.length ? found : WITHOUT,
+    some: has("forward") || has("backward"),
+  };
+}
+
+/**
+ * @param {Inside} inside
+ * @param {string} text
+ * @param {Words} words
+ */
+function forward({ forward }, text, words) {
   const box = section(classOf("forward"), "Forward dictionary", text);
   const list = make("ol");
   for (const tokens of forward) {
@@ -73,13 +98,10 @@ function forward({ forward }, last, words, fate) {
 
 /**
  * @param {Inside} inside
+ * @param {string} text
  * @param {Words} words
- * @param {string} fate
  */
-function backward({ backward }, words, fate) {
-  const text = backward.length
-    ? `Looked up with the end of the text, then with what it held appended, up to the first miss.${fate}`
-    : "It knows no end of this text.";
+function backward({ backward }, text, words) {
   const box = section(classOf("backward"), "Backward dictionary", text);
   const list = make("ol");
   for (const [match, token] of backward) {

@@ -295,7 +295,10 @@ export class RaceView {
       method: turn.lanes.method,
       cap: turn.begin.cap,
       over: turn.state !== "running",
-      level: turn.end && "level" in turn.end.figures && !turn.shared ? turn.end.figures.level : null,
+      level:
+        turn.end && "level" in turn.end.figures && !turn.shared && !turn.end.figures.few
+          ? turn.end.figures.level
+          : null,
       name: bare(this.name),
     };
     try {

@@ -13,6 +13,7 @@ const TEXTS = ["badge", "more", "rate-plain", "rate-method", "note-plain", "note
 /** @type {Record<string, string>} */
 const CUT_SHORT = { stopped: "Stopped", failed: "Ended early" };
 
+export const COMPARABLE = 8; // tokens, as in visual/wire/figures.py
 const SMALLER = ", of trees that may be smaller than alone.";
 
 export class Scoreboard {
@@ -59,8 +60,9 @@ export class Scoreboard {
       write(this.at("verdict"), "plain decoding goes first");
       return;
     }
-    this.score(`${ratio(level.plain / level.method)}×`);
-    write(this.at("verdict"), `so far, after ${plural(level.tokens, "token")}`);
+    const few = level.tokens < COMPARABLE;
+    if (!few) this.score(`${ratio(level.plain / level.method)}×`);
+    write(this.at("verdict"), few ? "its turn has begun" : `so far, after ${plural(level.tokens, "token")}`);
   }
 
   /**
@@ -109,7 +111,8 @@ export class Scoreboard {
       return;
     }
     const { plain, method, speedup, whole, same, differs } = figures;
-    if (speedup === null) this.share(figures.shared);
+    if (figures.shared) this.share(figures.shared);
+    else if (speedup === null) this.tooFew(figures, cut);
     else {
       this.score(`${ratio(speedup)}×`);
       this.at("verdict").textContent = verdict(speedup, cut, place(figures, recorded));
@@ -117,11 +120,21 @@ export class Scoreboard {
     this.at("why").textContent = figures.why;
     this.badge(figures);
     const tau = make("b", "", `${ratio(method.tau)} tokens per forward pass (τ)`);
-    const all = differs === null && whole ? `, all ${plural(same, "token")}. ` : ". ";
-    this.at("more").replaceChildren(all, tau, speedup === null ? SMALLER : ".");
+    const all = differs === null && whole ? `, ${same === 1 ? "one token" : `all ${count(same)} tokens`}. ` : ". ";
+    this.at("more").replaceChildren(all, tau, figures.shared ? SMALLER : ".");
     this.at("fine").textContent =
       `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${bare(this.name)}. ` +
       `${distinct(method)}${sentence(figures.cut)}`;
+  }
+
+  /**
+   * Times of so few tokens are noise.
+   * @param {ComparedFigures} figures
+   * @param {string | undefined} cut what ended the race early
+   */
+  tooFew({ level }, cut) {
+    this.score("Too short");
+    this.at("verdict").textContent = `${cut ? `${cut}: ` : ""}${tooLittle(level.tokens)}`;
   }
 
   /**
@@ -150,6 +163,9 @@ export class Scoreboard {
     }
   }
 }
+
+/** @param {number} tokens */
+const tooLittle = (tokens) => `${plural(tokens, "token")}: too little was decoded to compare`;
 
 /**
  * How much an answer repeats itself; "" for one without a run of four tokens.

@@ -109,7 +109,8 @@
  * @property {boolean} drawn the method draws a text of its own, of plain decoding's distribution
  * @property {number | null} differs index of the first token that differs
  * @property {number} same tokens that agree from the start
- * @property {number | null} speedup null where others decoded beside it
+ * @property {number | null} speedup null where others decoded beside it, or few tokens were decoded
+ * @property {boolean} few too few tokens to compare times
  * @property {number} shared with how many others at most
  * @property {string} why it was not faster, in a sentence; "" where it was fast
  * @property {string} cut settings that the method did not take whole, in a sentence; "" for none
@@ -136,6 +137,8 @@
  * @property {number} [macro]
  * @property {number | null} [speedup]
  * @property {number | null} [macro_speedup]
+ * @property {boolean} [few] too few tokens to compare times
+ * @property {number | null} [offered] tokens that its sources offered, null where they do not tell
  * @property {number} tau
  * @property {number} passes
  * @property {number | null} [acceptance]
@@ -159,6 +162,7 @@
  * @property {number} plain
  * @property {number} context
  * @property {number} [shared] the most others that decoded in the same passes
+ * @property {boolean} [few] too few tokens to compare times
  * @property {number | null} estimate
  */
 
@@ -179,6 +183,7 @@
 /**
  * lanes: lane -> method. names: lane -> what the page calls it. cap: the most tokens an answer can have. recorded: what
  * ran where, in a recording. sweep: the setting that a comparison varies, and its value in the lanes that have one.
+ * left: names of methods that were ticked and do not run by the model in use.
  * @typedef {object} Begin
  * @property {"begin"} kind
  * @property {string} run
@@ -188,6 +193,7 @@
  * @property {Link} link
  * @property {string} [recorded]
  * @property {Sweep} [sweep]
+ * @property {string[]} [left]
  * @property {number} [turn]
  */
 

@@ -3,7 +3,7 @@
 import { CompareCharts } from "../charts/compare-charts.js";
 import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { building, plural, prose, ratio, seconds, sentence } from "../common/format.js";
+import { building, list, plural, prose, ratio, seconds, sentence } from "../common/format.js";
 import { save } from "../common/save.js";
 import { handOver } from "../common/steady-focus.js";
 import { Throttle } from "../common/throttle.js";
@@ -152,7 +152,7 @@ class CompareTab {
   begin({ run, state, begin }) {
     this.fields.clear();
     this.at("sweep-card").hidden = !begin.sweep;
-    this.at("sweep-name").textContent = begin.sweep?.letter ?? "";
+    this.at("sweep-name").textContent = sentence(begin.sweep?.letter ?? "");
     Object.assign(this.stage.dataset, { run, state });
     this.at("hint").hidden = true;
     this.at("table-card").hidden = false;
@@ -211,6 +211,9 @@ class CompareTab {
       alone, no speedup is claimed, and trees may be smaller.`;
     write(this.at("shared"), text);
     const cut = new Set(turn.rows.map((row) => sentence(row.cut ?? "")));
+    const left = turn.begin.left ?? [];
+    if (left.length) cut.add(`Left out, as the model in use does not run it: ${list(left)}.`);
+    if (turn.rows.some((row) => row.few)) cut.add("Too little was decoded to compare speeds.");
     write(this.at("cut"), [...cut].join(" ").trim());
     this.at("cut").hidden = !this.at("cut").textContent;
     this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));

@@ -5,6 +5,7 @@ import { Fields } from "../common/fields.js";
 import { count, duration, percent, plural, prose, visible } from "../common/format.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
 import { storeCard } from "../datastore/store-card.js";
+import { leaveWord, stored, takeCutOff } from "../race/cut-off.js";
 
 /** @import { Ask, Host } from "../common/tab.js" */
 /** @import { Card } from "../datastore/store-card.js" */
@@ -12,6 +13,13 @@ import { storeCard } from "../datastore/store-card.js";
 
 const NONE = prose`No datastore fits this model. Make one above, for yourself; or build one with
   “python -m spectra.datastore build”: its folder under datastores/ is found at the next start.`;
+const LOST = "The page was left or lost its connection";
+/** @type {Record<string, string>} by what was there when the page went away */
+const CUT_OFF = {
+  build: `${LOST} while a datastore was made for you, so that work has ended.`,
+  store: `${LOST}, so the datastore that was built for you is deleted.`,
+};
+const GONE = "Your datastore is deleted: another model was chosen, or others built theirs since. Build it again.";
 const OWN_FIELDS = ["file", "keep", "prompts", "texts", "text-tokens", "go", ""];
 const STARTS = "#field-own-file button, #own-library, #own-write, #store-offer-go";
 /** @type {Record<string, string>} */
@@ -30,7 +38,10 @@ const STEPS = {
  * @typedef {{ kind: "writing", texts: number, of: number, tokens: number, left: number | null }} Writing
  */
 /** @typedef {{ kind: "written", texts: number, of: number, tokens: number }} Written */
-/** @typedef {{ kind: "opened", stores: Card[] }} Opened the stores that fit the model in use */
+/**
+ * The stores that fit the model in use. own: the visitor has one too.
+ * @typedef {{ kind: "opened", stores: Card[], own: boolean }} Opened
+ */
 /** @typedef {{ kind: "built", card: Card }} Built */
 /** @typedef {{ kind: "removed" } | { kind: "halted" }} Gone */
 /** @typedef {Queued | Building | Writing | Written | Built | Gone} BuildMessage */
@@ -66,6 +77,10 @@ class DatastoreTab {
     this.shown = "";
     stage.append(this.answers, this.own, this.shared, this.status);
     this.show(stores);
+    this.kept = ""; // what is lost with this page, of CUT_OFF
+    addEventListener("pagehide", () => stored((store) => this.kept && leaveWord(store, "datastore", this.kept)));
+    const lost = stored((store) => takeCutOff(store, "datastore"));
+    if (lost && Object.hasOwn(CUT_OFF, lost)) this.ownFields.refuse({ field: "", text: CUT_OFF[lost] });
   }
 
   /** @param {Card[]} stores those of the model in use */
@@ -81,6 +96,7 @@ class DatastoreTab {
   take(message) {
     if (message.kind === "opened") {
       this.show(message.stores);
+      if (!message.own && this.own.querySelector(".store")) this.gone();
       return;
     }
     if (message.kind === "refused") {
@@ -96,9 +112,17 @@ class DatastoreTab {
   /** @param {Problem} problem */
   refused(problem) {
     if (OWN_FIELDS.includes(problem.field)) {
+      this.kept = this.own.querySelector(".store") ? "store" : "";
       this.own.querySelector(".progress")?.remove();
       this.ownFields.refuse(problem);
     } else this.fields.refuse(problem);
+  }
+
+  /** One's own store is no longer there. */
+  gone() {
+    this.own.querySelector(".store")?.remove();
+    this.kept = this.own.querySelector(".progress") ? "build" : "";
+    this.ownFields.refuse({ field: "", text: GONE });
   }
 
   /**
@@ -107,6 +131,7 @@ class DatastoreTab {
    */
   follow(message) {
     this.stage.dataset.building = message.kind;
+    this.kept = this.keptAfter(message);
     switch (message.kind) {
       case "removed":
         keepFocus(
@@ -136,6 +161,17 @@ class DatastoreTab {
         this.progress(STEPS[message.what] ?? message.what, message.done, message.total);
         break;
     }
+  }
+
+  /**
+   * What would be lost with the page after a message.
+   * @param {BuildMessage} message
+   */
+  keptAfter({ kind }) {
+    if (kind === "built") return "store";
+    if (kind === "removed") return "";
+    if (kind === "halted") return this.own.querySelector(".store") ? "store" : "";
+    return "build";
   }
 
   /** @param {Card} card */

@@ -5,12 +5,14 @@ import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
-import { keepCutOff, queryOf, stored, takeCutOff } from "../race/cut-off.js";
+import { keepCutOff, leaveWord, queryOf, stored, takeCutOff } from "../race/cut-off.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
 /** @import { Building, FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
+
+const WAITED = "waited"; // the word that is left of a race that had not begun
 
 /** @typedef {{ model: string, badges: string[] }} Model */
 
@@ -65,7 +67,7 @@ class RaceTab {
     }
     at("clear").addEventListener("click", () => this.ask("clear"));
     at("link").addEventListener("click", () => this.copyLink());
-    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.view.turn)));
+    addEventListener("pagehide", () => stored((store) => this.keep(store)));
     byId("go").addEventListener("click", () => this.wait());
     handOver("#go", byId("stop"));
     this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey }) => {
@@ -79,14 +81,29 @@ class RaceTab {
     document.querySelector(".top .badges")?.replaceChildren(...items);
   }
 
+  /**
+   * What the next load of the page is to tell of a race that waits or runs.
+   * @param {Storage} store
+   */
+  keep(store) {
+    if (this.verdict === null) keepCutOff(store, this.view.turn);
+    else leaveWord(store, "race", WAITED);
+  }
+
   /** gradio loads the page again when a lost connection is back. */
   tellCutOff() {
     const link = stored((store) => takeCutOff(store));
     if (!link) return;
+    if (link === WAITED) {
+      const text = "The page was left or lost its connection while a race waited for its turn, which is given up.";
+      this.fields.refuse({ field: "", text });
+      return;
+    }
     const again = make("a", "", "Fill in the form as it was");
     again.href = link;
     const text = "The page was left or lost its connection while a race ran, so that race has ended.";
-    this.fields.refuse({ field: "", text }).append(" ", again);
+    const without = new URLSearchParams(link).has("prompt") ? "" : ", without the prompt: it is too long for a link";
+    this.fields.refuse({ field: "", text }).append(" ", again, without);
   }
 
   /** @param {Message} message */

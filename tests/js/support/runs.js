@@ -135,6 +135,7 @@ export const COMPARED = {
   differs: null,
   same: 8,
   speedup: 2,
+  few: false,
   shared: 0,
   why: "",
   cut: "",

@@ -1,0 +1,55 @@
+"""Answers of a few tokens, whose times are noise, and answers for which nothing was guessed."""
+
+import re
+
+import pytest
+from asking import asked
+from fakes_engine import FakeAnswer, FakeEngine
+
+from spectra.metrics import PlainRate
+from visual.request import plainly
+from visual.run.comparison import rows
+from visual.run.conversation import race_figures, readout
+from visual.run.run import Run
+from visual.serve import ASSETS
+from visual.wire.figures import COMPARABLE, figures
+
+
+def compared(tokens: int) -> Run:
+    """A comparison that is over; also a race, whose lanes are called otherwise."""
+    request = asked("x", "spectra", max_new_tokens=tokens)
+    run = Run(request, {"autoregressive": plainly(request), "spectra": request})
+    for lane, each in run.lanes.items():
+        answer = FakeEngine(step_seconds=0).answer(each)
+        list(answer)
+        run.traces[lane] = answer.trace
+    return run
+
+
+@pytest.mark.parametrize("tokens", [1, COMPARABLE - 1, COMPARABLE])
+def test_times_of_few_tokens_are_not_compared(tokens: int) -> None:
+    """A race of one token claimed a speedup, of the same one pass."""
+    run = compared(tokens)
+    plain, method = run.traces.values()
+    few = tokens < COMPARABLE
+    shown = figures(plain, method)
+    assert (shown["few"], shown["speedup"] is None, shown["differs"]) == (few, few, None)
+    assert ("too few to learn from" in shown["why"]) == few
+    found = [(row["few"], row["speedup"] is None, row["macro_speedup"] is None) for row in rows(run)]
+    assert found == [(few, few, few)] * 2
+    said = readout(method, PlainRate(40.0, 256))
+    assert said is not None and (said["few"], said["estimate"] is None) == (few, few)
+    run.traces = {"plain": plain, "method": method}
+    raced = race_figures(run)
+    assert (raced["speedup"] is None, "problem" in raced) == (few, few)
+
+
+def test_the_page_knows_how_few_is_too_few() -> None:
+    script = (ASSETS / "js" / "race" / "scoreboard.js").read_text(encoding="utf-8")
+    assert re.findall(r"COMPARABLE = (\d+);", script) == [str(COMPARABLE)]
+
+
+def test_a_row_tells_what_was_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeAnswer, "_grow", lambda *_: None)
+    for row in rows(compared(8)):
+        assert row["acceptance"] is None and row["of_reached"] is None and row["offered"] > 0
