@@ -1,6 +1,8 @@
 """The wheel in an empty place: its two commands and the drop-in find stores, page and recorded races."""
 
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -8,9 +10,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installed import ROOT, Installed, build_wheel
+from installed import ROOT, Installed, build_native_wheel, build_wheel
 
 import spectra
+from spectra.target.native.flags import COMPILERS, FLAGS, shipped_name
 
 pytestmark = [pytest.mark.real, pytest.mark.all_cases]
 
@@ -67,6 +70,24 @@ def test_the_demo_serves_its_files(copy):
     assert b"export" in found["spectra/js/tabs/race.js"]
     assert b'"datastore"' in found["config"] or b"store-ask" in found["config"]
     assert (ROOT / "assets/races/bank-account.json").read_bytes() == found["spectra/races/bank-account.json"]
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="made on Linux on x86-64 only")
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="it takes a C++ compiler")
+def test_a_wheel_with_the_cpu_library_needs_no_compiler(tmp_path, wheel):
+    native = build_native_wheel(tmp_path)
+    with zipfile.ZipFile(native) as archive, zipfile.ZipFile(wheel) as usual:
+        names = set(archive.namelist())
+        assert b"Root-Is-Purelib: false" in archive.read(next(name for name in names if name.endswith("/WHEEL")))
+        assert names - set(usual.namelist()) == {f"spectra/target/native/shipped/{shipped_name(isa)}" for isa in FLAGS}
+    site, work = tmp_path / "site", tmp_path / "empty"
+    work.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(native)]
+    subprocess.run(pip, check=True)
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "CXX": ""}
+    copy = Installed(site / "bin", Path(sys.executable), work, {"PYTHONPATH": str(site), "PATH": str(work)} | cache)
+    place = "from spectra.target.native.library import native_library as one; print(one().file.parent)"
+    assert copy.run(copy.python, "-c", place).strip() == str(site / "spectra/target/native/shipped")
 
 
 def test_the_lock_file_has_the_pins():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spectra.target.native import library as built
+from spectra.target.native.flags import COMMON, COMPILERS, FLAGS, SOURCE
 from spectra.target.native.library import native_library, native_reason
 
 
@@ -18,12 +18,12 @@ def needs_native():
 
 def compiled(source: str, isa: str, folder: Path) -> Path:
     """A shared library of this C++ text, which may include the step's headers, by the flags of a path."""
-    compiler = next((path for name in built.COMPILERS if (path := shutil.which(name))), None)
+    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         pytest.skip("no C++ compiler")
     text, made = folder / "source.cpp", folder / "made.so"
     text.write_text(source)
-    command = [compiler, *built.COMMON, *built.FLAGS[isa], f"-I{built.SOURCE}", str(text), "-o", str(made)]
+    command = [compiler, *COMMON, *FLAGS[isa], f"-I{SOURCE}", str(text), "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
     if "unrecognized" in done.stderr or "unknown argument" in done.stderr:
         pytest.skip(f"the compiler is for another CPU or does not know {isa}")

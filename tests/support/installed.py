@@ -45,6 +45,14 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
+def build_native_wheel(folder: Path) -> Path:
+    """A wheel with the CPU library of every path in it, for Linux on x86-64."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"}, check=True)
+    (wheel,) = folder.glob("*manylinux*.whl")
+    return wheel
+
+
 class Installed:
     """bin: where its commands are. python: the interpreter that has it. environment: what that needs. work: an empty
     folder that everything is run in."""

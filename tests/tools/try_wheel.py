@@ -1,8 +1,13 @@
-"""`make dist`: a wheel and a source archive in out/dist; the wheel tried in an environment and a folder made for it.
+"""`make dist`: wheels and a source archive in out/dist; the wheel of this platform tried in an environment and a folder
+made for it.
+
+On Linux on x86-64, where there is a compiler, besides the wheel for all platforms one with the CPU library in it.
 
 Prints the seconds from the start of `pip install` to the first answer, and what each way in did. Needs a package index.
 """
 
+import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,9 +15,10 @@ import time
 import venv
 from pathlib import Path
 
-from installed import ROOT, Installed
+from installed import ROOT, Installed, build_native_wheel
 
 from spectra.target.embedded import INSTALL
+from spectra.target.native.flags import COMPILERS
 
 
 def main() -> None:
@@ -21,6 +27,9 @@ def main() -> None:
         old.unlink()
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(dist)], cwd=ROOT, check=True)
     (wheel,) = dist.glob("*.whl")
+    native = (sys.platform, platform.machine()) == ("linux", "x86_64") and any(map(shutil.which, COMPILERS))
+    if native:
+        wheel = build_native_wheel(dist)
     with tempfile.TemporaryDirectory(prefix="spectra-wheel-") as place:
         home, work = Path(place) / "venv", Path(place) / "empty"
         work.mkdir()
@@ -31,6 +40,8 @@ def main() -> None:
         copy.run(copy.python, *INSTALL.split()[1:])
         installed = time.monotonic() - began
         copy.generate()
+        compiled = bool(list(Path(place).glob("cache/spectra/native/*.so")))
+        assert not (native and compiled), "the CPU library was compiled although the wheel has it"
         print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB")
         print(f"pip install: {installed:.0f} s; first answer after {time.monotonic() - began:.0f} s")
         print(f"spectra generate again: {seconds(copy.generate):.0f} s")

@@ -1,4 +1,5 @@
-"""The CPU library: compiled once for this CPU with the compiler at hand, kept in the cache folder, loaded by ctypes.
+"""The CPU library: out of a wheel that brought it, or compiled once for this CPU with the compiler at hand and kept in
+the cache folder; loaded by ctypes.
 
 A library file is complete or absent: it is written beside its place and renamed, and ends in the SHA-256 of what stands
 before. Its name is made of the source, the compiler, the flags and the CPU, so that none of another machine is used.
@@ -24,12 +25,20 @@ import torch
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
 from spectra.io.files import clear_left_behind, write_text
+from spectra.target.native.flags import (
+    COMMON,
+    COMPILERS,
+    FLAGS,
+    MAIN,
+    SHIPPED,
+    is_whole,
+    sealed,
+    shipped_name,
+    source_hash,
+)
 from spectra.target.native.memory import LargePages
 from spectra.verify.noise import noise_key
 
-SOURCE = Path(__file__).parent / "csrc"
-MAIN = SOURCE / "native.cpp"
-COMPILERS = ("c++", "g++", "clang++")
 WORK = ".build."
 """What folders of builds in progress are called, at first."""
 OFF = "SPECTRA_NATIVE=0"
@@ -38,22 +47,6 @@ PATIENCE = 600.0
 """Seconds after which a compiler is given up."""
 OF_THE_MACHINE = ("fatal", "no space left on device", "disk quota exceeded", "cannot allocate memory")
 """In an error that says nothing of the source or the flags: the next start tries again."""
-COMMON = ("-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-w")
-_AVX2 = ("-mavx2", "-mfma", "-mf16c")
-_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-DSPECTRA_AVX512=1")
-_ROUNDING = (*_AVX512, "-mavx512bf16", "-DSPECTRA_AVX512_BF16=1")
-_PRODUCTS = (*_ROUNDING, "-DSPECTRA_BF16_PRODUCTS=1")
-FLAGS = {
-    "amx_bf16": (*_PRODUCTS, "-mamx-tile", "-mamx-bf16", "-DSPECTRA_AMX=1"),
-    "avx512_bf16": _PRODUCTS,
-    "avx512_fma": _ROUNDING,
-    "avx512": _AVX512,
-    "avx2": _AVX2,
-}
-"""Compiler flags of each path. The arithmetic of a path is the same for every number of rows.
-
-`avx512_fma` rounds to bf16 by an instruction, as `avx512_bf16` does, but multiplies in fp32.
-"""
 NEEDS = {
     "amx_bf16": {"amx_tile", "amx_bf16"},
     "avx512_bf16": {"avx512_bf16"},
@@ -77,6 +70,10 @@ class LibraryError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
+
+
+class BrokenLibraryError(LibraryError):
+    """A file that cannot be loaded."""
 
 
 class CompilerError(LibraryError):
@@ -200,16 +197,23 @@ def _order() -> list[str]:
     return ["amx_bf16", *vectors, "avx512", "avx2"]
 
 
-def load(paths: list[str], folder: Path, extra: tuple[str, ...] = ()) -> Library:
+def load(paths: list[str], folder: Path, extra: tuple[str, ...] = (), shipped: Path = SHIPPED) -> Library:
     """The first of these paths that can be built and used, with `extra` flags. Raises LibraryError: the first error.
 
-    The command that the environment names as `CXX` is tried before the others. What fails before something can be built
-    is remembered, and not compiled again at the next start.
+    Nothing is compiled where `shipped` has the library, the environment names no compiler as `CXX` and there are no
+    `extra` flags. The command of `CXX` is tried before the others. What fails before something can be built is
+    remembered, and not compiled again at the next start.
     """
     errors: list[LibraryError] = []
+    compiled = bool(extra or os.environ.get("CXX"))
     compilers = (_words(os.environ.get("CXX", "")), *([name] for name in COMPILERS))
     there = dict.fromkeys((path, *words[1:]) for words in compilers if words and (path := shutil.which(words[0])))
     for isa in paths:
+        if not compiled and is_whole(file := shipped / shipped_name(isa)):
+            try:
+                return _open(file, isa)
+            except LibraryError as error:  # perhaps of where it lies: one that is compiled may be better off
+                errors.append(error)
         for compiler in there:
             try:
                 library = _load(isa, folder, compiler, extra)
@@ -241,21 +245,26 @@ def _words(command: str) -> list[str]:
 
 def _load(isa: str, folder: Path, compiler: tuple[str, ...], extra: tuple[str, ...]) -> Library:
     flags = (*COMMON, *FLAGS[isa], *extra)
-    digest = hashlib.sha256(
-        repr((_source_hash(), compiler[1:], _version(compiler), flags, _cpu())).encode()
-    ).hexdigest()
+    digest = hashlib.sha256(repr((source_hash(), compiler[1:], _version(compiler), flags, _cpu())).encode()).hexdigest()
     file = folder / f"{isa}-{digest[:24]}.so"
     note = file.with_suffix(".failed")
-    if not _is_whole(file):
+    if not is_whole(file):
         if why := _noted(note):
             raise LibraryError(why)
         _build([*compiler, *flags, str(MAIN)], file, note)
     try:
-        library = Library(file, isa)
-    except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
+        return _open(file, isa)
+    except BrokenLibraryError:
         with suppress(OSError):
             file.unlink()  # built again at the next start
-        raise LibraryError(f"{file.name} cannot be loaded: {error}") from error
+        raise
+
+
+def _open(file: Path, isa: str) -> Library:
+    try:
+        library = Library(file, isa)
+    except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
+        raise BrokenLibraryError(f"{file.name} cannot be loaded: {error}") from error
     if library.calls.spectra_prepare():
         raise LibraryError(f"the system does not let a process use {isa}")
     return library
@@ -286,8 +295,7 @@ def _build(command: list[str], file: Path, note: Path) -> None:
                 failed = f"{Path(command[0]).name} failed: {error.strip()}"
                 passing = any(words in error.lower() for words in OF_THE_MACHINE)
                 raise LibraryError(failed) if passing else CompilerError(failed, note)
-            code = made.read_bytes()
-            made.write_bytes(code + hashlib.sha256(code).digest())  # what stands after an ELF file is not loaded
+            made.write_bytes(sealed(made.read_bytes()))
             made.replace(file)
     except OSError as error:
         cure = "XDG_CACHE_HOME names another folder for caches"
@@ -297,18 +305,6 @@ def _build(command: list[str], file: Path, note: Path) -> None:
 @cache
 def _announce() -> None:
     print("compiling the CPU step once (about 20 seconds) ...", file=sys.stderr, flush=True)
-
-
-def _is_whole(file: Path) -> bool:
-    try:
-        code = file.read_bytes()
-    except OSError:
-        return False
-    return hashlib.sha256(code[:-32]).digest() == code[-32:]
-
-
-def _source_hash() -> str:
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(SOURCE.iterdir()))).hexdigest()
 
 
 @cache

@@ -19,7 +19,9 @@ from spectra.cli.main import main
 from spectra.errors import SpectraError
 from spectra.io.cache_home import cache_home
 from spectra.target.load import wrap_model
+from spectra.target.native import flags
 from spectra.target.native import library as built
+from spectra.target.native.flags import FLAGS, sealed, shipped_name
 from spectra.target.native.library import Cpu, LibraryError, load, native_library, native_reason, paths_here
 from spectra.target.native.matrix import Matrix
 
@@ -76,6 +78,37 @@ def test_a_library_is_built_once_and_again_when_damaged(compiler, tmp_path):
     assert [path.name for path in folder.iterdir()] == [file.name]
 
 
+def test_what_a_wheel_brought_is_not_compiled(compiler, tmp_path, monkeypatch):
+    compiler(WORKS)
+    isa, folder, shipped = paths_here()[0], tmp_path / "cache", tmp_path / "shipped"
+    shipped.mkdir()
+    brought = shipped / shipped_name(isa)
+    brought.write_bytes(library().file.read_bytes())
+    assert load([isa], folder, shipped=shipped).file == brought
+    with monkeypatch.context() as alone:
+        alone.setenv("PATH", str(shipped))
+        assert load([isa], folder, shipped=shipped).file == brought, "it needs no compiler"
+    assert not folder.exists()
+    assert load([isa], folder, ("-DOTHER",), shipped).file.parent == folder, "of other flags"
+    monkeypatch.setenv("CXX", "c++")
+    assert load([isa], folder, shipped=shipped).file.parent == folder, "by the compiler that is named"
+    monkeypatch.delenv("CXX")
+    for damaged in (brought.read_bytes()[:-1], sealed(b"no library")):
+        other = shipped / str(len(damaged)) / brought.name
+        other.parent.mkdir()
+        other.write_bytes(damaged)
+        assert load([isa], folder, shipped=other.parent).file.parent == folder
+        assert other.read_bytes() == damaged
+    assert builds(tmp_path) == 2
+
+
+def test_a_shipped_library_is_of_one_source_and_one_path(tmp_path, monkeypatch):
+    names = set(map(shipped_name, FLAGS))
+    monkeypatch.setattr(flags, "SOURCE", tmp_path)
+    (tmp_path / "native.cpp").write_text("another")
+    assert len(names | set(map(shipped_name, FLAGS))) == 2 * len(FLAGS)
+
+
 def test_what_killed_builds_left_goes_and_what_runs_stays(compiler, tmp_path):
     compiler(WORKS)
     folder = tmp_path / "cache"
@@ -94,7 +127,7 @@ def test_another_cpu_or_source_has_another_file(compiler, tmp_path, monkeypatch)
     files = {load(isa, tmp_path).file}
     monkeypatch.setattr(built, "_cpu", lambda: Cpu("", "another", ()))
     files.add(load(isa, tmp_path).file)
-    monkeypatch.setattr(built, "_source_hash", lambda: "another")
+    monkeypatch.setattr(built, "source_hash", lambda: "another")
     files.add(load(isa, tmp_path).file)
     assert len(files) == 3 == builds(tmp_path)
 
