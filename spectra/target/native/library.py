@@ -293,7 +293,7 @@ def _build(command: list[str], file: Path, note: Path) -> None:
                     (one for one in lines if "error" in one or "failed" in one), lines[0] if lines else "no output"
                 )
                 failed = f"{Path(command[0]).name} failed: {error.strip()}"
-                passing = any(words in error.lower() for words in OF_THE_MACHINE)
+                passing = done.returncode < 0 or any(words in error.lower() for words in OF_THE_MACHINE)
                 raise LibraryError(failed) if passing else CompilerError(failed, note)
             made.write_bytes(sealed(made.read_bytes()))
             made.replace(file)
