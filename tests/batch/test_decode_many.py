@@ -299,6 +299,9 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         ("requests", "number 0 is a list; give", [[1, 2, 3]], {}),
         ("requests", "number 0 is a str; give", "a text", {}),
         ("requests", "number 1 is a dict; give", [*requests_of(target, [[1]]), {"prompt": [1]}], {}),
+        ("options", "of request 0: a list is none; give a dict", [Request([1], method, options=[1])], {}),
+        ("options", "of request 0: 'top_k' is none; give", [Request([1], method, options={"top_k": 3})], {}),
+        ("options", "of request 0: 'use_cache' is", [Request([1], method, options={"use_cache": True})], {}),
         ("at_once", "out of range", [], {"at_once": 0}),
         ("cache_bytes", "out of range", [], {"cache_bytes": 0}),
     ):
