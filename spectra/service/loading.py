@@ -184,18 +184,20 @@ class ModelOptions:
 
     def check_tokenizers(self) -> None:
         """Raise SpectraError for a datastore or a draft model of another tokenizer than the model's, which is loaded
-        alone, and for a draft model whose config cannot be read."""
+        alone, and for a draft model that cannot be loaded or has another number of tokens, as far as files show it.
+        """
         if not (self.datastores or self.drafts):
             return
         from spectra.target import draft_model
-        from spectra.target.load import load_tokenizer
+        from spectra.target.load import load_tokenizer, load_vocabulary
 
         tokenizer, name = load_tokenizer(self.model)
         sha256 = tokenizer_sha256(tokenizer)
         for folder in self.datastores:
             check_tokenizer(read_card(folder), sha256, name)
+        vocabulary = load_vocabulary(self.model) if self.drafts else 0
         for draft in self.drafts:
-            draft_model.check_draft(str(draft), sha256, name)
+            draft_model.check_draft(str(draft), sha256, name, vocabulary)
 
     def loading(self) -> dict[str, Any]:
         """Arguments for `load_network`."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
 
 from spectra.errors import SpectraError
 from spectra.io import resources
@@ -30,6 +30,8 @@ from spectra.verify.picks import probabilities_of, processors_of
 FOLDER = resources.shipped("assets/models")
 SHIPPED = ("spectra-nano", "spectra-nano-boost")
 """The draft models that come with the project; the second was trained on what the first misses."""
+WEIGHT_FILES = ("*.safetensors*", "*.bin*")
+"""One of these, or an index of several, is in a folder with a model's weights."""
 CAPACITY = 512
 """Slots of a new cache, beyond the first text."""
 
@@ -161,21 +163,28 @@ def load_like(name: str, like: Like, field: str) -> Any:
     """A causal model with as many tokens, in the same dtype on the same device. Raises SpectraError for `field`."""
     with _named(name, field) as local:
         model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=like.dtype, local_files_only=local)
-    theirs = model.config.get_text_config(decoder=True).vocab_size
-    if like.vocabulary != theirs:
-        raise SpectraError(
-            field, f"{name!r} has {theirs} tokens, the model {like.vocabulary}; give one with its tokenizer"
-        )
+    check_vocabulary(name, model.config, like.vocabulary, field)
     return model.to(like.device).eval()
 
 
-def check_draft(name: str, sha256: str, model: str) -> None:
-    """Raise SpectraError for a draft model that `load_draft` would refuse for its config or its tokenizer.
+def check_vocabulary(name: str, config: PretrainedConfig, vocabulary: int, field: str) -> None:
+    """Raise SpectraError for `field` unless a model with this config has as many tokens."""
+    theirs = config.get_text_config(decoder=True).vocab_size
+    if theirs != vocabulary:
+        raise SpectraError(field, f"{name!r} has {theirs} tokens, the model {vocabulary}; give one with its tokenizer")
 
-    sha256: of the tokenizer of `model`.
+
+def check_draft(name: str, sha256: str, model: str, vocabulary: int) -> None:
+    """Raise SpectraError for a draft model that `load_draft` would refuse, as far as its files show it.
+
+    sha256: of the tokenizer of `model`. vocabulary: how many tokens it has.
     """
     with _named(name, "draft") as local:
-        AutoConfig.from_pretrained(name, local_files_only=local)
+        config = AutoConfig.from_pretrained(name, local_files_only=local)
+    check_vocabulary(name, config, vocabulary, "draft")
+    folder = Path(name)
+    if folder.is_dir() and not any(file for kind in WEIGHT_FILES for file in folder.glob(kind)):
+        raise SpectraError("draft", f"{name!r} has no weights: model.safetensors is missing; give a model's folder")
     check_draft_tokenizer(name, sha256, model)
 
 
