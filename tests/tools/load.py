@@ -220,7 +220,7 @@ async def crowd(
     """What happened, and a row a second of the server's memory and threads. See `run`."""
     counts: Counter[str] = Counter()
     rows = []
-    limits = httpx.RequestLimits(max_connections=visitors * 2, keepalive_expiry=KEEP_ALIVE)
+    limits = httpx.Limits(max_connections=visitors * 2, keepalive_expiry=KEEP_ALIVE)
     async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE, limits=limits) as client:
         page = Handlers((await client.get("/config")).json())
         before = len(server.threads())
