@@ -184,20 +184,19 @@ class ModelOptions:
 
     def check_tokenizers(self) -> None:
         """Raise SpectraError for a datastore or a draft model of another tokenizer than the model's, which is loaded
-        alone, and for a draft model that cannot be loaded or has another number of tokens, as far as files show it.
+        alone, and for a draft model that cannot be loaded, as far as its files show it.
         """
         if not (self.datastores or self.drafts):
             return
         from spectra.target import draft_model
-        from spectra.target.load import load_tokenizer, load_vocabulary
+        from spectra.target.load import load_tokenizer
 
         tokenizer, name = load_tokenizer(self.model)
         sha256 = tokenizer_sha256(tokenizer)
         for folder in self.datastores:
             check_tokenizer(read_card(folder), sha256, name)
-        vocabulary = load_vocabulary(self.model) if self.drafts else 0
         for draft in self.drafts:
-            draft_model.check_draft(str(draft), sha256, name, vocabulary)
+            draft_model.check_draft(str(draft), sha256, name)
 
     def loading(self) -> dict[str, Any]:
         """Arguments for `load_network`."""

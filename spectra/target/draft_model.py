@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.io import resources
@@ -163,25 +163,21 @@ def load_like(name: str, like: Like, field: str) -> Any:
     """A causal model with as many tokens, in the same dtype on the same device. Raises SpectraError for `field`."""
     with _named(name, field) as local:
         model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=like.dtype, local_files_only=local)
-    check_vocabulary(name, model.config, like.vocabulary, field)
+    theirs = model.config.get_text_config(decoder=True).vocab_size
+    if like.vocabulary != theirs:
+        raise SpectraError(
+            field, f"{name!r} has {theirs} tokens, the model {like.vocabulary}; give one with its tokenizer"
+        )
     return model.to(like.device).eval()
 
 
-def check_vocabulary(name: str, config: PretrainedConfig, vocabulary: int, field: str) -> None:
-    """Raise SpectraError for `field` unless a model with this config has as many tokens."""
-    theirs = config.get_text_config(decoder=True).vocab_size
-    if theirs != vocabulary:
-        raise SpectraError(field, f"{name!r} has {theirs} tokens, the model {vocabulary}; give one with its tokenizer")
-
-
-def check_draft(name: str, sha256: str, model: str, vocabulary: int) -> None:
+def check_draft(name: str, sha256: str, model: str) -> None:
     """Raise SpectraError for a draft model that `load_draft` would refuse, as far as its files show it.
 
-    sha256: of the tokenizer of `model`. vocabulary: how many tokens it has.
+    sha256: of the tokenizer of `model`.
     """
     with _named(name, "draft") as local:
-        config = AutoConfig.from_pretrained(name, local_files_only=local)
-    check_vocabulary(name, config, vocabulary, "draft")
+        AutoConfig.from_pretrained(name, local_files_only=local)
     folder = Path(name)
     if folder.is_dir() and not any(file for kind in WEIGHT_FILES for file in folder.glob(kind)):
         raise SpectraError("draft", f"{name!r} has no weights: model.safetensors is missing; give a model's folder")

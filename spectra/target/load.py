@@ -226,14 +226,6 @@ def load_tokenizer(model: str | os.PathLike[str] | None = None) -> tuple[Any, st
         return AutoTokenizer.from_pretrained(folder, local_files_only=cached), name
 
 
-def load_vocabulary(model: str | os.PathLike[str] | None = None) -> int:
-    """How many tokens a model has that is not loaded, by its config."""
-    with _named_failure(model) as (folder, _, cached):
-        gguf = is_gguf(folder)
-        config = open_gguf(folder).config if gguf else AutoConfig.from_pretrained(folder, local_files_only=cached)
-        return int(config.get_text_config(decoder=True).vocab_size)
-
-
 def check_loading(
     model: str | os.PathLike[str] | None,
     *,
