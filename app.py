@@ -68,6 +68,8 @@ class AppOptions:
             raise SpectraError("host", "it is blank; give an address, such as 127.0.0.1")
         if self.model.step == "native" and gpu_is_lent():
             raise SpectraError("step", "native steps run on a CPU, and the GPU is lent by the call; use auto or eager")
+        if self.model.remember is not None and gpu_is_lent():
+            raise SpectraError("remember", "nothing learned in a call to a lent GPU outlives it; leave it out")
         if self.together is not None:
             check_number("together", self.together, 1, AT_ONCE, whole=True)
             if self.together > 1 and gpu_is_lent():

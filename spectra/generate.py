@@ -57,8 +57,9 @@ def generate(
     for methods that take one; loaded once for a model. remember: a folder that finished answers join, and from which
     later ones are guessed. estimates: see `load_resources`. tokenizer: the model's; with it the datastores that fit are
     guessed from: those that come with the project and the folders `datastores`. at_once, cache_bytes: see
-    `decode_many`. transformers drops a tokenizer or streamer given to generate(): bind them with functools.partial.
-    model_kwargs: what generate() prepared for the model (a name of our own for one of them would collide with it).
+    `decode_many`. transformers drops a tokenizer, streamer or assistant_model given to generate(): bind the first two
+    with functools.partial, and name the folder of the third in `drafts`. model_kwargs: what generate() prepared for the
+    model (a name of our own for one of them would collide with it).
 
     Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included, on the left. Of
     several sequences each has a shallow copy of them. Threads that call it with one model wait for each other.

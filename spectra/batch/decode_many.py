@@ -102,7 +102,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
             trust.learn(passed[number].tree, len(step.path))
         if shares:
             worth_of = dict(zip(grown, worths, strict=True))
-            accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / len(sequences)
+            accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
             plain, whole = _seconds(sequences, trees)
             passes.learn(whole, forward, len(sequences))
             if asks:
@@ -189,7 +189,8 @@ def _choose(
         seconds = next(iter(adaptive.values())).seconds
         rankings = [budget.rank(grown[at])._replace(worth=worths[at]) for at, budget in adaptive.items()]
         rows = sum(map(len, trees.values()))
-        parts = share(rankings, seconds, others=len(trees), rows=rows, max_rows=max_rows, **shared._asdict())
+        others = sum(worths[at] for at in trees)
+        parts = share(rankings, seconds, others=others, rows=rows, max_rows=max_rows, **shared._asdict())
         trees |= zip(adaptive, parts, strict=True)
     return [trees[at] for at in range(len(sequences))]
 

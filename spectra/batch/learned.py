@@ -32,7 +32,8 @@ class DraftingWorth:
         return not self._rested
 
     def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
-        """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence.
+        """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence,
+        by what a token is worth to each.
 
         plain: what the pass would have taken with a row for each sequence, in parts of what it took.
         """

@@ -1,8 +1,9 @@
 """Who of a batch is decoded, and who waits for a place or for room in memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from spectra.batch.request import Request
+from spectra.batch.request import OPTIONS, Request
 from spectra.decode import Decoding
 from spectra.errors import SpectraError
 from spectra.method import Group, SharedTarget, check_parts
@@ -96,6 +97,7 @@ class RequestQueue:
             raise SpectraError("requests", f"number {number} is a {kind}; give `Request(prompt, method)` for each")
         limits = limits_of(self._target, request)
         try:
+            _check_options(request.options)
             check_parts(request.method, request.sampling, limits)
             self._group.check(request.prompt, limits.max_new_tokens)
         except SpectraError as error:
@@ -111,6 +113,14 @@ class RequestQueue:
                 raise SpectraError(
                     "method", f"requests {owner} and {number} share a {type(drafter).__name__}; make a method for each"
                 )
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise SpectraError for what is no dict of them, and for one that is not known."""
+    if not isinstance(options, Mapping):
+        raise SpectraError("options", f"a {type(options).__name__} is none; give a dict of {' and '.join(OPTIONS)}")
+    if unknown := [name for name in options if name not in OPTIONS]:
+        raise SpectraError("options", f"{unknown[0]!r} is none; give {' or '.join(OPTIONS)}")
 
 
 def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:

@@ -7,13 +7,16 @@ from typing import Any
 from spectra.method import Method
 from spectra.settings import Limits, Sampling
 
+OPTIONS = ("processors", "prefix")
+"""What `Request.options` may hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt and how it is answered; the fields are `decode`'s.
 
     method: one of its own, for it learns as it goes. limits: None is 256 new tokens and the target's end-of-sequence
-    ids. options: handed to `target.start` (`processors`, `prefix`).
+    ids. options: handed to `target.start`, see `OPTIONS`.
     """
 
     prompt: Sequence[int]

@@ -30,7 +30,7 @@ def share(
     rankings: Sequence[Ranking],
     seconds_of: Callable[[int], Sequence[float]],
     *,
-    others: int = 0,
+    others: float = 0.0,
     rows: int = 0,
     max_rows: int | None = None,
     trust: float = 1.0,
@@ -38,16 +38,17 @@ def share(
 ) -> list[TokenTree]:
     """The part of each tree that is worth scoring, where all go into one pass.
 
-    seconds_of: T of 0 to at least so many rows. others, rows: how many sequences with trees of a fixed size are in the
-    pass too, and rows of those. max_rows: of a pass; what is kept may be more. trust: accepted nodes to those that the
-    chances promised. beyond: seconds of the pass that do not depend on its rows, on top of T.
+    seconds_of: T of 0 to at least so many rows. others, rows: of the sequences with trees of a fixed size that are in
+    the pass too, what a token of each is worth, summed, and their rows. max_rows: of a pass; what is kept may be more.
+    trust: accepted nodes to those that the chances promised. beyond: seconds of the pass that do not depend on its
+    rows, on top of T.
     """
     width = rows + sum(1 + len(one.kept) for one in rankings)
     end = width + sum(len(one.free) for one in rankings)
     if max_rows is not None:
         end = max(width, min(end, max_rows))
     seconds = seconds_of(end)
-    gain = float(others)
+    gain = others
     for one in rankings:
         gain += one.worth * (1 + trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node]))
     ranked = [[(-one.worth * one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]

@@ -316,7 +316,8 @@ class Engine:
 def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[ModelOptions], Made]) -> Made:
     """The engine of the first of these models that can be loaded.
 
-    Raises SpectraError where none can: for the option that all of them fail for, else for `model`.
+    Raises SpectraError where none can: for the option that the first fails for, which could be reached then, else for
+    `model`, with the reason of each.
     """
     models = models or (EMBEDDED,)
     errors: list[SpectraError] = []
@@ -329,9 +330,9 @@ def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[Model
         engine.models, engine.chosen = list(models), model
         engine.problems = [str(error).removeprefix("model: ") for error in errors]
         return engine
-    wrong = {error.field for error in errors}
-    field = wrong.pop() if len(wrong) == 1 else "model"
-    raise SpectraError(field, "; ".join(dict.fromkeys(str(error).removeprefix(f"{field}: ") for error in errors)))
+    if errors[0].field != "model":
+        raise errors[0]
+    raise SpectraError("model", "; ".join(dict.fromkeys(str(error).removeprefix("model: ") for error in errors)))
 
 
 def together_on(target: HuggingFaceTarget) -> int:

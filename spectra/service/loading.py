@@ -184,7 +184,8 @@ class ModelOptions:
 
     def check_tokenizers(self) -> None:
         """Raise SpectraError for a datastore or a draft model of another tokenizer than the model's, which is loaded
-        alone, and for a draft model whose config cannot be read."""
+        alone, and for a draft model that cannot be loaded, as far as its files show it.
+        """
         if not (self.datastores or self.drafts):
             return
         from spectra.target import draft_model

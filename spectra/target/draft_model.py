@@ -30,6 +30,8 @@ from spectra.verify.picks import probabilities_of, processors_of
 FOLDER = resources.shipped("assets/models")
 SHIPPED = ("spectra-nano", "spectra-nano-boost")
 """The draft models that come with the project; the second was trained on what the first misses."""
+WEIGHT_FILES = ("*.safetensors*", "*.bin*")
+"""One of these, or an index of several, is in a folder with a model's weights."""
 CAPACITY = 512
 """Slots of a new cache, beyond the first text."""
 
@@ -170,12 +172,15 @@ def load_like(name: str, like: Like, field: str) -> Any:
 
 
 def check_draft(name: str, sha256: str, model: str) -> None:
-    """Raise SpectraError for a draft model that `load_draft` would refuse for its config or its tokenizer.
+    """Raise SpectraError for a draft model that `load_draft` would refuse, as far as its files show it.
 
     sha256: of the tokenizer of `model`.
     """
     with _named(name, "draft") as local:
         AutoConfig.from_pretrained(name, local_files_only=local)
+    folder = Path(name)
+    if folder.is_dir() and not any(file for kind in WEIGHT_FILES for file in folder.glob(kind)):
+        raise SpectraError("draft", f"{name!r} has no weights: model.safetensors is missing; give a model's folder")
     check_draft_tokenizer(name, sha256, model)
 
 

@@ -1,5 +1,6 @@
 """Several sequences at once: each text is the one it has alone, whoever comes and goes beside it."""
 
+import sys
 from contextlib import closing
 from itertools import count
 from weakref import WeakSet
@@ -129,6 +130,33 @@ def test_the_queue_knows_when_nobody_waits(known):
                     one.finish = "stopped"
                 running = queue.running()
             assert queue.no_more()
+
+
+def test_at_the_end_a_token_is_weighed_wherever_it_counts(known, monkeypatch):
+    """Accepted guesses saved several times what they did, and sequences with trees of a fixed size had the weight 1."""
+    target, decoder = target_by("native bf16", "llama", known), sys.modules[decode_many.__module__]
+    accepted, others, learn, share = [], [], DraftingWorth.learn, decoder.share
+
+    def learned(worth, drafting, forward, plain, mean):
+        accepted.append(mean)
+        learn(worth, drafting, forward, plain, mean)
+
+    def shared(rankings, *rest, **options):
+        others.append((options["others"], [one.worth for one in rankings]))
+        return share(rankings, *rest, **options)
+
+    monkeypatch.setattr(DraftingWorth, "asks", lambda _: True)
+    monkeypatch.setattr(DraftingWorth, "learn", learned)
+    monkeypatch.setattr(decoder, "share", shared)
+    most = (6, 6, 30, 90)
+    presets = ("spectra-core", "spectra-core", "spectra-paper-core", "spectra-core")
+    requests = [requests_of(target, [[5, 6, 7] * 9], *each)[0] for each in zip(presets, most, strict=True)]
+    longest = {}
+    for _, step in decode_many(target, requests):
+        longest[step.index] = max(longest.get(step.index, 0), len(step.path))
+    assert accepted and all(mean <= longest[at] for at, mean in enumerate(accepted))
+    mean = sum(most) / 4
+    assert others[0] == (pytest.approx((30 / mean) ** 2), pytest.approx([(each / mean) ** 2 for each in (6, 6, 90)]))
 
 
 def test_who_does_not_fit_in_memory_waits(known):
@@ -271,6 +299,9 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         ("requests", "number 0 is a list; give", [[1, 2, 3]], {}),
         ("requests", "number 0 is a str; give", "a text", {}),
         ("requests", "number 1 is a dict; give", [*requests_of(target, [[1]]), {"prompt": [1]}], {}),
+        ("options", "of request 0: a list is none; give a dict", [Request([1], method, options=[1])], {}),
+        ("options", "of request 0: 'top_k' is none; give", [Request([1], method, options={"top_k": 3})], {}),
+        ("options", "of request 0: 'use_cache' is", [Request([1], method, options={"use_cache": True})], {}),
         ("at_once", "out of range", [], {"at_once": 0}),
         ("cache_bytes", "out of range", [], {"cache_bytes": 0}),
     ):

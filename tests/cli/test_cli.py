@@ -151,8 +151,11 @@ def test_what_does_not_go_with_the_tokenizer_is_named_before_the_model_is_loaded
     letters().save_pretrained(tmp_path / "other")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{")
+    make("llama").save_pretrained(tmp_path / "empty")
+    (tmp_path / "empty" / "model.safetensors").unlink()
     wrong = (
         ("draft", tmp_path / "other", "another tokenizer"),
+        ("draft", tmp_path / "empty", "has no weights: model.safetensors is missing"),
         ("draft", tmp_path / "broken", "cannot load"),
         ("datastore", ROOT / "datastores" / "code", "was built for the tokenizer of"),
     )

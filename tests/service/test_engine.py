@@ -90,6 +90,19 @@ def test_models_that_cannot_be_loaded_for_several_reasons_are_told_with_each():
     assert str(told.value) == "model: one is wrong; give another; step: two is wrong; give another"
 
 
+def test_an_option_that_the_first_model_is_refused_for_is_all_that_is_said():
+    """The page without --model and with too little --max-memory told of the hub too, for the model that comes next."""
+
+    def make(options):
+        if options.model == "one":
+            raise SpectraError("max_memory", "no part of the model fits into it; give more")
+        raise SpectraError("model", "cannot load 'two' (no network); give a folder or a hub id that can be reached")
+
+    with pytest.raises(SpectraError) as told:
+        of_first(("one", "two"), ModelOptions(), make)
+    assert str(told.value) == "max_memory: no part of the model fits into it; give more"
+
+
 @pytest.mark.parametrize("model", [None, 7, "x" * 100_000])
 def test_a_model_that_a_call_by_hand_names_is_refused_in_a_line(engine, model):
     """No name at all ended in a TypeError."""

@@ -156,3 +156,11 @@ def test_native_steps_are_refused_where_a_gpu_is_lent(monkeypatch, capsys):
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")
     said = "step: native steps run on a CPU, and the GPU is lent by the call; use auto or eager"
     assert refused(capsys, "--step", "native", "--port", 7999) == f"{said}\n"
+
+
+def test_a_folder_of_answers_is_refused_where_a_gpu_is_lent(monkeypatch, capsys, tmp_path):
+    """It was left out without a word."""
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    monkeypatch.setenv("SPECTRA_REMEMBER", str(tmp_path / "memory"))
+    said = "remember: nothing learned in a call to a lent GPU outlives it; leave it out"
+    assert refused(capsys, "--port", 7999) == f"{said}\n"
