@@ -75,9 +75,7 @@ class HuggingFaceTarget:
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
         if getattr(self.config, "num_hidden_layers", 1) < 1:
-            raise SpectraError(
-                "model", f"{self.name} has no layers by its config; fetch it again or give another model"
-            )
+            raise SpectraError("model", f"{self.name} has no layers by its config; give another model")
         self._lock = lock or threading.Lock()
         self._steers = frozenset(inspect.signature(model.forward).parameters)
         self._cache = "cache" if "cache" in self._steers else "past_key_values"
