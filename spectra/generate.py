@@ -64,8 +64,8 @@ def generate(
     Logits processors and stopping criteria see one sequence at a time, [1, n], its padding included, on the left. Of
     several sequences each has a shallow copy of them. Threads that call it with one model wait for each other.
     Raises SpectraError for beams and other ways of decoding, embeddings, images and whatever else the model would read
-    beside token ids, a filled cache, a row of padding only or with holes in its mask, and what needs all sequences at
-    once.
+    beside token ids, ids that are no rows, a streamer that is none, a filled cache, a row of padding only or with holes
+    in its mask, and what needs all sequences at once.
     """
     import torch
 
@@ -137,7 +137,13 @@ class _Row:
 
 
 def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
-    """Raises SpectraError for no row at all, a mask of another shape, a row of padding only, and for holes."""
+    """Raises SpectraError for ids that are no rows, no row at all, a mask of another shape, a row of padding only, and
+    for holes.
+    """
+    shape = getattr(input_ids, "shape", None)
+    if shape is None or len(shape) != 2:
+        what = f"a {type(input_ids).__name__}" if shape is None else f"its shape is {list(shape)}"
+        raise SpectraError("input_ids", f"{what}; give a tensor of token ids, [sequences, length]")
     if not len(input_ids):
         raise SpectraError("input_ids", "there is no row; give one for each sequence")
     if mask is None:
@@ -309,9 +315,11 @@ def _length(cache: Any) -> int:
 
 
 def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:
-    """What follows one sequence only."""
+    """What follows one sequence only, and a streamer that is none."""
     from transformers import EncoderNoRepeatNGramLogitsProcessor, PrefixConstrainedLogitsProcessor
 
+    if streamer is not None and not all(callable(getattr(streamer, name, None)) for name in ("put", "end")):
+        raise SpectraError("streamer", f"a {type(streamer).__name__} has no put and end; give one of transformers")
     if rows > 1 and streamer is not None:
         raise SpectraError("streamer", f"it follows one sequence, and there are {rows}; leave it out")
     if rows > 1 and any(isinstance(one, PrefixConstrainedLogitsProcessor) for one in processors or ()):

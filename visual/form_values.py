@@ -1,9 +1,11 @@
 """Values that the page never sends are refused in one line; gradio answers them with a bare error of the server."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 from gradio.block_function import BlockFunction
+from gradio.components.api_component import Api
 
 from spectra.io.json_text import parse_json
 from visual.asgi import App, Message, Receive, Send, held_back, refuse
@@ -19,6 +21,7 @@ class CheckedBlocks(SteadyBlocks):
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *args: Any, **options: Any) -> Any:
         if block_fn.fn is None:  # it runs in the browser
             raise refused()
+        inputs = [*inputs, *defaults(block_fn.inputs[len(inputs) :])]
         try:
             values = await super().preprocess_data(block_fn, inputs, *args, **options)
         except Exception as error:
@@ -27,6 +30,12 @@ class CheckedBlocks(SteadyBlocks):
             if isinstance(field, gr.Dropdown) and not field.multiselect and isinstance(value, list):
                 raise refused()  # gradio lets an empty one pass
         return values
+
+
+def defaults(fields: Sequence[object]) -> list[Any]:
+    """What a call of the endpoint leaves out at its end, by its signature; nothing where one of them has no default."""
+    values = [field.value for field in fields if isinstance(field, Api) and field.value is not None]
+    return values if len(values) == len(fields) else []
 
 
 def refused() -> gr.Error:

@@ -56,6 +56,7 @@ class HuggingFaceTarget:
     """`Target` over an AutoModelForCausalLM. Make one with `load_target` or `wrap_model`: they choose its execution.
 
     lock: held by whoever decodes; targets of one model share it, since the model's attention is theirs meanwhile.
+    Raises SpectraError for a model without layers.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class HuggingFaceTarget:
         self._execution = Execution(plan or DEFAULT_PLAN)
         self.spread = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) > 1
         self.config = model.config.get_text_config(decoder=True)
+        if getattr(self.config, "num_hidden_layers", 1) < 1:
+            raise SpectraError("model", f"{self.name} has no layers by its config; give another model")
         self._lock = lock or threading.Lock()
         self._steers = frozenset(inspect.signature(model.forward).parameters)
         self._cache = "cache" if "cache" in self._steers else "past_key_values"

@@ -22,7 +22,7 @@ from spectra.datastore.language import Language
 from spectra.errors import SpectraError
 from spectra.service.visitor_file import check_texts, copy_text, plain_name
 from spectra.target.gguf_header import read_header
-from spectra.target.load import load_network, wrap_model
+from spectra.target.load import load_network, load_target, wrap_model
 
 HEAD = 700
 """Bytes of a file that are changed: a header of safetensors lies at its start."""
@@ -102,6 +102,17 @@ def test_an_end_of_answers_that_is_no_token(model: Path, tmp_path: Path, said: A
         assert error.field == "model" and is_one_short_line(error)
     else:
         assert refused.value.field == "model" and is_one_short_line(refused.value)
+
+
+@pytest.mark.parametrize("layers", [0, -1])
+def test_a_model_without_layers_is_refused(model: Path, tmp_path: Path, layers: int) -> None:
+    """It ended in an IndexError once it was loaded."""
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "num_hidden_layers": layers}))
+    with pytest.raises(SpectraError, match=r"^model: model has no layers by its config; ") as refused:
+        load_target(folder, device="cpu")
+    assert is_one_short_line(refused.value)
 
 
 @pytest.mark.parametrize("head", [2**63 - 1, 2**40, 0, 8, 1])

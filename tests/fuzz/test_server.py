@@ -98,6 +98,15 @@ def test_a_refusal_of_a_handler_in_the_queue_says_why(server: Server) -> None:
     assert status == 200 and REASON.encode() in text
 
 
+@pytest.mark.parametrize("given_values", [["hello"], ["hello", "spectra", 4], ["hello", "spectra", 4, 0.0, 7, "more"]])
+def test_a_call_of_the_endpoint_may_leave_out_what_has_a_default(server: Server, given_values: list[Any]) -> None:
+    """It was told that the page does not send such values."""
+    status, text = server.ask("POST", f"{API}/call/compare", json.dumps({"data": given_values}).encode())
+    assert status == 200
+    status, text = server.ask("GET", f"{API}/call/compare/{json.loads(text)['event_id']}")
+    assert status == 200 and b"event: complete" in text and b"event: error" not in text
+
+
 @given(st.sampled_from(["GET", "POST", "PUT", "HEAD", "DELETE"]), texts)
 @example("GET", "spectra/../../pyproject.toml")
 @example("GET", "gradio_api/file=/etc/passwd")

@@ -177,6 +177,19 @@ def test_what_it_cannot_do_is_named(field, options):
     assert error.value.field == field
 
 
+@pytest.mark.parametrize("ids", [PROMPT[0], PROMPT[None], torch.tensor(5), PROMPT.tolist(), "text", None])
+def test_ids_that_are_no_rows_are_named(ids):
+    """transformers itself fails at them; called without it, they ended in an IndexError or an AttributeError."""
+    with pytest.raises(SpectraError, match=r"^input_ids: .*; give a tensor of token ids, \[sequences, length\]$"):
+        spectra.generate(model_of("llama"), ids)
+
+
+@pytest.mark.parametrize("odd", [True, print, [], "text", type("Mute", (), {"put": print})()])
+def test_a_streamer_that_is_none_is_named(odd):
+    with pytest.raises(SpectraError, match=r"^streamer: a .* has no put and end; give one of transformers$"):
+        ours(model_of("llama"), partial(spectra.generate, streamer=odd))
+
+
 def test_a_filled_cache_is_named():
     model = model_of("llama")
     cache = DynamicCache()

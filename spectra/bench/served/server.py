@@ -59,7 +59,7 @@ class ServerOptions:
 
 
 class RunningServer:
-    """Start with `with Running(...) as server`. command: of `ServerOptions`. log: where its output goes.
+    """Start with `with RunningServer(...) as server`. command: of `ServerOptions`. log: where its output goes.
 
     Raises SpectraError with the last lines of the log when it ends or does not answer in time.
     """
