@@ -106,6 +106,10 @@ class Engine(Backend, Protocol):
     @property
     def together(self) -> int: ...
 
+    def settings_of(self, method: str, visitor: str = "") -> Mapping[str, Value]:
+        """`settings` of one preset, counting the visitor's own datastore; empty for an unknown one."""
+        ...
+
     def choose(self, model: str) -> None:
         """Use another of `models` from now on. Raises `SpectraError`, and keeps the old one, if it cannot."""
         ...

@@ -48,8 +48,8 @@ def build_page(
     with CheckedBlocks(title="SPECTRA", fill_width=True, analytics_enabled=False, delete_cache=KEPT_UPLOADS) as page:
         gr.HTML(HEADER, apply_default_css=False, js_on_load=None)
         with gr.Tabs(elem_id="tabs"):
-            with gr.Tab("Race", id="race"):
-                build_race(page, engine, admission, races)
+            with gr.Tab("Race", id="race") as race:
+                build_race(page, race, engine, admission, races)
             with gr.Tab("Chat", id="chat"):
                 if endpoint is None:
                     build_chat(engine, admission)

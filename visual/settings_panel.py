@@ -10,7 +10,7 @@ import gradio as gr
 from spectra.settings import MethodSettings, Value
 from visual.engine import Engine
 from visual.method_settings import FIELDS, form_of, settings_of
-from visual.widgets import PRIVATE, SKIP
+from visual.widgets import PRIVATE, SKIP, visitor_of
 
 PAPER = ("spectra-paper", "spectra-paper-core")
 FAST = ("spectra", "spectra-core")
@@ -18,6 +18,8 @@ FOLD = ["more-settings", "method-settings"]
 """Classes of the fold that a panel is in."""
 ROWS_MAKE_A_POOL = "(rows) => rows > 0"
 """What the box of the pool shows once a number of rows was written: it can be switched off after that."""
+OF_STORES = ("retrieval", "successors")
+"""Settings that come to something else where a refined datastore fits the model."""
 ELSE = (
     "The paper scores every guess, up to G of them, whatever a wide pass costs; on this device a budget keeps those "
     "worth their time, the dictionaries also learn from the text and from rejected guesses, and the backward one "
@@ -48,17 +50,24 @@ class SettingsPanel:
         self.changes = gr.HTML(self.differences(), apply_default_css=False, elem_classes="differences")
         for button, presets in ((paper, PAPER), (fast, FAST)):
             button.click(self._starter(presets), None, [method, *self.fields], queue=False, **PRIVATE)
-        method.input(self.updates, method, self.fields, queue=False, **PRIVATE)
+        method.input(self.chosen, method, self.fields, queue=False, **PRIVATE)
         named = dict(zip(FIELDS, self.fields, strict=True))
         named["rows"].input(None, named["rows"], named["pool"], js=ROWS_MAKE_A_POOL, **PRIVATE)
 
-    def read(self, method: object, values: Sequence[object]) -> MethodSettings:
+    def read(self, method: object, values: Sequence[object], visitor: str) -> MethodSettings:
         """What the fields change about a preset. Raises `SpectraError` naming the field."""
-        return settings_of(dict(zip(FIELDS, values, strict=True)), self.values(str(method)))
+        return settings_of(dict(zip(FIELDS, values, strict=True)), self.values(str(method), visitor))
 
-    def updates(self, method: str, changed: Mapping[str, Value] | None = None) -> list[Any]:
-        """For every field: the preset's values, some of them changed; what the preset has not is not to be seen."""
-        values = self.values(method)
+    def chosen(self, visit: gr.Request, method: str) -> list[Any]:
+        """`updates` for a preset that the visitor chose."""
+        return self.updates(method, visitor=visitor_of(visit))
+
+    def updates(self, method: str, changed: Mapping[str, Value] | None = None, *, visitor: str = "") -> list[Any]:
+        """For every field: the preset's values, some of them changed; what the preset has not is not to be seen.
+
+        visitor: whose own datastore counts.
+        """
+        values = self.values(method, visitor)
         now = form_of(values, changed or {})
         return [
             gr.update(value=now.get(name), visible=name in values, **({} if field.switch else _empty(values, name)))
@@ -80,12 +89,31 @@ class SettingsPanel:
         """
         return [SKIP] * len(self.fields) if self.values(method) == self._built else self.updates(method)
 
-    def values(self, method: str) -> Mapping[str, Value]:
-        return self.engine.settings.get(method, {})
+    def follow_stores(self, tab: gr.Tab) -> None:
+        """Whenever the tab is opened: show what runs once the visitor has a datastore, or has it no more."""
+        fits = gr.State(self._store_fits())
+        shown = [fits, self.changes, *self.fields]
+        tab.select(self.with_stores, [fits, self.method], shown, queue=False, **PRIVATE)
 
-    def differences(self) -> str:
+    def with_stores(self, visit: gr.Request, fitted: bool, method: str) -> list[Any]:
+        """fitted: whether a refined datastore fitted when the panel was filled; where it is as it was, all stays."""
+        visitor = visitor_of(visit)
+        fits = self._store_fits(visitor)
+        if fits == fitted:
+            return [SKIP] * (2 + len(self.fields))
+        values = self.values(method, visitor)
+        of_stores = [gr.update(value=values[name]) if name in OF_STORES and name in values else SKIP for name in FIELDS]
+        return [fits, self.differences(visitor), *of_stores]
+
+    def _store_fits(self, visitor: str = "") -> bool:
+        return any(card.get("refined") for card in self.engine.stores(visitor))
+
+    def values(self, method: str, visitor: str = "") -> Mapping[str, Value]:
+        return self.engine.settings_of(method, visitor)
+
+    def differences(self, visitor: str = "") -> str:
         """The two presets side by side, as HTML."""
-        presets = [self.values(start_from(self.engine, names)) for names in (PAPER, FAST)]
+        presets = [self.values(start_from(self.engine, names), visitor) for names in (PAPER, FAST)]
         rows = "".join(
             f"<tr><th scope=row>{escape(field.label)}</th>"
             + "".join(f"<td>{_shown(values, name)}</td>" for values in presets)
@@ -99,9 +127,9 @@ class SettingsPanel:
         )
 
     def _starter(self, presets: Sequence[str]) -> Any:
-        def start() -> list[Any]:
+        def start(visit: gr.Request) -> list[Any]:
             chosen = start_from(self.engine, presets)
-            return [chosen, *self.updates(chosen)]
+            return [chosen, *self.chosen(visit, chosen)]
 
         return start
 

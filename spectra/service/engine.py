@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -154,6 +154,14 @@ class Engine:
         seconds = median(step.seconds for step in steps)  # one slow step says nothing of the model
         self.plain = PlainRate(1 / seconds, context)
         return self.plain
+
+    def settings_of(self, method: str, visitor: str = "") -> Mapping[str, Value]:
+        """`settings` of one preset, counting the visitor's own datastore; empty for an unknown one."""
+        usual = self.settings.get(method, {})
+        own = self._visitor_stores.of(visitor)
+        if own is None or method not in self.settings:
+            return usual
+        return _settings(self.target, self.resources.with_stores([own]), [method]).get(method, usual)
 
     def builds(self, request: AnswerRequest) -> bool:
         """Whether the unrefined datastore that the method guesses from is still to be built."""
@@ -349,10 +357,12 @@ def together_on(target: HuggingFaceTarget) -> int:
     return max(n for n in range(1, AT_ONCE + 1) if n == 1 or of(n) <= LONGEST_PASS * alone)
 
 
-def _settings(target: HuggingFaceTarget, resources: Resources) -> dict[str, Mapping[str, Value]]:
-    """What the settings of every preset come to here; those that lack what they need, a datastore, are left out."""
+def _settings(
+    target: HuggingFaceTarget, resources: Resources, names: Iterable[str] = METHODS
+) -> dict[str, Mapping[str, Value]]:
+    """What the settings of presets come to here; those that lack what they need, a datastore, are left out."""
     found: dict[str, Mapping[str, Value]] = {}
-    for name in METHODS:
+    for name in names:
         with suppress(SpectraError):
             method = make_method(name, target, resources)
             follows = isinstance(method.budget, FixedBudget) and "order" in method.settings

@@ -266,3 +266,18 @@ def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit:
             break
         stops.append(stop)
     assert len(stops) > 20 and [html for seen, html in stops if not seen] == []
+
+
+@pytest.mark.all_cases
+def test_a_tablet_has_the_fields_of_an_answer_in_one_line(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1], width=768)
+    middles = (
+        "(all) => all.map((one) => one.getBoundingClientRect()).map((box) => Math.round(box.top + box.height / 2))"
+    )
+    for name, scope in (("Race", ""), ("Chat", "chat-")):
+        tab(page, name)
+        fields = ", ".join(f"#field-{scope}{field}" for field in ("method", "max_new_tokens", "temperature", "seed"))
+        found = page.locator(fields).evaluate_all(middles)
+        assert len(found) == 4 and len(set(found)) == 1, name

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import READY, appear, download, ended, fill, race, tab, value_of
+from browsing import READY, appear, download, ended, fill, race, serve, tab, value_of
 from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -373,3 +374,56 @@ def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fa
     assert card.locator("dd").all_inner_texts()[:2] == ["60 of 120 kept", "1 duplicate, 2 near duplicates"]
     assert "up to a perplexity of 5.00" in card.inner_text()
     assert page.problems == []
+
+
+@pytest.mark.parametrize(("name", "scope", "card"), [("Race", "", "#ask"), ("Compare", "compare-", "#compare-ask")])
+def test_retrieval_is_what_runs_once_a_visitor_has_a_store(
+    visit: Visit, races: Path, name: str, scope: str, card: str
+) -> None:
+    """Where none comes with the model the box stayed off, and the store could not be left out."""
+    engine = FakeEngine(step_seconds=0, shared=())
+    engine.settings["spectra"] = {**engine.settings["spectra"], "retrieval": False}
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+
+        def changed() -> dict[str, Any]:
+            before = len(engine.answers)
+            page.click("#compare-go" if scope else "#go")
+            while len(engine.answers) < before + 2:
+                page.wait_for_timeout(50)
+            stage = f"#stage-{name.lower()} .stage[data-state=done]"
+            page.wait_for_selector(stage, state="attached")
+            return dict(engine.answers[-1].trace.settings["method"]["changed"])
+
+        tab(page, name)
+        unfold(page, card)
+        box = page.locator(f"#field-{scope}retrieval input")
+        if scope:
+            page.locator(card).get_by_role("button", name="As fast as this device allows").click()
+            for each in page.locator("#field-compare-methods input:visible").all():
+                each.uncheck()
+        page.wait_for_selector(f"#field-{scope}successors")
+        assert not box.is_checked()
+        fill(page, **{f"{scope}max_new_tokens": 10, f"{scope}refine": 0.3})
+        tab(page, "Datastore")
+        page.click("#own-library")
+        page.wait_for_selector("#stage-datastore .own-store .store")
+        tab(page, name)
+        page.wait_for_function(f"document.querySelector('#field-{scope}retrieval input').checked")
+        assert (value_of(page, f"{scope}successors"), value_of(page, f"{scope}refine")) == ("0", "0.3")
+        assert changed() == {"refine": 0.3}
+        box.uncheck()
+        assert changed() == {"refine": 0.3, "retrieval": False, "successors": 0}
+        tab(page, "Datastore")
+        tab(page, name)
+        page.wait_for_timeout(300)
+        assert not box.is_checked()
+        tab(page, "Datastore")
+        page.click("#stage-datastore .own-store button:has-text('Delete it')")
+        page.wait_for_selector("#stage-datastore .own-store .store", state="detached")
+        tab(page, name)
+        page.wait_for_function(f"document.querySelector('#field-{scope}successors input').value === '8'")
+        assert changed() == {"refine": 0.3} and page.problems == []
+    finally:
+        served.close()

@@ -134,6 +134,28 @@ def test_what_a_reload_cut_off_is_said_in_its_tab(fake: Fake, visit: Visit, name
 
 
 @pytest.mark.all_cases
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize(("name", "what"), [("chat", "that conversation has ended"), ("compare", "which is given up")])
+def test_what_waited_when_the_page_went_away_is_said_in_its_tab(fake: Fake, visit: Visit, name: str, what: str) -> None:
+    first, page = visit(fake[1]), visit(fake[1])
+    start(first, max_new_tokens=2000)
+    tab(page, name.title())
+    fill(page, **{f"{name}-prompt": "waits", f"{name}-max_new_tokens": 12})
+    page.click(f"#{name}-go")
+    page.wait_for_selector(f"#stage-{name} :text('Waiting for the model: 1 visitor before you'):visible")
+    for told in (True, False):
+        page.reload()
+        appear(page, READY)
+        tab(page, name.title())
+        note = page.locator(f"#{name}-ask > .field-error:has-text('{what}')")
+        page.wait_for_timeout(200)
+        assert note.is_visible() == told
+    first.click("#stop")
+    finish(first)
+    assert first.problems == [] and page.problems == []
+
+
+@pytest.mark.all_cases
 def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: Visit, races: Path) -> None:
     engine = FakeEngine(step_seconds=0.02)
     served, url = serve(engine, races=races, max_visitors=4)  # one address may hold half of the places

@@ -149,3 +149,25 @@ def test_a_method_that_cannot_be_made_is_refused_before_anything_is_decoded(engi
         with pytest.raises(SpectraError):
             engine.ready(wrong, lambda *_: None)
     engine.ready(asked("w5", "spectra-paper-core"), lambda *_: None)
+
+
+def test_settings_are_those_that_run_with_a_visitors_own_store(engine, monkeypatch):
+    """The page's panel said that there was no retrieval, and could not switch it off."""
+    monkeypatch.setattr("spectra.service.visitor_stores.LIBRARY_TEXTS", 12)
+    monkeypatch.setattr("spectra.service.visitor_stores.write_library", words_only)
+    engine._adopt(engine.target, Resources())
+    engine.build_store("visitor", None, 1000, lambda *_: None)
+    for visitor, retrieval in (("visitor", True), ("other", False)):
+        shown = engine.settings_of("spectra", visitor)
+        assert shown["retrieval"] == retrieval
+        for changed in ({}, {"retrieval": False}):
+            answer = engine.answer(
+                asked("w5 w6 w7", "spectra", visitor=visitor, settings=MethodSettings(**changed), max_new_tokens=8)
+            )
+            ran = answer.trace.settings["method"]["values"]
+            assert ran["retrieval"] == (retrieval and not changed) and (changed or ran == shown)
+            answer.close()
+    assert engine.settings_of("rest", "visitor") == engine.settings["rest"]
+    assert engine.settings_of("none", "visitor") == {}
+    engine.drop_store("visitor")
+    assert engine.settings_of("spectra", "visitor") == engine.settings["spectra"]

@@ -241,6 +241,12 @@ class FakeEngine:
     BUILDS_STORES: ClassVar[bool] = True
     references: ClassVar[dict[str, str]] = {"hf-generate": "what transformers takes"}
 
+    def settings_of(self, method: str, visitor: str = "") -> dict[str, Any]:
+        """A visitor's store where there is no other makes `spectra` guess from it, and from no recycled successors."""
+        values = self.settings.get(method, {})
+        alone = method == "spectra" and not self.shared and bool(self.own.get(visitor))
+        return {**values, "retrieval": True, "successors": 0} if alone else values
+
     def choose(self, model: str) -> None:
         if model == "Gone-7B":
             raise SpectraError("model", "cannot load 'Gone-7B' (no such file); give a hub id that can be reached")

@@ -11,6 +11,7 @@ from starlette.datastructures import QueryParams
 
 from spectra.drafters.core import IMPROVED, CoreSettings
 from spectra.errors import SpectraError
+from spectra.methods.core_settings import changed_core
 from spectra.settings import METHOD_NUMBERS, MethodSettings
 from visual.method_settings import FIELDS, NUMBERS, form_of, in_words, link_of, settings_of
 from visual.names import named
@@ -166,6 +167,18 @@ def test_a_sweep_has_a_lane_for_every_value() -> None:
         with pytest.raises(SpectraError) as error:
             read_sweep(name, text)
         assert error.value.field == "values"
+
+
+def test_a_sweep_of_rows_takes_none_where_the_pool_was_switched_on() -> None:
+    """The whole comparison was refused, at the field of another number."""
+    sweep = read_sweep("rows", "0, 3")
+    assert sweep is not None
+    for pool in (True, False):
+        own = asked("hello", "spectra", settings=MethodSettings(rows=5, pool=pool))
+        none, some = (each.settings.changed for each in sweep.lanes(own).values())
+        assert none == ({"rows": 0} if pool else {"rows": 0, "pool": False}) and some == {"rows": 3, "pool": pool}
+        for settings in (none, some):
+            changed_core(IMPROVED, MethodSettings(**settings))
 
 
 def test_the_panel_says_what_else_this_device_has() -> None:

@@ -23,11 +23,15 @@ class Sweep(NamedTuple):
         """Lane -> the request with that value."""
         return {
             f"{request.method} {FIELDS[self.name].letter}={value:g}": replace(
-                request,
-                settings=replace(request.settings, **{self.name: value}),  # type: ignore[arg-type]
+                request, settings=self.settings(request.settings, value)
             )
             for value in self.values
         }
+
+    def settings(self, own: MethodSettings, value: float) -> MethodSettings:
+        """The panel's with that value. No rows are no pool, so a pool that was switched on is not asked for then."""
+        pool = None if own.pool and self.name == "rows" and not value else own.pool
+        return replace(own, pool=pool, **{self.name: value})  # type: ignore[arg-type]
 
     def facts(self, request: AnswerRequest) -> dict[str, Any]:
         """What the browser must know: the setting's name and the value of each lane."""

@@ -88,7 +88,7 @@ class CompareHandlers:
             form, rest = fields[boxes : boxes + numbers], fields[boxes + numbers :]
             own, settings, vary = str(rest[0]), rest[1:-2], read_sweep(*rest[-2:])
             request = request_of(prompt, own, *form, visitor=visitor_of(visit))
-            request = replace(request, settings=self._ask.panel.read(own, settings))
+            request = replace(request, settings=self._ask.panel.read(own, settings, request.visitor))
             self.check_sweep(vary, own)
             alone = any(method in self._engine.references for method in chosen)
             run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True, alone=alone)
@@ -112,12 +112,13 @@ class CompareHandlers:
         kept = chosen if chosen in [name for _, name in choices] else ""
         return gr.update(choices=choices, value=kept)
 
-    def of_the_model(self, filled: str, own: str) -> list[Any]:
+    def of_the_model(self, visit: gr.Request, filled: str, own: str) -> list[Any]:
         """The panel as the model in use has it. filled: the model that it was filled for."""
         model, panel = self._engine.chosen, self._ask.panel
         if filled == model:
             return [SKIP] * (2 + len(panel.fields))
-        return [model, panel.differences(), *panel.updates(own)]
+        visitor = visitor_of(visit)
+        return [model, panel.differences(visitor), *panel.updates(own, visitor=visitor)]
 
     def check_sweep(self, vary: Sweep | None, own: str) -> None:
         if vary is not None and vary.name not in self._ask.panel.values(own):
@@ -156,6 +157,7 @@ def build_compare(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admis
     if len(engine.models) > 1:
         panel = [filled, ask.panel.changes, *ask.panel.fields]
         tab.select(do.of_the_model, [filled, ask.own], panel, queue=False, **PRIVATE)
+    ask.panel.follow_stores(tab)
     ask.panel.begin_empty(page)
     page.load(lambda: ask.panel.opened(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)
 

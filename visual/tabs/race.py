@@ -82,8 +82,9 @@ class RaceHandlers:
         state = state or ShownTabState()
         try:
             explain, *form = fields[: len(self._asked)]
-            settings = self._panel.read(form[1], fields[len(self._asked) :])
-            request = request_of(*form, visitor=visitor_of(visit), settings=settings, explain=bool(explain))
+            visitor = visitor_of(visit)
+            settings = self._panel.read(form[1], fields[len(self._asked) :], visitor)
+            request = request_of(*form, visitor=visitor, settings=settings, explain=bool(explain))
         except SpectraError as error:
             yield RunUpdate(refusal(error))
             return
@@ -143,8 +144,8 @@ class RaceHandlers:
         return [*filled.form, *settings, gr.update(value=escape(left), visible=bool(left))]
 
 
-def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races: Path) -> None:
-    """Lay the tab out inside the current one and connect it."""
+def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: AdmissionQueue, races: Path) -> None:
+    """Lay the tab out, inside of it, and connect it."""
     memory = gr.State()
     ask = race_fields(engine)
     stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear", "opened"))
@@ -164,6 +165,7 @@ def build_race(page: gr.Blocks, engine: Engine, admission: AdmissionQueue, races
     cleared = [stage, memory, ask.prompt]
     stage.clear(do.clear, memory, cleared, cancels=[running, repeated, measured], queue=False, **PRIVATE)
     stage.opened(do.opened, None, [stage, ask.model, ask.panel.changes], queue=False, **PRIVATE)
+    ask.panel.follow_stores(tab)
     ask.panel.begin_empty(page)
     fill_at_first(page, do.link, ask.asked[1:], ask.method, ask.panel.fields, [ask.left_out])
 

@@ -267,7 +267,8 @@ function unchanged(race) {
         just as in plain decoding; a guess only lets that pick be computed earlier. Where guess and pick agree, the
         walk goes on. Where they do not, it ends, and everything behind the wrong guess is dropped.`,
       same
-        ? `Both answers, of ${plural(figures.plain.tokens, "token")}, were compared token by token: they are the same.`
+        ? prose`Here both answers, of ${plural(figures.plain.tokens, "token")}, were compared token by token: they are
+          the same.`
         : badge,
     ],
     pointer: { name: "Show the badge", selector: "#stage-race .below" },

@@ -1,8 +1,10 @@
-/** What was asked of a run that still went on when the page went away; the browser keeps it until the next load. */
+/** What was asked of a run that went on or waited when the page went away; the browser keeps it until the next load. */
 
 /** @import { Link, Begin } from "../stream/messages.js" */
 
 const KEY = "spectra-cut-off";
+/** The word that is left of a run that waited for its turn. */
+export const WAITED = "waited";
 const LONGEST = 50_000; // characters; visual/guard.py takes 60,000 with the path
 
 /**

@@ -3,9 +3,9 @@
 import { TurnView } from "../chat/turn-view.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
-import { building, plural, prose, seconds, sentence, speed } from "../common/format.js";
+import { building, plural, seconds, sentence, speed } from "../common/format.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
-import { keepCutOff, stored, takeCutOff } from "../race/cut-off.js";
+import { keepCutOff, leaveWord, stored, takeCutOff, WAITED } from "../race/cut-off.js";
 import { Legend } from "../race/legend.js";
 import { KEY } from "../race/template.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
@@ -17,8 +17,16 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
 dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.`;
-const CUT_OFF = prose`The page was left or lost its connection while an answer was written, so that conversation has
-  ended.`;
+const LOST = "The page was left or lost its connection";
+const CUT_OFF = `${LOST} while an answer was written, so that conversation has ended.`;
+const RACED = "raced";
+/** @type {Record<string, string>} by the word that was left; an answer leaves its link */
+const CUT_SHORT = {
+  [WAITED]: `${LOST} while you waited for the model, so that conversation has ended.`,
+  [RACED]: `${LOST} while a turn was raced, so that conversation has ended.`,
+};
+/** @type {Record<string, string>} what is left after a message of this kind, where a word is */
+const WORDS = { waiting: WAITED, measuring: RACED };
 const TEMPLATE = `
 <p class="key" data-id="key" hidden>${KEY}</p>
 <div class="legend" data-id="legend" role="group" aria-label="Colours by source"></div>
@@ -73,7 +81,9 @@ class ChatTab {
     this.listen();
     this.clear();
     this.showRate(facts);
-    if (stored((store) => takeCutOff(store, "chat"))) this.fields.refuse({ field: "", text: CUT_OFF });
+    this.word = ""; // of CUT_SHORT, for what goes on beside the answers
+    const lost = stored((store) => takeCutOff(store, "chat"));
+    if (lost) this.fields.refuse({ field: "", text: CUT_SHORT[lost] ?? CUT_OFF });
   }
 
   listen() {
@@ -88,11 +98,21 @@ class ChatTab {
     this.at("clear").addEventListener("click", () => this.ask("clear"));
     byId("chat-go").addEventListener("click", () => this.fields.clear());
     handOver("#chat-go", byId("chat-stop"));
-    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.stream.turns.at(-1), "chat")));
+    addEventListener("pagehide", () => stored((store) => this.keep(store)));
+  }
+
+  /**
+   * What the next load of the page is to tell of what waits or runs.
+   * @param {Storage} store
+   */
+  keep(store) {
+    if (this.word) leaveWord(store, "chat", this.word);
+    else keepCutOff(store, this.stream.turns.at(-1), "chat");
   }
 
   /** @param {Message} message */
   take(message) {
+    this.word = WORDS[message.kind] ?? "";
     switch (message.kind) {
       case "refused":
         this.say("");

@@ -8,7 +8,7 @@ import { save } from "../common/save.js";
 import { handOver } from "../common/steady-focus.js";
 import { Throttle } from "../common/throttle.js";
 import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
-import { keepCutOff, stored, takeCutOff } from "../race/cut-off.js";
+import { keepCutOff, leaveWord, stored, takeCutOff, WAITED } from "../race/cut-off.js";
 import { PLAIN } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
 
@@ -25,6 +25,8 @@ const CUT_SHORT = { stopped: "Stopped. ", failed: "Ended early. " };
 const HINT = prose`Tick some methods and press Compare. They run one after the other, plain decoding first, so that
   none slows another, and every answer is compared with plain decoding's, token by token.`;
 const CUT_OFF = prose`The page was left or lost its connection while methods ran, so that comparison has ended.`;
+const GIVEN_UP = prose`The page was left or lost its connection while a comparison waited for its turn, which is
+  given up.`;
 const TEMPLATE = `
 <section class="card table" data-id="table-card" hidden>
 <p class="shared" data-id="shared" hidden></p>
@@ -82,7 +84,9 @@ class CompareTab {
     this.at("head").append(headRow());
     stage.dataset.state = "empty";
     this.listen();
-    if (stored((store) => takeCutOff(store, "compare"))) this.fields.refuse({ field: "", text: CUT_OFF });
+    this.waits = false;
+    const lost = stored((store) => takeCutOff(store, "compare"));
+    if (lost) this.fields.refuse({ field: "", text: lost === WAITED ? GIVEN_UP : CUT_OFF });
   }
 
   listen() {
@@ -95,9 +99,18 @@ class CompareTab {
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
     handOver("#compare-go", byId("compare-stop"));
-    addEventListener("pagehide", () => stored((store) => keepCutOff(store, this.turn, "compare")));
+    addEventListener("pagehide", () => stored((store) => this.keep(store)));
     new MutationObserver(() => this.draw(true)).observe(document.body, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.draw()).observe(this.at("bars"));
+  }
+
+  /**
+   * What the next load of the page is to tell of a comparison that waits or runs.
+   * @param {Storage} store
+   */
+  keep(store) {
+    if (this.waits) leaveWord(store, "compare", WAITED);
+    else keepCutOff(store, this.turn, "compare");
   }
 
   /** The comparison that is shown. */
@@ -107,6 +120,7 @@ class CompareTab {
 
   /** @param {Message} message */
   take(message) {
+    if (message.kind !== "file") this.waits = message.kind === "waiting";
     switch (message.kind) {
       case "refused":
         return this.fields.refuse(message);

@@ -5,14 +5,12 @@ import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
 import { save } from "../common/save.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
-import { keepCutOff, leaveWord, queryOf, stored, takeCutOff } from "../race/cut-off.js";
+import { keepCutOff, leaveWord, queryOf, stored, takeCutOff, WAITED } from "../race/cut-off.js";
 import { RaceView } from "../race/race-view.js";
 import { shared } from "../race/shared.js";
 
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
 /** @import { Building, FileMessage, Left, Refused, RunMessage, Snapshot, Waiting } from "../stream/messages.js" */
-
-const WAITED = "waited"; // the word that is left of a race that had not begun
 
 /** @typedef {{ model: string, badges: string[] }} Model */
 
