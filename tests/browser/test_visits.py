@@ -331,3 +331,35 @@ def test_compare_is_of_the_model_in_use(visit: Visit, races: Path) -> None:
         assert page.problems == []
     finally:
         served.close()
+
+
+def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit, races: Path) -> None:
+    """Its fields kept the values of the model before, which would have run as changes of the other one's presets."""
+    engine = FakeEngine(models=("Fake-135M", "Other-1B"))
+    served, url = serve(engine, races=races)
+    try:
+        page, other = visit(url), visit(url)
+        tab(other, "Compare")
+        other.click("#compare-ask .method-settings button.label-wrap")
+        page.click("#field-model input")
+        engine.settings["spectra"] = {**engine.settings["spectra"], "rows": 9}
+        engine.settings["spectra-paper"] = {**engine.settings["spectra-paper"], "rows": 5}
+        page.get_by_role("option", name="Other-1B").click()
+        page.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
+        fill(other, **{"compare-max_new_tokens": 10})
+        for go, scope, rows in (("#compare-go", "compare-", 5), ("#go", "", 9)):
+            if go == "#go":
+                tab(other, "Race")
+                fill(other, max_new_tokens=10)
+            other.click(go)
+            told = other.wait_for_selector(".field-error:visible")
+            assert "nother visitor chose Other-1B; look at its settings and start again" in told.inner_text()
+            field = f"document.querySelector('#field-{scope}rows input')?.value"
+            other.wait_for_function(f"{field} === '{rows}'")
+            other.wait_for_selector(f"{go}:enabled")
+            other.click(go)
+            appear(other, "#stage-compare .stage[data-state=done]" if scope else f"{STAGE}[data-state=done]")
+        assert value_of(other, "model") == "Other-1B" and other.problems == page.problems == []
+        assert not any(answer.trace.settings["method"]["changed"] for answer in engine.answers)
+    finally:
+        served.close()
