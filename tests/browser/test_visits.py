@@ -339,6 +339,7 @@ def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit,
     served, url = serve(engine, races=races)
     try:
         page, other = visit(url), visit(url)
+        other.click("#ask .method-settings button.label-wrap")
         tab(other, "Compare")
         other.click("#compare-ask .method-settings button.label-wrap")
         page.click("#field-model input")
@@ -346,20 +347,23 @@ def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit,
         engine.settings["spectra-paper"] = {**engine.settings["spectra-paper"], "rows": 5}
         page.get_by_role("option", name="Other-1B").click()
         page.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
-        fill(other, **{"compare-max_new_tokens": 10})
-        for go, scope, rows in (("#compare-go", "compare-", 5), ("#go", "", 9)):
-            if go == "#go":
-                tab(other, "Race")
-                fill(other, max_new_tokens=10)
+
+        def told(go: str, field: str, rows: int) -> None:
             other.click(go)
-            told = other.wait_for_selector(".field-error:visible")
-            assert "nother visitor chose Other-1B; look at its settings and start again" in told.inner_text()
-            field = f"document.querySelector('#field-{scope}rows input')?.value"
-            other.wait_for_function(f"{field} === '{rows}'")
+            said = other.wait_for_selector(".field-error:visible").inner_text()
+            assert said.endswith("nother visitor chose Other-1B; look at its settings and start again")
+            other.wait_for_function(f"document.querySelector('#field-{field} input')?.value === '{rows}'")
             other.wait_for_selector(f"{go}:enabled")
-            other.click(go)
-            appear(other, "#stage-compare .stage[data-state=done]" if scope else f"{STAGE}[data-state=done]")
-        assert value_of(other, "model") == "Other-1B" and other.problems == page.problems == []
+
+        fill(other, **{"compare-max_new_tokens": 10})
+        told("#compare-go", "compare-rows", 5)
+        other.click("#compare-go")
+        appear(other, "#stage-compare .stage[data-state=done]")
+        tab(other, "Race")
+        told("#go", "rows", 9)
+        other.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
+        race(other, max_new_tokens=10)
         assert not any(answer.trace.settings["method"]["changed"] for answer in engine.answers)
+        assert other.problems == page.problems == []
     finally:
         served.close()
