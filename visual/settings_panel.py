@@ -95,7 +95,7 @@ class SettingsPanel:
         what it shows would run as changes of that model's presets."""
         model = self.engine.chosen
         if filled != model:
-            raise SpectraError("model", f"another visitor chose {model}; look at its settings and start again")
+            raise SpectraError("go", f"another visitor chose {model}; look at its settings and start again")
 
     def of_the_model(self, visit: gr.Request, filled: str, method: str) -> list[Any]:
         """The model in use, how its presets differ, and an update for every field; nothing where it is `filled`."""
