@@ -13,7 +13,9 @@ def refusals() -> Iterator[tuple[str, ast.expr]]:
     """Where each `SpectraError` is made, and the expression of its problem."""
     for path in sorted(file for room in ("spectra", "visual", "assets/hub") for file in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "SpectraError" and len(node.args) == 2:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id == "SpectraError" and len(node.args) == 2:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node.args[1]
 
 
