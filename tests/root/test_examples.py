@@ -47,7 +47,7 @@ PLACES = {
 ELSEWHERE = {
     "installs": re.compile(r"^pip |^make |^sh |get_chromium|gpu_carry"),
     "needs the hub": re.compile(r"\bhub\b|hf:|recipe|meta-llama|vicuna"),
-    "needs a GPU": re.compile(r"graphs|--device-map|tests/target/cuda_graphs|gpu --minutes"),
+    "needs a GPU": re.compile(r"graphs|--step flash|--device-map|tests/target/cuda_graphs|gpu --minutes"),
     "needs vLLM": re.compile(r"spectra\.serving|bench (serve|soak)"),
     "serves until it is stopped": re.compile(r"app\.py|^spectra-demo"),
     "needs the package installed": re.compile(r"^spectra "),
