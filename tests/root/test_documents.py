@@ -227,11 +227,13 @@ def test_the_drafter_is_offered_by_one_line():
     (block,) = blocks(ROOT / "docs/drafter.md", "python")
     namespace = {"Preset": Preset}
     exec(block[: block.index("target =")], namespace)
-    (function,) = re.findall(r"`(def pairs\(setup\): .*?)`", text, re.DOTALL)
+    (function,) = blocks(ROOT / "docs/drafter.md", "text")
     (line,) = re.findall(r'^    ("pairs": Preset.*),$', text, re.MULTILINE)
     exec(f"{function}\npresets = {{{line}}}", namespace)
     target = target_of(make("llama"))
     pairs = namespace["presets"]["pairs"].build(Setup("pairs", target))
+    fewer = namespace["presets"]["pairs"].build(Setup("pairs", target, nodes=2))
+    assert (pairs.max_nodes, fewer.max_nodes) == (8, 2)
     plain = spectra.make_method("autoregressive", target)
     one, other = (
         [token for step in decode_by(target, [3, 7, 3, 7], method, limits=spectra.Limits(20)) for token in step.tokens]
