@@ -1,4 +1,4 @@
-"""Methods by name. A dict, no registry: a preset of yours is one more entry of a dict of yours."""
+"""Methods by name. A dict, no registry: a preset of yours is one more entry."""
 
 from spectra.budget.policy import FixedBudget
 from spectra.budget.step_cost import StepCost
