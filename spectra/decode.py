@@ -37,8 +37,8 @@ def decode(
     (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
     Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
     """
+    check_parts(target, method, sampling, limits)
     sampling, limits = sampling or Sampling(), limits or Limits(eos=target.eos)
-    check_parts(method, sampling, limits)
     session = target.start(
         prompt, limits.max_new_tokens, method.max_nodes + 1, sampling, top_k=method.top_k, **session_options
     )

@@ -52,7 +52,7 @@ def generate(
     """Returns [sequences, prompt + new] token ids, as `generate` does: after its end a sequence is filled up by the pad
     token. The text of each is the one it has alone.
 
-    method, nodes, numerics, step: see `decode` and `load_target`. seed: of the first sequence's keyed noise when
+    method, nodes: see `make_method`. numerics, step: see `load_target`. seed: of the first sequence's keyed noise when
     sampling, the next ones count on from it; None draws one from torch's generator. drafts: folders of draft models,
     for methods that take one; loaded once for a model. remember: a folder that finished answers join, and from which
     later ones are guessed. estimates: see `load_resources`. tokenizer: the model's; with it the datastores that fit are

@@ -66,5 +66,5 @@ class Guess:
     match: int = 0
 
     def __post_init__(self) -> None:
-        if not self.tokens:
+        if len(self.tokens) == 0:  # an array is neither true nor false
             raise ValueError("a guess holds at least one token")

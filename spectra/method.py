@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.inside import Inside
-from spectra.settings import Limits, Sampling, Value
+from spectra.settings import METHOD_NUMBERS, Limits, Sampling, Value, check_functions, check_kind, check_number
 from spectra.tree import Noise, TokenTree
 from spectra.verify.walk import walk
 
@@ -254,7 +254,8 @@ class Method:
     """One answer's drafters and budget. Make a fresh one for each answer: both learn as they go.
 
     name: for traces. max_nodes: guessed tokens a step, at most. walk: how the scored tree is walked. settings: what the
-    fields of `MethodSettings` that it has came to here; None where the budget decides.
+    fields of `MethodSettings` that it has came to here; None where the budget decides. Raises SpectraError for drafters
+    and a budget that are none, and for numbers out of range.
     """
 
     name: str
@@ -264,18 +265,38 @@ class Method:
     walk: Walk = walk_picks
     settings: Mapping[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.drafters, Sequence):
+            raise SpectraError("drafters", f"a {type(self.drafters).__name__} is no list of them; give one")
+        for drafter in self.drafters:
+            check_drafter(drafter)
+        check_functions("budget", self.budget, ("choose", "observe"), f"`FixedBudget({self.max_nodes})`")
+        check_number("max_nodes", self.max_nodes, 0, METHOD_NUMBERS["nodes"].high, whole=True)
+
     @property
     def top_k(self) -> int:
         """How many likely tokens of each scored node its drafters want."""
         return max((getattr(drafter, "top_k", 0) for drafter in self.drafters), default=0)
 
 
-def check_parts(method: object, sampling: object, limits: object) -> None:
-    """Raises SpectraError for one of another kind, as the name of a preset or a number of tokens."""
-    for name, value, kind, usual in (
-        ("method", method, Method, 'make_method("spectra", target)'),
-        ("sampling", sampling, Sampling, "Sampling(temperature=0.8)"),
-        ("limits", limits, Limits, "Limits(256)"),
-    ):
-        if not isinstance(value, kind):
-            raise SpectraError(name, f"a {type(value).__name__} is none; give `{usual}` or another {kind.__name__}")
+CALLED = ("held", "look", "taught", "end")
+"""Functions of `Holder`, `Explainer` and `Finisher`, which a drafter may have."""
+MAX_TOP_K = 1024
+
+
+def check_drafter(drafter: Any) -> None:
+    """Raises SpectraError for what is no drafter, and for one whose attributes stand where functions are called."""
+    check_functions("drafters", drafter, ("begin", "grow", "observe"), "one that has begin, grow and observe")
+    for name in CALLED:
+        if hasattr(drafter, name) and not callable(getattr(drafter, name)):
+            which = f"{name} of a {type(drafter).__name__}"
+            raise SpectraError("drafters", f"{which} would be called and is no function; name it otherwise")
+    check_number("top_k", getattr(drafter, "top_k", 0), 0, MAX_TOP_K, whole=True)
+
+
+def check_parts(target: object, method: object, sampling: object, limits: object) -> None:
+    """Raises SpectraError for one of another kind, as the name of a preset or a number of tokens. None: the default."""
+    check_functions("target", target, ("start",), '`load_target("MODEL")`')
+    check_kind("method", method, Method, 'make_method("spectra", target)', needed=True)
+    check_kind("sampling", sampling, Sampling, "Sampling(temperature=0.8)")
+    check_kind("limits", limits, Limits, "Limits(256)")

@@ -1,7 +1,7 @@
 """What a user may set about one answer, checked once, here. No torch."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import NamedTuple
@@ -33,6 +33,21 @@ def check_number(
     assert isinstance(value, int | float)
     if not low <= value <= high or (open_low and value == low):
         raise SpectraError(field, f"{value!r} is out of range; give {kind} {span}")
+
+
+def check_kind(field: str, value: object, kind: type, usual: str, *, needed: bool = False) -> None:
+    """Raise `SpectraError` for one of another kind, and for None where it is needed. usual: what to give, as code."""
+    if not isinstance(value, kind) and (needed or value is not None):
+        raise SpectraError(field, f"a {type(value).__name__} is none; give `{usual}` or another {kind.__name__}")
+
+
+def check_functions(field: str, value: object, names: Iterable[str], usual: str) -> None:
+    """Raise `SpectraError` unless `value` is an object with functions of these names. usual: what to give."""
+    if isinstance(value, type):
+        raise SpectraError(field, f"{value.__name__} is a class; give an object, `{value.__name__}(...)`")
+    lacks = [name for name in names if not callable(getattr(value, name, None))]
+    if lacks:
+        raise SpectraError(field, f"a {type(value).__name__} has no function {lacks[0]}; give {usual}")
 
 
 @dataclass(frozen=True, slots=True)

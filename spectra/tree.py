@@ -111,6 +111,8 @@ class TokenTree:
 
     def ask(self, node: int, avoid: Collection[int] = ()) -> int:
         """Ask for the most likely token after `node` that is not in `avoid`. Returns the ticket to read it by."""
+        if not 0 <= node < len(self.tokens):
+            raise IndexError(f"node {node} is none of this tree of {len(self.tokens)}")
         ticket = len(self.reads)
         self.reads[ticket] = (node, avoid)
         return ticket

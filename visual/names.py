@@ -1,4 +1,4 @@
-"""Short names of the presets, in groups. Presets that are not listed keep their own name, among the baselines."""
+"""Short names of the presets, in groups. One that is not listed goes by its own name, in the group that begins so."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

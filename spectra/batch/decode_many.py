@@ -16,7 +16,7 @@ from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.share import share, worths_at_the_end
 from spectra.decode import Decoding
 from spectra.method import Asked, Group, Scored, SharedTarget
-from spectra.settings import check_number
+from spectra.settings import check_functions, check_number
 from spectra.trace import StepTrace
 from spectra.tree import TokenTree
 
@@ -62,6 +62,7 @@ def decode_many(
     check_number("at_once", at_once, 1, 4096, whole=True)
     if cache_bytes is not None:
         check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
+    check_functions("target", target, ("group",), '`load_target("MODEL")`')
     group = target.group()
     try:
         queue = RequestQueue(target, group, requests, at_once=at_once, cache_bytes=cache_bytes)

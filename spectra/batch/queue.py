@@ -7,7 +7,7 @@ from spectra.batch.request import OPTIONS, Request
 from spectra.decode import Decoding
 from spectra.errors import SpectraError
 from spectra.method import Group, SharedTarget, check_parts
-from spectra.settings import Limits
+from spectra.settings import Limits, Sampling
 
 
 class RequestQueue:
@@ -98,7 +98,7 @@ class RequestQueue:
         limits = limits_of(self._target, request)
         try:
             _check_options(request.options)
-            check_parts(request.method, request.sampling, limits)
+            check_parts(self._target, request.method, request.sampling, request.limits)
             self._group.check(request.prompt, limits.max_new_tokens)
         except SpectraError as error:
             raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
@@ -130,7 +130,7 @@ def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
         request.prompt,
         limits.max_new_tokens,
         method.max_nodes + 1,
-        request.sampling,
+        request.sampling or Sampling(),
         top_k=method.top_k,
         **request.options,
     )

@@ -1,1 +1,1 @@
-"""Benchmarks as commands: `python -m spectra.bench`. Nothing here is a test; nothing in tests is timed."""
+"""Benchmarks as commands: `python -m spectra.bench`."""

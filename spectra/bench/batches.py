@@ -35,8 +35,8 @@ from spectra.target.distributed import distributed
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """methods: presets, and stock generate. batch: how many prompts are answered together. group: prompts that wait in
-    one line, at least the largest batch; None: so many.
+    """methods: presets, and stock generate. batch: how many prompts are answered together. group: prompts of one
+    queue, at least the largest batch; None: so many.
 
     repeats: how often everything is measured, in turn.
     """

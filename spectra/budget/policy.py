@@ -12,13 +12,18 @@ from spectra.budget.share import Ranking, share
 from spectra.budget.step_cost import StepCost
 from spectra.budget.weights import BUILT_IN, Weights
 from spectra.guess import Source
+from spectra.settings import METHOD_NUMBERS, check_functions, check_number
 from spectra.tree import TokenTree
 
 
 class FixedBudget:
-    """The paper's fixed sizes: the first `max_nodes` guesses as they were grown, then pool rows as far as they fit."""
+    """The paper's fixed sizes: the first `max_nodes` guessed tokens as they were grown, then pool rows that fit.
+
+    Raises SpectraError for a number out of range.
+    """
 
     def __init__(self, max_nodes: int) -> None:
+        check_nodes(max_nodes)
         self.max_nodes = max_nodes
 
     def choose(self, tree: TokenTree) -> TokenTree:
@@ -45,7 +50,8 @@ class AdaptiveBudget:
     """Chooses nodes by estimated path probability against the measured step cost.
 
     Every grown node is judged by what the target went on to write, scored or not, so the estimates need no exploring.
-    `temperature`: the answer's. `weights`: what the estimates begin with.
+    `temperature`: the answer's. `weights`: what the estimates begin with. Raises SpectraError for a cost that is none,
+    and for a number out of range.
     """
 
     def __init__(
@@ -56,6 +62,9 @@ class AdaptiveBudget:
         temperature: float = 0.0,
         weights: Weights = BUILT_IN,
     ) -> None:
+        check_functions("cost", cost, ("seconds",), "`target.cost`")
+        check_nodes(max_nodes)
+        check_number("temperature", temperature, 0, 100)
         self.max_nodes = max_nodes
         self.estimates = Estimates(temperature, weights)
         self._cost = cost
@@ -105,3 +114,8 @@ class AdaptiveBudget:
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         """Move the estimates towards what happened: emitted is what followed the root of `grown`."""
         self.estimates.observe(grown, emitted)
+
+
+def check_nodes(max_nodes: object) -> None:
+    """Raises SpectraError for no whole number from 0 on, and for more guessed tokens than a step may have."""
+    check_number("max_nodes", max_nodes, 0, METHOD_NUMBERS["nodes"].high, whole=True)

@@ -1,4 +1,4 @@
-"""Methods by name. A dict, no registry: a preset of yours is one more entry of a dict of yours."""
+"""Methods by name. A dict, no registry: a preset of yours is one more entry."""
 
 from spectra.budget.policy import FixedBudget
 from spectra.budget.step_cost import StepCost
@@ -10,7 +10,7 @@ from spectra.methods.paper import LITERAL
 from spectra.methods.preset import CostedTarget, Preset, Setup
 from spectra.methods.resources import Resources
 from spectra.methods.spectra import SPECTRA
-from spectra.settings import MethodSettings, Sampling, check_number
+from spectra.settings import MethodSettings, Sampling, check_functions, check_kind, check_number
 
 PLAIN = "autoregressive"
 
@@ -45,9 +45,12 @@ def make_method(
     resources: stores and draft models it may draft from (default: none). nodes: the most guessed tokens a step, in
     short for that field of `settings`. sampling: the answer's, default greedy. step_cost: another device's T(q), to
     plan by it. settings: what is changed about the preset. together: how many sequences will be scored in one pass, see
-    `decode_many`. Raises SpectraError for an unknown name, a bad count, a
-    setting that the preset has not, or a store or draft model that is not there.
+    `decode_many`. Raises SpectraError for an unknown name, a bad count, what is of another kind, a setting that the
+    preset has not, or a store or draft model that is not there.
     """
+    check_kind("resources", resources, Resources, "load_resources(target)")
+    check_kind("sampling", sampling, Sampling, "Sampling(temperature=0.8)")
+    check_kind("settings", settings, MethodSettings, "MethodSettings(order=4)")
     check_number("together", together, 1, 4096, whole=True)
     settings = settings or MethodSettings()
     check_method(name, settings)
@@ -55,12 +58,14 @@ def make_method(
         nodes = settings.nodes
     else:
         check_number("nodes", nodes, 1, 1024, whole=True)
+    check_functions("target", target, ("start",), '`load_target("MODEL")`')
     setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost, settings, together)
     return METHODS[name].build(setup)
 
 
 def check_method(name: str, settings: MethodSettings | None = None) -> None:
     """Raises SpectraError for a name that is none, and for changed settings that the preset has not."""
+    check_kind("method", name, str, '"spectra"', needed=True)
     if name not in METHODS:
         raise SpectraError("method", f"{name!r} is unknown; choose one of {', '.join(METHODS)}")
     takes = METHODS[name].takes

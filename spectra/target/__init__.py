@@ -1,1 +1,1 @@
-"""The only place that touches a model."""
+"""The only place that asks a model while text is decoded."""

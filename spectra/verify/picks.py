@@ -1,4 +1,4 @@
-"""Logits to the target's own pick per node: the only place with randomness.
+"""Logits to the target's own pick per node, the likeliest token or a draw.
 
 Noise is keyed (`spectra.verify.noise`), so the same seed gives the same text with and without speculation. Every pick
 is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.

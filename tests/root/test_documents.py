@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from types import FunctionType
 
 import pytest
+import torch
 from drafting import decode_by
 from examples import FENCED, OTHERS, PAGES, REDIRECTED, ROOT, blocks, commands, name_of, text_of
 from fakes_engine import FakeEngine
@@ -221,23 +222,29 @@ def test_a_drafter_in_25_lines(loaded, capsys):
     assert len([line for line in block.splitlines() if line.strip()]) <= 30 and drafter.count("\n") <= 25
 
 
-def test_the_drafter_is_offered_by_one_line():
-    """The line and the function that docs/drafter.md shows make a preset like any other."""
+def test_the_drafter_is_offered_by_one_line(monkeypatch):
+    """The line and the functions that docs/drafter.md shows make a preset like any other, in one's own program too."""
     text = text_of(ROOT / "docs/drafter.md")
     (block,) = blocks(ROOT / "docs/drafter.md", "python")
     namespace = {"Preset": Preset}
     exec(block[: block.index("target =")], namespace)
-    (function,) = re.findall(r"`(def pairs\(setup\): .*?)`", text, re.DOTALL)
+    (function,) = blocks(ROOT / "docs/drafter.md", "text")
     (line,) = re.findall(r'^    ("pairs": Preset.*),$', text, re.MULTILINE)
     exec(f"{function}\npresets = {{{line}}}", namespace)
-    target = target_of(make("llama"))
+    model = make("llama")
+    target = target_of(model)
     pairs = namespace["presets"]["pairs"].build(Setup("pairs", target))
+    fewer = namespace["presets"]["pairs"].build(Setup("pairs", target, nodes=2))
+    assert (pairs.max_nodes, fewer.max_nodes) == (8, 2)
     plain = spectra.make_method("autoregressive", target)
     one, other = (
         [token for step in decode_by(target, [3, 7, 3, 7], method, limits=spectra.Limits(20)) for token in step.tokens]
         for method in (pairs, plain)
     )
     assert one == other
+    monkeypatch.setitem(spectra.METHODS, "pairs", namespace["presets"]["pairs"])
+    asked = {"max_new_tokens": 20, "custom_generate": spectra.generate, "method": "pairs"}
+    assert model.generate(torch.tensor([[3, 7, 3, 7]]), **asked)[0].tolist() == [3, 7, 3, 7, *one]
 
 
 def test_the_drafter_tells_what_it_learned():

@@ -1,1 +1,1 @@
-"""The tabs, one file each: layout and events."""
+"""The tabs: layout and events. One file each, and one for the part of the Datastore tab where the model writes."""

@@ -1,1 +1,1 @@
-"""What goes to the browser: traces as small events, figures, recorded races."""
+"""What goes to the browser: traces as small events, figures, reasons in words."""
