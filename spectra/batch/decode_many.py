@@ -52,8 +52,9 @@ def decode_many(
     """Answer all requests, several at a time; yields (number of the request, its step) as they come.
 
     The tokens of each are those that `decode` gives it alone. A request is taken from `requests` when there is a place
-    for it; where they are a sequence, all are checked before the first is decoded. The seconds of a step are those that
-    its sequence waited for it: the forward pass, and what was done for the others since its own tree was grown.
+    for it; where they are a sequence, all that it holds by then are checked before the first is decoded. The seconds of
+    a step are those that its sequence waited for it: the forward pass, and what was done for the others since its own
+    tree was grown.
 
     at_once: the most sequences together. cache_bytes: the most that their KV caches take together, None for no limit;
     who does not fit waits, and so do those behind. Closing the generator frees the target. Raises SpectraError for bad
