@@ -158,7 +158,8 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
             raise SpectraError("attention_mask", f"row {number} is padding only; leave that row out")
         first = marks.index(True)
         if not all(marks[first : first + count]):
-            raise SpectraError("attention_mask", f"row {number} has holes; pad on the left or on the right")
+            fix = "pad on the left or on the right, and give one where a prompt holds the pad token"
+            raise SpectraError("attention_mask", f"row {number} has holes; {fix}")
         rows.append(_Row(ids, ids[first : first + count], first))
     return rows
 
@@ -166,6 +167,10 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
 def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[int]], bool] | None:
     """The stopping criteria, asked about one sequence."""
     import torch
+    from transformers import StoppingCriteriaList
+
+    if isinstance(criteria, list):
+        criteria = StoppingCriteriaList(criteria)
 
     def stopped(tokens: list[int]) -> bool:
         done = criteria(torch.tensor([row.shown(tokens)], device=device), None)
@@ -207,9 +212,11 @@ def _with_padding(row: _Row, processor: Any) -> Any:
     if isinstance(processor, BLIND) or not row.padding:
         return processor
     ignored = getattr(processor, "prompt_ignore_length", None)
-    if isinstance(ignored, torch.Tensor):  # transformers counted what stands before the prompt
+    if isinstance(ignored, int | torch.Tensor):
+        counted = torch.as_tensor(ignored)  # in the row as it was given; transformers counts what is before its prompt
+        moved = torch.minimum(counted + len(row.padding) - row.first, counted.clamp(min=len(row.padded)))
         processor = copy(processor)
-        processor.prompt_ignore_length = ignored + len(row.padding) - row.first
+        processor.prompt_ignore_length = moved if isinstance(ignored, torch.Tensor) else int(moved)
 
     def shown(input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
         ids = [row.shown(tokens) for tokens in input_ids.tolist()]
@@ -274,7 +281,9 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
     for name in ("penalty_alpha", "dola_layers", "constraints", "force_words_ids"):
         if getattr(config, name, None):
             raise SpectraError(name, "not supported: it is another way of decoding; leave it out")
-    for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
+    if model_kwargs.get("encoder_outputs") is not None:
+        raise SpectraError("model", "it has an encoder; give a causal language model")
+    for name in ("inputs_embeds", "assistant_model"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
 
