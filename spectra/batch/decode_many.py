@@ -75,7 +75,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
     trust, worth, passes = Trust(), DraftingWorth(), PassTime()
     while running := queue.running():
-        shares = group.joins and len(running) > 1
+        shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
         asks = worth.asks() if shares else True
         began = time.perf_counter()
         grown = _each(queue, running, partial(_grow, asks=asks))
@@ -101,10 +101,10 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
-        if shares:
+        if shares and (seconds := _seconds(sequences, trees)):
             worth_of = dict(zip(grown, worths, strict=True))
             accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
-            plain, whole = _seconds(sequences, trees)
+            plain, whole = seconds
             passes.learn(whole, forward, len(sequences))
             if asks:
                 beyond = passes.beyond(len(sequences))
@@ -146,11 +146,11 @@ def _adapts(one: Decoding) -> bool:
     return isinstance(one.method.budget, AdaptiveBudget)
 
 
-def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float]:
-    """T of a row for each sequence, and of all rows."""
+def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float] | None:
+    """T of a row for each sequence, and of all rows. None where no budget knows it."""
     budget = next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
     if budget is None:
-        return 1.0, 1.0
+        return None
     rows = sum(map(len, trees))
     seconds = budget.seconds(rows)
     return seconds[len(trees)], seconds[rows]

@@ -389,6 +389,16 @@ def test_drafters_rest_where_they_do_not_pay():
     assert all(asked[80:])
 
 
+def test_those_who_draft_nothing_teach_nothing_about_drafting(known):
+    """Who joined after steps of plain decoding alone was asked for no guess for up to 32 steps."""
+    target = target_by("torch exact", "llama", known)
+    prompt, offered = [5, 6, 7] * 9, []
+    plain = [requests_of(target, [prompt], most=most)[0] for most in (60, 40)]
+    for number, step in decode_many(target, [*plain, *requests_of(target, [prompt], "spectra-core")], at_once=2):
+        offered += [step.offered] if number == 2 else []
+    assert offered[0]
+
+
 def test_texts_stay_the_same_where_drafters_rest(known, monkeypatch):
     target = target_by("torch exact", "llama", known)
     prompts = [[5, 6, 7, 5, 6, 7, 5], [9, 8], [3, 4, 3, 4, 3], [1]]
