@@ -76,6 +76,7 @@ def generate(
     _refuse(generation_config, model_kwargs)
     rows = _rows(input_ids, model_kwargs.get("attention_mask"))
     _refuse_inputs(model, input_ids, model_kwargs)
+    _check_callable(logits_processor=logits_processor, stopping_criteria=stopping_criteria)
     _refuse_several(len(rows), logits_processor, streamer)
     pad = _pad_token(generation_config, len(rows), stopping_criteria)
     sampled = bool(generation_config is not None and generation_config.do_sample)
@@ -321,6 +322,14 @@ def _length(cache: Any) -> int:
         return int(cache.get_seq_length())
     except ValueError:  # it holds recurrent states alone; the model is refused when it is measured
         return 0
+
+
+def _check_callable(**given: Any) -> None:
+    """Raises SpectraError for one of a list that is no processor and no criterion."""
+    for name, ones in given.items():
+        for one in ones if isinstance(ones, list) else ():
+            if not callable(one):
+                raise SpectraError(name, f"a {type(one).__name__} among them cannot be called; leave it out")
 
 
 def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:

@@ -170,6 +170,9 @@ def test_targets_of_one_model_decode_one_at_a_time():
         ("datastores", {"datastores": Path("datastores/math")}),
         ("drafts", {"drafts": "assets/models/spectra-nano"}),
         ("remember", {"remember": ""}),
+        ("logits_processor", {"logits_processor": [5]}),
+        ("logits_processor", {"logits_processor": [lambda ids, scores: None]}),
+        ("stopping_criteria", {"stopping_criteria": [5]}),
     ],
 )
 def test_what_it_cannot_do_is_named(field, options):
