@@ -76,6 +76,7 @@ def generate(
     _refuse(generation_config, model_kwargs)
     rows = _rows(input_ids, model_kwargs.get("attention_mask"))
     _refuse_inputs(model, input_ids, model_kwargs)
+    _check_callable(logits_processor=logits_processor, stopping_criteria=stopping_criteria)
     _refuse_several(len(rows), logits_processor, streamer)
     pad = _pad_token(generation_config, len(rows), stopping_criteria)
     sampled = bool(generation_config is not None and generation_config.do_sample)
@@ -158,7 +159,8 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
             raise SpectraError("attention_mask", f"row {number} is padding only; leave that row out")
         first = marks.index(True)
         if not all(marks[first : first + count]):
-            raise SpectraError("attention_mask", f"row {number} has holes; pad on the left or on the right")
+            fix = "pad on the left or on the right, and give one where a prompt holds the pad token"
+            raise SpectraError("attention_mask", f"row {number} has holes; {fix}")
         rows.append(_Row(ids, ids[first : first + count], first))
     return rows
 
@@ -166,6 +168,10 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
 def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[int]], bool] | None:
     """The stopping criteria, asked about one sequence."""
     import torch
+    from transformers import StoppingCriteriaList
+
+    if isinstance(criteria, list):
+        criteria = StoppingCriteriaList(criteria)
 
     def stopped(tokens: list[int]) -> bool:
         done = criteria(torch.tensor([row.shown(tokens)], device=device), None)
@@ -207,9 +213,11 @@ def _with_padding(row: _Row, processor: Any) -> Any:
     if isinstance(processor, BLIND) or not row.padding:
         return processor
     ignored = getattr(processor, "prompt_ignore_length", None)
-    if isinstance(ignored, torch.Tensor):  # transformers counted what stands before the prompt
+    if isinstance(ignored, int | torch.Tensor):
+        counted = torch.as_tensor(ignored)  # in the row as it was given; transformers counts what is before its prompt
+        moved = torch.minimum(counted + len(row.padding) - row.first, counted.clamp(min=len(row.padded)))
         processor = copy(processor)
-        processor.prompt_ignore_length = ignored + len(row.padding) - row.first
+        processor.prompt_ignore_length = moved if isinstance(ignored, torch.Tensor) else int(moved)
 
     def shown(input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
         ids = [row.shown(tokens) for tokens in input_ids.tolist()]
@@ -274,7 +282,9 @@ def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
     for name in ("penalty_alpha", "dola_layers", "constraints", "force_words_ids"):
         if getattr(config, name, None):
             raise SpectraError(name, "not supported: it is another way of decoding; leave it out")
-    for name in ("inputs_embeds", "assistant_model", "encoder_outputs"):
+    if model_kwargs.get("encoder_outputs") is not None:
+        raise SpectraError("model", "it has an encoder; give a causal language model")
+    for name in ("inputs_embeds", "assistant_model"):
         if model_kwargs.get(name) is not None:
             raise SpectraError(name, "not supported; leave it out and give input_ids")
 
@@ -312,6 +322,14 @@ def _length(cache: Any) -> int:
         return int(cache.get_seq_length())
     except ValueError:  # it holds recurrent states alone; the model is refused when it is measured
         return 0
+
+
+def _check_callable(**given: Any) -> None:
+    """Raises SpectraError for one of a list that is no processor and no criterion."""
+    for name, ones in given.items():
+        for one in ones if isinstance(ones, list) else ():
+            if not callable(one):
+                raise SpectraError(name, f"a {type(one).__name__} among them cannot be called; leave it out")
 
 
 def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:

@@ -96,6 +96,8 @@ class Limits:
         check_number("max_new_tokens", self.max_new_tokens, 1, 1_000_000, whole=True)
         if not isinstance(self.eos, Collection) or not all(isinstance(token, Integral) for token in self.eos):
             raise SpectraError("eos", f"{self.eos!r} is no set of token ids; give one, such as frozenset({{2}})")
+        if self.criteria is not None and not callable(self.criteria):
+            raise SpectraError("criteria", f"a {type(self.criteria).__name__} cannot be called; give a function")
 
     def cut(self, tokens: list[int], produced: int, new: list[int]) -> tuple[list[int], str]:
         """(the part of `new` that plain decoding would have written, why it ended or "").

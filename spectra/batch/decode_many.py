@@ -52,8 +52,9 @@ def decode_many(
     """Answer all requests, several at a time; yields (number of the request, its step) as they come.
 
     The tokens of each are those that `decode` gives it alone. A request is taken from `requests` when there is a place
-    for it; where they are a sequence, all are checked before the first is decoded. The seconds of a step are those that
-    its sequence waited for it: the forward pass, and what was done for the others since its own tree was grown.
+    for it; where they are a sequence, all that it holds by then are checked before the first is decoded. The seconds of
+    a step are those that its sequence waited for it: the forward pass, and what was done for the others since its own
+    tree was grown.
 
     at_once: the most sequences together. cache_bytes: the most that their KV caches take together, None for no limit;
     who does not fit waits, and so do those behind. Closing the generator frees the target. Raises SpectraError for bad
@@ -75,7 +76,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
     trust, worth, passes = Trust(), DraftingWorth(), PassTime()
     while running := queue.running():
-        shares = group.joins and len(running) > 1
+        shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
         asks = worth.asks() if shares else True
         began = time.perf_counter()
         grown = _each(queue, running, partial(_grow, asks=asks))
@@ -101,10 +102,10 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
-        if shares:
+        if shares and (seconds := _seconds(sequences, trees)):
             worth_of = dict(zip(grown, worths, strict=True))
             accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
-            plain, whole = _seconds(sequences, trees)
+            plain, whole = seconds
             passes.learn(whole, forward, len(sequences))
             if asks:
                 beyond = passes.beyond(len(sequences))
@@ -146,11 +147,11 @@ def _adapts(one: Decoding) -> bool:
     return isinstance(one.method.budget, AdaptiveBudget)
 
 
-def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float]:
-    """T of a row for each sequence, and of all rows."""
+def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float] | None:
+    """T of a row for each sequence, and of all rows. None where no budget knows it."""
     budget = next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
     if budget is None:
-        return 1.0, 1.0
+        return None
     rows = sum(map(len, trees))
     seconds = budget.seconds(rows)
     return seconds[len(trees)], seconds[rows]

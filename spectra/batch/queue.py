@@ -28,14 +28,16 @@ class RequestQueue:
         self._owners: dict[int, int] = {}
         if not isinstance(requests, Iterable):
             raise SpectraError("requests", f"a {type(requests).__name__} is no list of them; give `[Request(...)]`")
+        self._untaken: int | None = None
+        """Requests that are not taken yet; None for not known."""
         self._checked = isinstance(requests, Sequence)
-        if isinstance(requests, Sequence):
+        if self._checked:
+            requests = list(requests)  # as they are now: those that are checked are those that are decoded
+            self._untaken = len(requests)
             self._check_all(requests)
         self._requests: Iterator[tuple[int, Request]] = enumerate(requests)
         self._waiting: tuple[int, Request] | None = None
         """Taken from the requests, and not decoded for lack of memory."""
-        self._untaken = len(requests) if isinstance(requests, Sequence) else None
-        """Requests that are not taken yet; None for not known."""
 
     def running(self) -> dict[int, Decoding]:
         """The sequences of the next step by number, without those that ended, with those that there is room for."""
@@ -99,7 +101,7 @@ class RequestQueue:
         try:
             _check_options(request.options)
             check_parts(self._target, request.method, request.sampling, request.limits)
-            self._group.check(request.prompt, limits.max_new_tokens)
+            self._group.check(request.prompt, limits.max_new_tokens, **request.options)
         except SpectraError as error:
             raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
         self._check_bytes(number, request)

@@ -49,8 +49,8 @@ class HuggingFaceGroup:
         """See `HuggingFaceTarget.joins`."""
         return self._target.joins
 
-    def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
-        self._target.check(prompt, max_new_tokens)
+    def check(self, prompt: Sequence[int], max_new_tokens: int, **options: Any) -> None:
+        self._target.check(prompt, max_new_tokens, **options)
 
     def start(
         self,
@@ -67,7 +67,7 @@ class HuggingFaceGroup:
 
         It is read where it stands as far as the layout allows (`SlabCache.continued`), the rest is copied.
         """
-        self._target.check(prompt, max_new_tokens)
+        self._target.check(prompt, max_new_tokens, processors, prefix)
         chooser = self._target.chooser(sampling, processors, top_k)
         beginning = self._beginning(prompt) if prefix is None else None
         session = HuggingFaceSession(

@@ -82,15 +82,18 @@ def probabilities_of(
 def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
     """logits [rows, vocabulary] after the processors, fp32. Processors get a copy, into which they may write.
 
-    Raises SpectraError for scores of another shape, as of a processor that holds numbers for each row of a batch.
+    Raises SpectraError for scores of another shape, as of a processor that holds numbers for each row of a batch, and
+    where one gives none.
     """
     scores = logits.to(torch.float32, copy=bool(processors))
     if processors:
         scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
-        if scores.shape != logits.shape:
-            shapes = f"{list(scores.shape)} for {list(logits.shape)}"
+        shape = getattr(scores, "shape", None)
+        if shape != logits.shape:
+            what = f"a {type(scores).__name__}" if shape is None else f"scores {list(shape)}"
             raise SpectraError(
-                "logits_processor", f"one gives scores {shapes}; give one that goes by the sequence that it sees"
+                "logits_processor",
+                f"one gives {what} for {list(logits.shape)}; give one that goes by the sequence that it sees",
             )
     return scores
 

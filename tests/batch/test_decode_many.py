@@ -1,6 +1,8 @@
 """Several sequences at once: each text is the one it has alone, whoever comes and goes beside it."""
 
 import sys
+from collections import deque
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import count
 from weakref import WeakSet
@@ -302,6 +304,10 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         ("options", "of request 0: a list is none; give a dict", [Request([1], method, options=[1])], {}),
         ("options", "of request 0: 'top_k' is none; give", [Request([1], method, options={"top_k": 3})], {}),
         ("options", "of request 0: 'use_cache' is", [Request([1], method, options={"use_cache": True})], {}),
+        ("prefix", "of request 0: a int is none; give `Prefix", [Request([1], method, options={"prefix": 5})], {}),
+        ("processors", "of request 0: it is no list", [Request([1], method, options={"processors": print})], {}),
+        ("processors", "of request 0: it is no list", [Request([1], method, options={"processors": [5]})], {}),
+        ("prompt", "of request 0: it is no list", [Request(b"text", method)], {}),
         ("at_once", "out of range", [], {"at_once": 0}),
         ("cache_bytes", "out of range", [], {"cache_bytes": 0}),
     ):
@@ -310,9 +316,39 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         assert error.value.field == field
     with pytest.raises(SpectraError, match="method: a str is none; give"):
         next(decode(target, [1], "spectra"))
+    for name, odd in (("prefix", []), ("processors", 5)):
+        with pytest.raises(SpectraError, match=f"^{name}: "):
+            next(decode(target, [1], method, **{name: odd}))
     with pytest.raises(SpectraError, match="requests: number 1 is a list"):
         list(decode_many(target, iter([*requests_of(target, [[1]]), [2]])))
     assert together(target, requests_of(target, [[1]]))
+
+
+class MadeWhenAsked(Sequence):
+    """Holds no request: each look makes a new one, and drafters of the last look are gone."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, number):
+        if number >= len(self):
+            raise IndexError
+        return requests_of(self.target, [[number, 5]], "spectra-core", most=2)[0]
+
+
+def test_requests_are_those_that_were_checked(known):
+    """Drafters made where others had been were taken for shared; a deque that grew ended in a RuntimeError."""
+    target = target_by("torch fast", "llama", known)
+    assert {number for number, _ in decode_many(target, MadeWhenAsked(target))} == set(range(20))
+    for at_once in (1, 4):
+        requests, seen = deque(requests_of(target, [[1], [2]])), set()
+        for number, _ in decode_many(target, requests, at_once=at_once):
+            seen.add(number)
+            requests.append("no request")
+        assert seen == {0, 1}
 
 
 def test_a_method_asks_less_where_many_share_a_step(known):
@@ -351,6 +387,16 @@ def test_drafters_rest_where_they_do_not_pay():
     assert asked[:8] == [True] * 8
     assert [step for step in range(8, 80) if asked[step]] == [15, 31, 63, 71, 79]
     assert all(asked[80:])
+
+
+def test_those_who_draft_nothing_teach_nothing_about_drafting(known):
+    """Who joined after steps of plain decoding alone was asked for no guess for up to 32 steps."""
+    target = target_by("torch exact", "llama", known)
+    prompt, offered = [5, 6, 7] * 9, []
+    plain = [requests_of(target, [prompt], most=most)[0] for most in (60, 40)]
+    for number, step in decode_many(target, [*plain, *requests_of(target, [prompt], "spectra-core")], at_once=2):
+        offered += [step.offered] if number == 2 else []
+    assert offered[0]
 
 
 def test_texts_stay_the_same_where_drafters_rest(known, monkeypatch):

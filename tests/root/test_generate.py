@@ -22,6 +22,8 @@ from transformers import (
     RecurrentGemmaForCausalLM,
     StoppingCriteriaList,
     StopStringCriteria,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 from words import letters
 
@@ -168,6 +170,9 @@ def test_targets_of_one_model_decode_one_at_a_time():
         ("datastores", {"datastores": Path("datastores/math")}),
         ("drafts", {"drafts": "assets/models/spectra-nano"}),
         ("remember", {"remember": ""}),
+        ("logits_processor", {"logits_processor": [5]}),
+        ("logits_processor", {"logits_processor": [lambda ids, scores: None]}),
+        ("stopping_criteria", {"stopping_criteria": [5]}),
     ],
 )
 def test_what_it_cannot_do_is_named(field, options):
@@ -225,6 +230,31 @@ def test_a_model_with_recurrent_states_alone_is_refused_in_one_line():
     with pytest.raises(SpectraError, match=r"^model: RecurrentGemmaForCausalLM") as refused:
         model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, custom_generate=spectra.generate)
     assert "\n" not in str(refused.value)
+
+
+def test_a_model_with_an_encoder_is_refused_as_such():
+    """It was told to give the input_ids that it had given."""
+    shape = {"vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    model = T5ForConditionalGeneration(T5Config(**shape, decoder_start_token_id=0)).eval()
+    with pytest.raises(SpectraError, match=r"^model: it has an encoder; give a causal language model$"):
+        model.generate(torch.tensor([[5, 6]]), max_new_tokens=3, custom_generate=spectra.generate)
+
+
+def test_a_prompt_that_holds_the_pad_token_needs_a_mask():
+    """Without one transformers makes holes in it."""
+    with pytest.raises(SpectraError, match=r"^attention_mask: .*give one where a prompt holds the pad token$"):
+        model_of("llama").generate(
+            torch.tensor([[5, 0, 6]]), max_new_tokens=3, pad_token_id=0, custom_generate=spectra.generate
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_plain_list_of_criteria(rows):
+    """transformers makes a StoppingCriteriaList of it; called without it, a list ended in a TypeError."""
+    model, cut = model_of("llama"), GenerationConfig(max_new_tokens=24, pad_token_id=0)
+    cut._pad_token_tensor = torch.tensor(0)
+    out = spectra.generate(model, PROMPT.repeat(rows, 1), None, [EndsInFive()], cut)
+    assert torch.equal(out, stock(model, stopping_criteria=[EndsInFive()]).repeat(rows, 1))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,6 +9,7 @@ from tiny import FAMILIES, model_of
 from transformers import (
     LogitsProcessor,
     LogitsProcessorList,
+    RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
 )
 
@@ -128,6 +129,26 @@ def test_padding_on_the_right_stays_where_it_is(rows, read):
     out = model.generate(right, attention_mask=mask, custom_generate=spectra.generate, **options)
     assert torch.equal(out[:, :7], right)
     assert torch.equal(out[:, 7:], truth[:, 7:])
+
+
+@pytest.mark.parametrize("ignored", [7, [7, 7, 7, 7], [3, 0, 6, 1], [9, 4, 12, 5]])
+def test_a_penalty_of_ones_own_ignores_the_same_tokens_on_either_side(ignored):
+    """It counts in the rows as they are given: after a prompt of seven as many as the padding were ignored too."""
+    model, right = model_of("llama", torch.float32), PADDED.clone()
+    for row, marks in enumerate(LEFT):
+        right[row] = PADDED[row].roll(int(marks.sum()))
+    before = (LEFT == 0).sum(1)  # a count that ends in a prompt on the right ends as far from its start on the left
+    counts = torch.tensor(ignored) if isinstance(ignored, list) else torch.tensor([ignored] * 4)
+    counts = torch.where(counts < 7 - before, counts + before, counts.clamp(min=7))
+
+    def said(ids, mask, count, **options):
+        own = [RepetitionPenaltyLogitsProcessor(3.0, prompt_ignore_length=count)]
+        options = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0, "logits_processor": own, **options}
+        return model.generate(ids, attention_mask=mask, **options)[:, 7:]
+
+    given = torch.tensor(ignored) if isinstance(ignored, list) else ignored
+    out = said(right, LEFT.flip(1), given, custom_generate=spectra.generate)
+    assert torch.equal(out, said(PADDED, LEFT, counts))
 
 
 def test_several_samples_of_a_prompt_have_seeds_of_their_own():

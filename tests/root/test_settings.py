@@ -48,6 +48,8 @@ def test_limits():
         assert Limits(value).max_new_tokens == value
     for value in (0, -1, 1.0, 1.5, 1_000_001, *NO_NUMBER):
         refused("max_new_tokens", lambda value=value: Limits(value))
+    for odd in (5, "stop", [print]):
+        refused("criteria", lambda odd=odd: Limits(5, criteria=odd))
 
 
 def test_nodes_and_method():
