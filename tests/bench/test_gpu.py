@@ -241,6 +241,24 @@ def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
         run_gpu(GpuOptions(ModelOptions(), out))
 
 
+@pytest.mark.parametrize("name", ["README.md", "prompts/mt_bench_question.jsonl"])
+def test_what_no_run_wrote_is_never_replaced(scripted, tmp_path, name):
+    """docs/benchmarks, for which the report is meant, and a checkout have a README.md of their own."""
+    own = tmp_path / "docs" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(SpectraError, match=rf"^out: .* holds a {name.partition('/')[0]} that no run wrote"):
+        run_gpu(GpuOptions(ModelOptions(), tmp_path / "docs", parts=("works",)))
+    assert own.read_text() == "mine" and list((tmp_path / "docs").rglob("*.*")) == [own]
+
+
+def test_a_folder_that_was_moved_goes_on(scripted, tmp_path):
+    run_gpu(GpuOptions(ModelOptions(), tmp_path / "out", parts=("works",)))
+    (tmp_path / "out").rename(tmp_path / "moved")
+    run_gpu(GpuOptions(ModelOptions(), tmp_path / "moved", parts=("fails",)))
+    assert states(tmp_path / "moved") == {"works": "done", "fails": "failed"}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_lost_connection_ends_a_run_like_a_machine_that_is_taken_back(number):
     before = signal.signal(number, signal.SIG_DFL)
