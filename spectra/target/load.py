@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -133,6 +134,9 @@ def load_target(
     agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
+    if not isinstance(model, str | os.PathLike | None):
+        fix = "spectra.target.load.wrap_model takes a model in memory"
+        raise SpectraError("model", f"{type(model).__name__} is no name and no path; {fix}")
     device = device_name(device)
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     place = check_device(device)
@@ -207,7 +211,8 @@ def load_network(
     check_here("device_map", places_of(device_map))
     check_here("max_memory", options.get("max_memory") or ())
     shared = {name: options[name] for name in SHARED_OPTIONS if name in options}
-    with _named_failure(model, options.get("token"), options.get("cache_dir")) as (folder, name, cached):
+    with _named_failure(model, options) as (folder, name, cached):
+        options.pop("local_files_only", None)
         quantised = weights in QUANTISED
         if quantised or isinstance(device_map, Mapping):
             empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached, **shared))
@@ -261,17 +266,18 @@ def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype:
 
 @contextmanager
 def _named_failure(
-    model: str | os.PathLike[str] | None, token: str | bool | None = None, cache_dir: Any = None
+    model: str | os.PathLike[str] | None, options: Mapping[str, Any] = MappingProxyType({})
 ) -> Iterator[NetworkFiles]:
-    """Where the model is; what fails inside names it. token, cache_dir: of the hub's client."""
+    """Where the model is; what fails inside names it. options: as `from_pretrained` takes them."""
     model = unless_embedded(model)
+    offline, token, cache_dir = (options.get(name) for name in ("local_files_only", "token", "cache_dir"))
     folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
         name = embedded.NAME if model is None else Path(folder).name if local else folder
-        yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder, token, cache_dir))
+        yield NetworkFiles(folder, name, local or is_gguf(folder) or offline or only_cached(folder, token, cache_dir))
     except SpectraError:
         raise
     except torch.OutOfMemoryError as error:
