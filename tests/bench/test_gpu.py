@@ -18,6 +18,7 @@ import torch
 from gpu_carry import ROOT, WHEELS
 from gradio_client.exceptions import AppError
 from packaging.requirements import Requirement
+from words import save_model
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import report
@@ -68,6 +69,7 @@ def scripted(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "parts_of", lambda *_, **__: list(parts.values()))
     monkeypatch.setattr(runner, "LEAST_SECONDS", 0.5)
     monkeypatch.setattr(runner, "has_gpu", lambda device: False)
+    monkeypatch.setattr(runner, "check_parts_can_load", lambda model: None)
     return parts
 
 
@@ -229,6 +231,18 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_written(tmp_pat
         with pytest.raises(SpectraError, match=rf"^{field}: .*{named} is not available"):
             run_gpu(GpuOptions(model, out, parts=("start",)))
     assert not out.exists()
+
+
+def test_what_no_part_could_load_is_refused_before_anything_is_written(tmp_path):
+    """Each part would fail alone, and the minutes of a loan be over."""
+    (tmp_path / "config.json").write_text('{"model_type": "none"}')
+    tiny, draft = (save_model(tmp_path / name) for name in ("tiny", "draft"))
+    (draft / "model.safetensors").unlink()
+    named = ModelOptions(str(tiny), drafts=(draft,))
+    for field, model in (("model", ModelOptions(str(tmp_path))), ("draft", named)):
+        with pytest.raises(SpectraError, match=f"^{field}: "):
+            run_gpu(GpuOptions(model, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):

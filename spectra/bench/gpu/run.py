@@ -31,6 +31,7 @@ from spectra.io.locks import take_lock
 from spectra.io.resources import python_path
 from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
+from spectra.target.choices import unless_embedded
 
 LEAST_SECONDS = 20
 """Left at which no part is begun any more."""
@@ -75,7 +76,7 @@ class GpuOptions:
 
 def run_gpu(options: GpuOptions) -> int:
     """The subcommand `gpu`. Returns 1 where a part failed."""
-    options.model.check_here()  # else no part would run, and the report would only say so
+    check_parts_can_load(options.model)
     if options.data is not None:
         load_prompts(None, options.data)  # refuses a folder that holds none
     out = options.out.resolve()
@@ -98,6 +99,17 @@ def run_gpu(options: GpuOptions) -> int:
         write_report(out, listed, known, machine(options.model.device))  # raises where it could not be written before
     print(out / REPORT)
     return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
+
+
+def check_parts_can_load(model: ModelOptions) -> None:
+    """Raise SpectraError for a device, a model, a store or a draft model that no part could use: the report would only
+    say so, and the minutes be over."""
+    from spectra.target.load import check_loading
+
+    model.check_here()
+    if unless_embedded(model.model) is not None:
+        check_loading(**model.loading())
+    model.check_tokenizers()
 
 
 def _run(
