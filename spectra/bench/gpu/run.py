@@ -86,7 +86,7 @@ def run_gpu(options: GpuOptions) -> int:
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
     make_folder(out)
-    check_free(out)
+    check_free(out, (REPORT,) if options.data else (REPORT, PROMPTS_FOLDER))
     with ended_by_signal(), held(out) as lock:
         facts = {name: value for name, value in machine(options.model.device).items() if name in HARDWARE}
         read = str(data) if options.data else PROMPTS_FOLDER  # the folder may be moved
@@ -163,11 +163,11 @@ def held(out: Path) -> Iterator[int]:
         yield lock.fileno()
 
 
-def check_free(out: Path) -> None:
-    """Raise SpectraError where the report, or prompts of our own, would replace what no run wrote."""
+def check_free(out: Path, names: Sequence[str]) -> None:
+    """Raise SpectraError where a run would replace one of these in the folder, and none wrote it."""
     if (out / OPTIONS).exists():
         return
-    for name in (REPORT, PROMPTS_FOLDER):
+    for name in names:
         if (out / name).exists():
             raise SpectraError("out", f"{out} holds a {name} that no run wrote; name a new folder")
 
