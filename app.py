@@ -108,6 +108,10 @@ def lender() -> Lend | None:
         raise SpectraError(
             "device", "SPACES_ZERO_GPU says that a GPU is lent by the call; pip install spaces, or unset it"
         ) from None
+    except Exception as error:  # on a machine that is no such Space each version fails in its own way
+        raise SpectraError(
+            "device", f"SPACES_ZERO_GPU says that a GPU is lent by the call, but not here ({error}); unset it"
+        ) from error
 
     return lambda work, seconds: spaces.GPU(work, duration=seconds)
 

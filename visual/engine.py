@@ -78,8 +78,9 @@ class Backend(Protocol):
 class Engine(Backend, Protocol):
     """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
     numerics. references: what presets can be compared with that is none, name -> one-line description. cost: T(q), rows
-    of (query tokens, measured seconds of one forward pass). together: how many answers at once leave each a third of
-    plain decoding's passes a second or more; the settings of a trace say with how many others it was ("shared").
+    of (query tokens, measured seconds of one forward pass), none before it was measured. together: how many answers at
+    once leave each a third of plain decoding's passes a second or more; the settings of a trace say with how many
+    others it was ("shared").
     BUILDS_STORES: whether visitors can build datastores here.
     """
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.errors import SpectraError
+from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
 from spectra.service.engine import Engine, of_first
 from spectra.service.loading import LoadedModel, ModelOptions
@@ -99,7 +100,8 @@ class LentEngine(Engine):
     """See `Engine`; `load_for` makes one. It is made in the main thread, before anything used CUDA: a model that is
     moved to the GPU there is handed to the calls by the place that lends.
 
-    Neither caches nor what answers taught are kept, and no store is built: that takes a call of unknown length.
+    Neither caches nor what answers taught are kept, and no store is built: that takes a call of unknown length. Before
+    the first call `cost` has no rows.
     """
 
     BUILDS_STORES: ClassVar = False
@@ -135,7 +137,7 @@ class LentEngine(Engine):
                 self._adopt(loaded.target, loaded.resources)
             else:
                 target = self._networks[model]
-                self._adopt(target, self._options.equipped(target).resources)
+                self._adopt(target, unloaded(target, self._options).resources)
             self.chosen = model
             if model in self._known:
                 self._learn(self._known[model])
@@ -144,6 +146,7 @@ class LentEngine(Engine):
         super()._adopt(target, resources)
         self.together = 1
         self.references = {}
+        self.cost = ()  # the target's is a placeholder
         self.badges = ["a GPU lent by the call", self.badges[1].split(",")[0]]
 
     def seconds(self, model: str, requests: Sequence[AnswerRequest]) -> int:
@@ -340,7 +343,17 @@ def unmeasured(options: ModelOptions, **placed: str) -> LoadedModel:
 
     options.check_tokenizers()
     network, tokenizer, name = load_network(**options.loading() | placed)
-    return options.equipped(HuggingFaceTarget(network, tokenizer, name=name))
+    return unloaded(HuggingFaceTarget(network, tokenizer, name=name), options)
+
+
+def unloaded(target: HuggingFaceTarget, options: ModelOptions) -> LoadedModel:
+    """The target with its stores, and its draft models by name: loading one would measure it. Raises SpectraError."""
+    from spectra.target.draft_model import named_drafts
+
+    loaded = replace(options, drafts=()).equipped(target)
+    found = loaded.resources
+    drafts = named_drafts(options.drafts, target)
+    return replace(loaded, resources=Resources(found.stores, drafts, found.memory, found.weights))
 
 
 def measured(target: HuggingFaceTarget, options: ModelOptions) -> LoadedModel:

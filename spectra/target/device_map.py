@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from spectra.errors import SpectraError
+from spectra.target.placement import DEVICE_MAPS
 
 log = logging.getLogger("spectra")
 
@@ -35,7 +36,9 @@ def check_device_map(model: Any, device_map: Any) -> None:
     """
     if not isinstance(device_map, Mapping):
         return
-    check_here("device_map", device_map.values())
+    check_here("device_map", places_of(device_map))
+    if set(device_map.values()) == {"disk"}:
+        raise SpectraError("device_map", "it puts all of the model on disk; leave a part of it on a device")
     parameters = [name for name, _ in model.named_parameters()]
     places = {*parameters, *(name for name, _ in model.named_modules())}
     unknown = [name for name in device_map if name not in places]
@@ -65,6 +68,13 @@ def flat_map(model: Any, device_map: Mapping[str, Any], name: str = "", place: A
         inner = f"{name}.{part}" if name else part
         flat |= flat_map(module, device_map, inner, place)
     return flat
+
+
+def places_of(device_map: Any) -> Iterable[Any]:
+    """What a map names; nothing where there is none, or it is computed. One for all of the model may be a device."""
+    if device_map is None or (isinstance(device_map, str) and device_map in DEVICE_MAPS):
+        return ()
+    return device_map.values() if isinstance(device_map, Mapping) else (device_map,)
 
 
 def check_here(field: str, places: Iterable[Any]) -> None:

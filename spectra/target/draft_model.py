@@ -7,8 +7,9 @@ numerics: the tree so far goes through again with each level, for a few rows mor
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -116,6 +117,22 @@ class Like(NamedTuple):
         return cls(target.name, target.config.vocab_size, target.dtype, target.device, sha256)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedDraft:
+    """`Draft` that is not loaded: with it a method can be made, which says what there is, but not run."""
+
+    name: str
+
+    def start(self, sampling: Sampling) -> NoReturn:
+        raise SpectraError("draft", f"{self.name} is not loaded; load it with load_draft")
+
+
+def named_drafts(paths: Iterable[str | os.PathLike[str]], target: HuggingFaceTarget) -> list[NamedDraft]:
+    """What `load_drafts` would load, by name, where nothing may be computed."""
+    named = [os.fspath(path) for path in paths]
+    return [NamedDraft(name) for name in named or fitting(Like.of(target))]
+
+
 def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget | Like) -> DraftModel:
     """The draft model of a folder or hub id for this target, in its dtype on its device; None is the shipped one.
 
@@ -138,7 +155,7 @@ def load_drafts(paths: Iterable[str | os.PathLike[str]], target: HuggingFaceTarg
     named = list(paths)
     if named:
         return [load_draft(path, like) for path in named]
-    return [load_draft(FOLDER / name, like) for name in SHIPPED if _fits(FOLDER / name, like)]
+    return [load_draft(FOLDER / name, like) for name in fitting(like)]
 
 
 def drafts_of(target: HuggingFaceTarget, paths: Iterable[str | os.PathLike[str]]) -> Sequence[DraftModel]:
@@ -210,6 +227,11 @@ def check_draft_tokenizer(name: str, sha256: str | None, model: str) -> None:
         ) from error
     if tokenizer_sha256(theirs) != sha256:
         raise SpectraError("draft", f"{name!r} has another tokenizer than {model}; give one with the same")
+
+
+def fitting(like: Like) -> list[str]:
+    """The shipped draft models that are there and fit."""
+    return [name for name in SHIPPED if _fits(FOLDER / name, like)]
 
 
 def _fits(folder: Path, like: Like) -> bool:

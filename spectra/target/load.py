@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,7 @@ from spectra.target.device_map import (
     check_on_disk,
     empty_model,
     flat_map,
+    places_of,
     try_device,
 )
 from spectra.target.execution_plan import ExecutionPlan
@@ -87,6 +89,8 @@ log = logging.getLogger("spectra")
 GROWING_ROPE = (
     "%s: its rotary embedding changes where a text outgrows a length; from there on guesses may change what is written"
 )
+SHARED_OPTIONS = ("revision", "token", "cache_dir", "trust_remote_code")
+"""What of `options` goes for the config and the tokenizer too."""
 NO_ROOM = "does not fit into the GPU's memory; give --weights int8 or q4, --device-map auto, or a smaller model"
 
 
@@ -109,7 +113,7 @@ class PlainNetwork(NamedTuple):
 def load_target(
     model: str | os.PathLike[str] | None = None,
     *,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     dtype: str = "auto",
     weights: str = "auto",
     numerics: str = "auto",
@@ -120,16 +124,20 @@ def load_target(
     """Load a causal language model as a target.
 
     model: a hub id, a folder or a GGUF file; None or "embedded" is the embedded model. device: "cpu", "cuda",
-    "cuda:1", ...; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for it, else
-    fp32), "bf16", "fp16", "fp32". weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (quantised: rounded
-    to nearest for the native step on a CPU, see `spectra.target.quantized` for a GPU) or "auto" (the blocks of a GGUF
-    file or the embedded model as they are where the native step is available, else bf16). numerics: "exact"
+    "cuda:1", ..., or torch's; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for
+    it, else fp32), "bf16", "fp16", "fp32". weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (quantised:
+    rounded to nearest for the native step on a CPU, see `spectra.target.quantized` for a GPU) or "auto" (the blocks of
+    a GGUF file or the embedded model as they are where the native step is available, else bf16). numerics: "exact"
     (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where
     possible). step: "native" (the project's own library, on a CPU), "eager" (torch), "graphs" (a GPU replays captured
     steps), "flash-eager" (reads the context by a flash kernel; not exact), "flash" (both) or "auto" (the fastest that
     agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
+    if not isinstance(model, str | os.PathLike | None):
+        fix = "spectra.target.load.wrap_model takes a model in memory"
+        raise SpectraError("model", f"{type(model).__name__} is no name and no path; {fix}")
+    device = device_name(device)
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     place = check_device(device)
     check_step(step, place if device_map is None or step in GPU_STEPS else torch.device("cpu"))
@@ -200,15 +208,18 @@ def load_network(
         network, tokenizer, name, _ = _read_gguf(model, dtype=kind)
         with _named_failure(model):
             return PlainNetwork(network.to(place), tokenizer, name)
+    check_here("device_map", places_of(device_map))
     check_here("max_memory", options.get("max_memory") or ())
-    with _named_failure(model) as (folder, name, cached):
+    shared = {name: options[name] for name in SHARED_OPTIONS if name in options}
+    with _named_failure(model, options) as (folder, name, cached):
+        options.pop("local_files_only", None)
         quantised = weights in QUANTISED
         if quantised or isinstance(device_map, Mapping):
-            empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached))
+            empty = empty_model(AutoConfig.from_pretrained(folder, local_files_only=cached, **shared))
             check_device_map(empty, device_map)
             device_map = flat_map(empty, device_map) if isinstance(device_map, Mapping) else device_map
             options |= loading_arguments(weights, empty, device_map) if quantised else {}
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached, **shared)
         network = AutoModelForCausalLM.from_pretrained(
             folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
         )
@@ -239,7 +250,7 @@ def check_loading(
     """Raise what `load_network` would of bad arguments, as far as the config shows it; returns the model's context."""
     check_choice("dtype", dtype, DTYPES)
     check_quantised(weights, check_device(device), gguf=model is not None and is_gguf(model))
-    check_here("device_map", device_map.values() if isinstance(device_map, Mapping) else ())
+    check_here("device_map", places_of(device_map))
     check_here("max_memory", max_memory or ())
     with _named_failure(model) as (folder, _, cached):
         if is_gguf(folder):
@@ -254,16 +265,19 @@ def _read_gguf(file: str | os.PathLike[str], *, keep_codes: bool = False, dtype:
 
 
 @contextmanager
-def _named_failure(model: str | os.PathLike[str] | None) -> Iterator[NetworkFiles]:
-    """Where the model is; what fails inside names it."""
+def _named_failure(
+    model: str | os.PathLike[str] | None, options: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[NetworkFiles]:
+    """Where the model is; what fails inside names it. options: as `from_pretrained` takes them."""
     model = unless_embedded(model)
+    offline, token, cache_dir = (options.get(name) for name in ("local_files_only", "token", "cache_dir"))
     folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
         name = embedded.NAME if model is None else Path(folder).name if local else folder
-        yield NetworkFiles(folder, name, local or is_gguf(folder) or only_cached(folder))
+        yield NetworkFiles(folder, name, local or is_gguf(folder) or offline or only_cached(folder, token, cache_dir))
     except SpectraError:
         raise
     except torch.OutOfMemoryError as error:
@@ -363,15 +377,18 @@ def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:
     return step in ("eager", "native") or choose_step(target, step)
 
 
-def only_cached(name: str) -> bool:
-    """Whether the hub's local cache is all there is of this id. Asks the hub once: its client retries for a minute."""
+def only_cached(name: str, token: str | bool | None = None, cache_dir: Any = None) -> bool:
+    """Whether the hub's local cache is all there is of this id. Asks the hub once: its client retries for a minute.
+
+    token, cache_dir: as `from_pretrained` takes them.
+    """
     from huggingface_hub import HfApi, try_to_load_from_cache
 
     try:
-        HfApi().model_info(name, timeout=10)
+        HfApi().model_info(name, timeout=10, token=token)
         return False
     except Exception:
-        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        if isinstance(try_to_load_from_cache(name, "config.json", cache_dir), str):
             return True
         raise
 
@@ -383,6 +400,13 @@ def default_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):
         return torch.bfloat16
     return torch.float32
+
+
+def device_name(device: str | torch.device | None) -> str | None:
+    """Raises SpectraError for what is no device."""
+    if not isinstance(device, str | torch.device | None):
+        raise SpectraError("device", f"{device!r} is no device; give its name, such as cpu, cuda or cuda:1")
+    return str(device) if isinstance(device, torch.device) else device
 
 
 def check_device(device: str | None) -> torch.device:

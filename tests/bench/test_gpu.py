@@ -18,6 +18,7 @@ import torch
 from gpu_carry import ROOT, WHEELS
 from gradio_client.exceptions import AppError
 from packaging.requirements import Requirement
+from words import save_model
 
 from spectra.bench.figure4 import figure4
 from spectra.bench.gpu import report
@@ -68,6 +69,7 @@ def scripted(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "parts_of", lambda *_, **__: list(parts.values()))
     monkeypatch.setattr(runner, "LEAST_SECONDS", 0.5)
     monkeypatch.setattr(runner, "has_gpu", lambda device: False)
+    monkeypatch.setattr(runner, "check_parts_can_load", lambda model: None)
     return parts
 
 
@@ -231,6 +233,18 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_written(tmp_pat
     assert not out.exists()
 
 
+def test_what_no_part_could_load_is_refused_before_anything_is_written(tmp_path):
+    """Each part would fail alone, and the minutes of a loan be over."""
+    (tmp_path / "config.json").write_text('{"model_type": "none"}')
+    tiny, draft = (save_model(tmp_path / name) for name in ("tiny", "draft"))
+    (draft / "model.safetensors").unlink()
+    named = ModelOptions(str(tiny), drafts=(draft,))
+    for field, model in (("model", ModelOptions(str(tmp_path))), ("draft", named)):
+        with pytest.raises(SpectraError, match=f"^{field}: "):
+            run_gpu(GpuOptions(model, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
     """Else figures of a CPU would stand under the name of a GPU."""
     out = tmp_path / "out"
@@ -239,6 +253,24 @@ def test_a_folder_holds_parts_of_one_machine(scripted, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "machine", lambda device: {"GPU": "H100", "cores": 8})
     with pytest.raises(SpectraError, match=r"^out: .* another machine"):
         run_gpu(GpuOptions(ModelOptions(), out))
+
+
+@pytest.mark.parametrize("name", ["README.md", "prompts/mt_bench_question.jsonl"])
+def test_what_no_run_wrote_is_never_replaced(scripted, tmp_path, name):
+    """docs/benchmarks, for which the report is meant, and a checkout have a README.md of their own."""
+    own = tmp_path / "docs" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(SpectraError, match=rf"^out: .* holds a {name.partition('/')[0]} that no run wrote"):
+        run_gpu(GpuOptions(ModelOptions(), tmp_path / "docs", parts=("works",)))
+    assert own.read_text() == "mine" and list((tmp_path / "docs").rglob("*.*")) == [own]
+
+
+def test_a_folder_that_was_moved_goes_on(scripted, tmp_path):
+    run_gpu(GpuOptions(ModelOptions(), tmp_path / "out", parts=("works",)))
+    (tmp_path / "out").rename(tmp_path / "moved")
+    run_gpu(GpuOptions(ModelOptions(), tmp_path / "moved", parts=("fails",)))
+    assert states(tmp_path / "moved") == {"works": "done", "fails": "failed"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -291,6 +291,33 @@ def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races
         served.close()
 
 
+def test_what_a_lent_gpu_told_of_the_model_is_shown_after_the_first_race(visit: Visit, races: Path) -> None:
+    """The Learn tab spoke of a pass of 1000 ms, measured on this machine, before anything was."""
+    engine = FakeEngine(cost=(), badges=("a GPU lent by the call", "bf16"))
+
+    def measured(_: int) -> None:
+        engine.cost, engine.badges = ((1, 0.5), (64, 0.6)), ("8 GPUs", "bf16, exact", "exact attention, CUDA graphs")
+
+    engine.before_step = measured
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        page.wait_for_selector(".badges li:nth-child(2):text-is('a GPU lent by the call')")
+        page.get_by_role("tab", name="Learn").click()
+        page.wait_for_selector("#stage-learn .chapters li")
+        assert "easured on this machine" not in page.locator("#stage-learn").inner_text()
+        page.get_by_role("tab", name="Race").click()
+        race(page, max_new_tokens=10)
+        for each in (page, visit(url)):
+            each.wait_for_selector(".badges li:nth-child(2):text-is('8 GPUs')")
+            each.wait_for_selector(".badges li:nth-child(4):text-is('exact attention, CUDA graphs')")
+            each.get_by_role("tab", name="Learn").click()
+            each.wait_for_selector("#stage-learn .chapters li:first-child:has-text('over 1 token takes 500')")
+            assert each.problems == []
+    finally:
+        served.close()
+
+
 @pytest.mark.all_cases
 def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])

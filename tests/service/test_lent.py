@@ -13,7 +13,7 @@ import pytest
 import torch
 from asking import asked
 from tiny import make
-from words import tokenizer
+from words import save_model, tokenizer
 
 from spectra.errors import SpectraError
 from spectra.metrics import PlainRate
@@ -81,7 +81,7 @@ def race(engine, tokens=24):
 
 
 def test_a_race_is_one_call_and_its_traces_are_those_of_an_ordinary_engine(engine, spaces, truth):
-    assert engine.badges[0] == "a GPU lent by the call"
+    assert engine.badges[0] == "a GPU lent by the call" and engine.cost == (), "nothing is measured outside of a call"
     for trace, method in zip(race(engine), LANES, strict=True):
         expected = truth[engine.chosen, method]
         assert trace.tokens == expected.tokens and trace.text == expected.text
@@ -138,6 +138,22 @@ def test_another_model_is_loaded_beside_any_options_and_in_the_first_ones_precis
     engine._options = replace(options, dtype="auto")
     engine.choose(folders[1])
     assert str(engine.target.dtype) == "torch.float16" and engine.chosen == folders[1]
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_a_draft_model_is_loaded_in_the_call_alone(spaces, folders, tmp_path, chosen):
+    """Loading one measures it, which takes the GPU; its methods were missing on the page, or nothing started."""
+    draft = save_model(tmp_path / "draft", seed=5)
+    options = replace(FAST, drafts=(draft,))
+    engine = LentEngine.load_for(lambda work, seconds: spaces.GPU(work, duration=seconds), *folders, options=options)
+    engine.choose(folders[chosen])
+    assert {"draft-model", "spectra-draft"} <= engine.methods.keys()
+    asked_for = [asked(PROMPT, method, max_new_tokens=24) for method in ("autoregressive", "draft-model")]
+    with closing(engine.in_turn(asked_for)) as answers:
+        plain, drafted = [write(answer) for answer in answers]
+    assert plain.tokens == drafted.tokens
+    engine.choose(folders[0])
+    assert "draft-model" in engine.methods
 
 
 @pytest.mark.parametrize("weights", ["int8", "q4"])

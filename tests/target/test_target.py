@@ -384,9 +384,16 @@ def test_tied_modules_on_disk_give_the_same_tokens(tmp_path):
         ("device", {"device": "cuda:99"}),
         ("device", {"device": "meta"}),
         ("device", {"device": "toaster"}),
+        ("device", {"device": 0}),
+        ("device", {"device": torch.device("cuda:99")}),
+        ("device_map", {"device_map": "sideways"}),
+        ("device_map", {"device_map": 7}),
+        ("device_map", {"device_map": torch.device("cuda:99")}),
         ("model", {"model": ""}),
         ("model", {"model": "x" * 300}),
         ("model", {"model": "no such name!"}),
+        ("model", {"model": torch.nn.Linear(1, 1)}),
+        ("model", {"model": b"anything"}),
     ],
 )
 def test_bad_arguments_are_named(field, options):
@@ -394,6 +401,41 @@ def test_bad_arguments_are_named(field, options):
         load_target(**{"model": "anything", **options})
     assert error.value.field == field
     assert "\n" not in str(error.value)
+
+
+def test_a_device_of_torch_and_one_for_all_of_the_model_are_taken(folder):
+    for given in ({"device": torch.device("cpu")}, {"device_map": "cpu"}, {"device_map": torch.device("cpu")}):
+        assert load_target(folder, dtype="fp32", **given).device == torch.device("cpu")
+
+
+def test_a_model_is_not_put_on_disk_as_a_whole(folder, monkeypatch):
+    """accelerate refuses that with advice for another library."""
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("weights were read"))
+    with pytest.raises(SpectraError, match=r"^device_map: it puts all of the model on disk; "):
+        load_target(folder, device_map={"": "disk"}, offload_folder=folder)
+
+
+def test_the_tokenizer_is_of_the_same_revision_and_reached_in_the_same_way(folder, monkeypatch):
+    asked = {}
+    hub = {"revision": "v2", "token": "t", "cache_dir": "c"}
+    monkeypatch.setattr(load, "only_cached", lambda *given: asked.update(hub=given) or False)
+    for kind in (load.AutoTokenizer, AutoModelForCausalLM):
+
+        def remember(name, kind=kind, **given):
+            asked[kind] = given
+            if kind is AutoModelForCausalLM:
+                raise OSError("seen")
+
+        monkeypatch.setattr(kind, "from_pretrained", remember)
+    with pytest.raises(SpectraError, match="seen"):
+        load_target("an/id", device="cpu", weights="bf16", attn_implementation="eager", **hub)
+    assert asked["hub"] == ("an/id", "t", "c")
+    assert asked[load.AutoTokenizer] == {**hub, "local_files_only": False}
+    assert asked[AutoModelForCausalLM].items() >= {**hub, "attn_implementation": "eager"}.items()
+    asked.clear()
+    with pytest.raises(SpectraError, match="seen"):
+        load_target("an/id", device="cpu", weights="bf16", local_files_only=True)
+    assert "hub" not in asked and asked[AutoModelForCausalLM]["local_files_only"]
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):

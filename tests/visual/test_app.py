@@ -151,6 +151,16 @@ def test_a_gpu_that_is_lent_takes_its_package(monkeypatch):
         app.lender()
 
 
+def test_a_package_that_finds_no_gpu_to_lend_is_one_line(monkeypatch, capsys, tmp_path):
+    """As on a machine of one's own, where the variable is set to try it."""
+    (tmp_path / "spaces.py").write_text("assert False, 'its address must be set'")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "spaces", raising=False)
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    said = "SPACES_ZERO_GPU says that a GPU is lent by the call, but not here (its address must be set)"
+    assert refused(capsys, "--model", "embedded", "--port", 7999) == f"device: {said}; unset it\n"
+
+
 def test_native_steps_are_refused_where_a_gpu_is_lent(monkeypatch, capsys):
     """Else the page would start, and refuse every race."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")

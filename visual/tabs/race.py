@@ -69,6 +69,7 @@ class RaceHandlers:
         self._method = ask.method
         self._model = ask.model
         self._panel = ask.panel
+        self._badges = list(engine.badges)
 
     def race(self, state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
         run = Run.against_plain(request, alone=alone, drawn=True)
@@ -132,8 +133,8 @@ class RaceHandlers:
         return send({"kind": "model", "model": self._engine.model, "badges": badges, "cost": cost})
 
     def opened(self) -> list[Any]:
-        """The page was built for the first model; a visitor may have chosen another one since."""
-        if self._engine.chosen == self._model.value:
+        """The page was built for the first model; a visitor may have chosen another one since, or had it measured."""
+        if self._engine.chosen == self._model.value and list(self._engine.badges) == self._badges:
             return [SKIP, SKIP, SKIP]
         return [self.model_in_use(), self._engine.chosen, self._panel.differences()]
 
@@ -141,6 +142,10 @@ class RaceHandlers:
         """After a race, or one that was refused for it: another visitor may have chosen another model."""
         stage = SKIP if model == self._engine.chosen else self.model_in_use()
         return [stage, *self._panel.of_the_model(visit, model, method)]
+
+    def learned(self) -> str | Any:
+        """What a lent GPU told of the model during a race."""
+        return self.model_in_use() if self._engine.cost else SKIP
 
     def link(self, visit: gr.Request) -> list[Any]:
         usual = str(self._method.value)
@@ -168,6 +173,8 @@ def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admissio
         running.then(do.of_the_model, [ask.model, ask.method], switched, queue=False, **PRIVATE)
     for each in (running, repeated, measured):
         restore_buttons(each, memory, ask.go, ask.halt)
+        if not engine.cost:
+            each.then(do.learned, None, stage, queue=False, **PRIVATE)
     ask.halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
@@ -221,6 +228,6 @@ def facts(engine: Engine, races: Path, admission: AdmissionQueue) -> Event:
         "methods": dict(engine.methods),
         "legend": palette.legend(),
         "examples": [each.why for each in EXAMPLES],
-        "several": len(engine.models) > 1,
+        "changing": len(engine.models) > 1 or not engine.cost,
         "recorded": RaceFile.read(recorded[0]).snapshot() if recorded else None,
     }

@@ -15,8 +15,9 @@ import { shared } from "../race/shared.js";
 /** @typedef {{ model: string, badges: string[] }} Model */
 
 /**
- * examples: why each prompt is worth trying. several: models to choose from. recorded: the race that greets a visitor.
- * @typedef {Model & Methods & { legend: Look[], examples: string[], several: boolean }} Given
+ * examples: why each prompt is worth trying. changing: another model may be in use by now, or more be known of it.
+ * recorded: the race that greets a visitor.
+ * @typedef {Model & Methods & { legend: Look[], examples: string[], changing: boolean }} Given
  * @typedef {Given & { recorded: Snapshot | null }} Facts
  */
 
@@ -51,7 +52,7 @@ class RaceTab {
     this.listen();
     if (facts.recorded) this.view.take(facts.recorded);
     this.tellCutOff();
-    if (facts.several) ask("opened");
+    if (facts.changing) ask("opened");
   }
 
   listen() {
@@ -140,10 +141,10 @@ class RaceTab {
 
   /** @param {Ready} chosen */
   ready({ model, badges, cost }) {
+    if (model !== this.facts.model) this.view.say(`${model} is ready`);
     this.facts = { ...this.facts, model, badges };
     shared.model = { badges, cost };
     this.showModel(this.facts);
-    this.view.say(`${model} is ready`);
   }
 
   /** The button was pressed; the model may be busy with someone else. */

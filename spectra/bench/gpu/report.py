@@ -11,6 +11,7 @@ from spectra.io.files import write_text
 from spectra.io.json_text import parse_json
 
 STATES = ("done", "failed", "stopped", "open")
+REPORT = "README.md"
 SHOWN_LINES = 25
 """Of a failed part's log, the last ones."""
 
@@ -39,7 +40,7 @@ def read_outcomes(out: Path) -> dict[str, PartOutcome]:
 def write_report(
     out: Path, parts: Sequence[GpuPart], known: Mapping[str, PartOutcome], machine: Mapping[str, object]
 ) -> None:
-    """OUT/README.md."""
+    """OUT/README.md, see REPORT."""
     head = ", ".join(f"{name} {value}" for name, value in machine.items())
     counts = {state: sum(outcome.state == state for outcome in known.values()) for state in STATES}
     waiting = sum(part.name not in known for part in parts)
@@ -50,7 +51,7 @@ def write_report(
         lines += [f"## {about}", "", *(_starts(own, known) if own[0].module == GENERATE else _sections(own, known))]
     lines += _failures(parts, known)
     text = "\n".join(lines).rstrip().replace(str(out), "OUT")
-    write_text(out / "README.md", text + "\n", "out")
+    write_text(out / REPORT, text + "\n", "out")
 
 
 def _starts(parts: Sequence[GpuPart], known: Mapping[str, PartOutcome]) -> list[str]:

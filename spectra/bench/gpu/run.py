@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from spectra.bench.gpu.parts import GpuPart, parts_of, write_prompts
-from spectra.bench.gpu.report import PartOutcome, read_outcomes, write_report
+from spectra.bench.gpu.report import REPORT, PartOutcome, read_outcomes, write_report
 from spectra.bench.run.rows import make_folder
 from spectra.bench.tasks import load_prompts
 from spectra.errors import SpectraError
@@ -31,13 +31,14 @@ from spectra.io.locks import take_lock
 from spectra.io.resources import python_path
 from spectra.service.loading import ModelOptions
 from spectra.settings import check_number
+from spectra.target.choices import unless_embedded
 
 LEAST_SECONDS = 20
 """Left at which no part is begun any more."""
 HARDWARE = ("processor", "GPU", "CUDA", "torch", "transformers")
 """Of a machine's facts: those that all parts of one report have in common."""
-PROMPTS_FOLDER = "prompts"
-"""In the folder of a run: those of our own."""
+PROMPTS_FOLDER, OPTIONS = "prompts", "options.json"
+"""In the folder of a run: prompts of our own, and what all its parts have in common."""
 DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's prctl: the signal that a process gets when the one that started it ends."""
 KEPT_CHARACTERS = 6000
@@ -75,7 +76,7 @@ class GpuOptions:
 
 def run_gpu(options: GpuOptions) -> int:
     """The subcommand `gpu`. Returns 1 where a part failed."""
-    options.model.check_here()  # else no part would run, and the report would only say so
+    check_parts_can_load(options.model)
     if options.data is not None:
         load_prompts(None, options.data)  # refuses a folder that holds none
     out = options.out.resolve()
@@ -85,17 +86,30 @@ def run_gpu(options: GpuOptions) -> int:
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
     make_folder(out)
-    if options.data is None:
-        write_prompts(data)
+    check_free(out, (REPORT,) if options.data else (REPORT, PROMPTS_FOLDER))
     with ended_by_signal(), held(out) as lock:
         facts = {name: value for name, value in machine(options.model.device).items() if name in HARDWARE}
-        same = {"model": list(options.model_arguments), "data": str(data), "tiny": options.tiny, "machine": facts}
+        read = str(data) if options.data else PROMPTS_FOLDER  # the folder may be moved
+        same = {"model": list(options.model_arguments), "data": read, "tiny": options.tiny, "machine": facts}
         check_same(out, same)
+        if options.data is None:
+            write_prompts(data)
         known = read_outcomes(out)
         _run(options, listed, in_order(chosen, known, again=options.again), known, out, lock)
         write_report(out, listed, known, machine(options.model.device))  # raises where it could not be written before
-    print(out / "README.md")
+    print(out / REPORT)
     return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
+
+
+def check_parts_can_load(model: ModelOptions) -> None:
+    """Raise SpectraError for a device, a model, a store or a draft model that no part could use: the report would only
+    say so, and the minutes be over."""
+    from spectra.target.load import check_loading
+
+    model.check_here()
+    if unless_embedded(model.model) is not None:
+        check_loading(**model.loading())
+    model.check_tokenizers()
 
 
 def _run(
@@ -149,9 +163,18 @@ def held(out: Path) -> Iterator[int]:
         yield lock.fileno()
 
 
+def check_free(out: Path, names: Sequence[str]) -> None:
+    """Raise SpectraError where a run would replace one of these in the folder, and none wrote it."""
+    if (out / OPTIONS).exists():
+        return
+    for name in names:
+        if (out / name).exists():
+            raise SpectraError("out", f"{out} holds a {name} that no run wrote; name a new folder")
+
+
 def check_same(out: Path, options: dict[str, Any]) -> None:
     """Raise SpectraError where the folder holds parts of another model, machine or torch, or of a rehearsal."""
-    file = out / "options.json"
+    file = out / OPTIONS
     try:
         there = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
