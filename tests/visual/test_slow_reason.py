@@ -141,6 +141,11 @@ def test_what_datastores_do_not_know_did_not_have_to_come_back_in_the_text(name:
     assert slow_reason(plain_of(NEW), method, 1.0) == "No source had a guess: the datastores did not know this text."
 
 
+def test_passes_that_vanish_beside_a_prompt_are_no_error() -> None:
+    """A recording of such times was no answer but a traceback."""
+    assert slow_reason(plain_of(NEW), guessed(NEW, seconds=1e-300, prefill=1e6), 0.1).endswith(".")
+
+
 def test_sources_that_were_switched_off_are_named() -> None:
     method = guessed(NEW, offered=0)
     for changed, why in (

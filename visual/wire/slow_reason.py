@@ -37,7 +37,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if speedup >= WORTH:
         alike = ours.passes == ours.tokens and all(len(step.tree) == 1 for step in method.steps)
         return ALIKE if alike else ""
-    longer = _pass_seconds(ours) / max(_pass_seconds(base), 1e-9)
+    longer = max(_pass_seconds(ours), 1e-9) / max(_pass_seconds(base), 1e-9)
     if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
         return (
             f"Reading the prompt took {base.prefill_seconds:.2f} of {base.seconds:.2f} seconds plain and "
