@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import appear, race, tab
+from browsing import appear, finish, race, start, tab
 from fakes_engine import FakeEngine
 
 from spectra.guess import Source
@@ -42,6 +42,18 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Vi
     assert page.evaluate("document.activeElement.dataset.id") == "step-slider", "the keyboard goes on from there"
     page.mouse.click(5, 5)
     page.wait_for_function("!document.querySelector('.pointed')")
+
+
+def test_the_tour_waits_for_a_race_that_runs(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It told to run one first, and went on doing so when the race was over."""
+    monkeypatch.setattr(fake[0], "step_seconds", 0.02)
+    page = visit(fake[1])
+    start(page, max_new_tokens=60)
+    lead = tab(page, "Learn").locator(".lead")
+    assert lead.inner_text().endswith("from the race in the Race tab as soon as it is over.")
+    finish(page)
+    page.wait_for_selector("#stage-learn .lead:has-text('your last race')")
+    assert page.problems == []
 
 
 def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fake, visit: Visit) -> None:

@@ -189,6 +189,18 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
 
 
+def test_the_enter_that_ends_a_composed_word_starts_nothing(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    """The page said that it waited for the model, though no race was asked for."""
+    page = visit(fake[1])
+    verdict = page.locator("#stage-race [data-id=verdict]").inner_text()
+    page.locator("#field-prompt textarea").evaluate(
+        "(box) => box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true}))"
+    )
+    assert page.locator("#stage-race [data-id=verdict]").inner_text() == verdict
+
+
 @pytest.mark.all_cases
 def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import appear, ended, tab
+from browsing import appear, ended, serve, tab
 from fakes_engine import FakeEngine, recorded_race
 
 from spectra.metrics import overall, summarize
@@ -27,6 +27,13 @@ PLAYED = """() => {
   new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributeFilter: ["class"] });
 }"""
 """Counts, at every change of the page, the words of the plain lane that are yet to come; a poll may miss them."""
+PICKED = """() => {
+  const stage = document.querySelector("#stage-replay .stage[data-run]");
+  window.shown = new Set();
+  new MutationObserver(() => window.shown.add(stage.dataset.run)).observe(stage, { attributeFilter: ["data-run"] });
+  for (const choice of document.querySelectorAll("#stage-replay .choices button")) choice.click();
+}"""
+"""Clicks every recording and keeps which ones were shown."""
 
 
 def test_a_shipped_recording_replays_without_a_model(fake: Fake, visit: Visit, races: Path) -> None:
@@ -72,6 +79,23 @@ def test_a_file_of_ones_own_replays_and_one_that_is_none_is_told_why(fake: Fake,
     stage.locator("[data-id=note-plain]:has-text('40 tokens')").wait_for()
     assert page.locator(".choices [aria-pressed=true]").count() == 0
     assert page.locator(".field-error").count() == 0 and page.evaluate("window.hacked") is None
+
+
+def test_of_two_recordings_chosen_at_once_the_one_that_is_shown_is_marked(visit: Visit, tmp_path: Path) -> None:
+    for tokens in (20, 40, 60):
+        (tmp_path / f"of-{tokens}.json").write_text(encode({**recorded_race(tokens), "title": f"{tokens} tokens"}))
+    served, url = serve(FakeEngine(), races=tmp_path)
+    try:
+        page = visit(url)
+        stage = tab(page, "Replay")
+        ended(stage)
+        page.evaluate(PICKED)
+        page.wait_for_function("window.shown.size === 3")
+        marked = stage.locator(".choices [aria-pressed=true]").all_inner_texts()
+        assert marked == [stage.locator("[data-id=note-plain]").inner_text()]
+        assert page.problems == []
+    finally:
+        served.close()
 
 
 def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> None:

@@ -1,5 +1,6 @@
 """Visitors in a real browser: links, repeats, a full line, leaving the line, and every kind of odd input."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_a_race_that_waited_when_the_page_went_away_is_told_of(fake: Fake, visit
     first, second = visit(fake[1]), visit(fake[1])
     start(first, max_new_tokens=2000)
     second.click("#go")
-    second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+    second.wait_for_selector("[data-id=verdict]:has-text('before you')")
     second.reload()
     appear(second, READY)
     second.wait_for_selector("#ask > .field-error:has-text('while a race waited for its turn')")
@@ -163,7 +164,7 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
         first, second, third = visit(url), visit(url), visit(url)
         start(first, max_new_tokens=2000)
         second.click("#go")
-        second.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+        second.wait_for_selector("[data-id=verdict]:has-text('before you')")
         third.click("#go")
         third.wait_for_selector("#ask > .field-error:has-text('2 others are waiting; try again')")
         appear(third, "#go:enabled")
@@ -197,7 +198,7 @@ def test_a_shared_race_claims_no_speedup_and_is_measured_alone_in_line(visit: Vi
         assert {trace.settings["shared"] for trace in download(page).values()} == {3}
         appear(page, "#go:enabled")
         page.click("[data-id=alone]")
-        page.wait_for_selector("[data-id=verdict]:has-text('1 visitor before you')")
+        page.wait_for_selector("[data-id=verdict]:has-text('before you')")
         engine.others = 0
         run = page.evaluate(f"{STAGE}.run")
         other.click("#stop")
@@ -392,5 +393,37 @@ def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit,
         race(other, max_new_tokens=10)
         assert not any(answer.trace.settings["method"]["changed"] for answer in engine.answers)
         assert other.problems == page.problems == []
+    finally:
+        served.close()
+
+
+def test_what_is_clicked_while_a_model_is_loaded_is_done_by_the_last_one_chosen(
+    visit: Visit, races: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A race was refused in the name of another visitor, and a second choice was dropped while the first was loaded."""
+    engine = FakeEngine(models=("Fake-135M", "Other-1B", "Third-2B"))
+    load, loaded = engine.choose, threading.Event()
+
+    def choose(model: str) -> None:
+        assert loaded.wait(20)
+        load(model)
+
+    monkeypatch.setattr(engine, "choose", choose)
+    served, url = serve(engine, races=races)
+    try:
+        page = visit(url)
+        fill(page, max_new_tokens=10)
+        for model in ("Other-1B", "Third-2B"):
+            page.click("#field-model input")
+            page.get_by_role("option", name=model).click()
+            page.wait_for_selector(".badges li:first-child:has-text('Loading Other-1B')")
+        page.click("#go")
+        page.wait_for_selector("#stage-race [data-id=verdict]:has-text('before you')")
+        loaded.set()
+        page.wait_for_selector(".badges li:first-child:text-is('Third-2B')")
+        finish(page)
+        assert value_of(page, "model") == "Third-2B" and page.locator(".field-error").count() == 0
+        race(page)
+        assert engine.answers[-1].trace.model == "Third-2B" and page.problems == []
     finally:
         served.close()

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { acceptanceFigure, shares, WINDOW } from "../../assets/js/charts/acceptance-figure.js";
-import { linesFigure } from "../../assets/js/charts/compare-charts.js";
+import { linesFigure, wrapped } from "../../assets/js/charts/compare-charts.js";
 import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
 import { axesOf, sweepFigure } from "../../assets/js/charts/sweep-figure.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
@@ -255,6 +255,16 @@ test("lines of short answers are ticked at whole tokens and passes", () => {
   assert.deepEqual([time.xaxis.dtick, time.xaxis.nticks, time.yaxis.dtick], [undefined, 6, 1]);
   const long = linesFigure(shown, { a: PLAIN }, "passes", names, canvas).layout;
   assert.deepEqual([long.xaxis.dtick, long.yaxis.nticks], [undefined, 6]);
+});
+
+test("a long name of a method goes over several lines, and a number stays with what it is of", () => {
+  const name = "Paper: SPECTRA (N 4, W 128, G 9, refine 0.25, no sub-n-grams, no retrieval)";
+  const row = { lane: "a", method: "a", name, passes: 1, tokens: 1, rate: 1, tau: 1, differs: null };
+  const [narrow, wide] = [120, 1200].map((width) => wrapped([row], width)[0].name);
+  assert.equal(wide, name);
+  const lines = narrow.split("<br>");
+  assert.equal(lines.join(" "), name);
+  assert.ok(lines.every((line) => line.length <= 18 && !/^\d/.test(line)));
 });
 
 describe("tokens gained", () => {

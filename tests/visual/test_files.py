@@ -65,6 +65,10 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
         (changed(lambda race: race["plain"]["steps"][3].pop("tokens")), "plain: damaged"),
         (changed(lambda race: race["method"].update(steps=[], pieces=[])), "method: it holds no steps"),
         (changed(lambda race: race["method"]["steps"].clear()), "method: damaged"),
+        (
+            changed(lambda race: [step.update(seconds=0.0) for step in race["plain"]["steps"]]),
+            "plain: its steps took no",
+        ),
         (changed(lambda race: race["method"]["steps"][0].update(sources=["<b>"])), "method: damaged"),
     ],
 )

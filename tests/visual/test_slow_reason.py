@@ -116,6 +116,36 @@ def test_a_budget_that_left_guesses_out_is_named() -> None:
     assert slow_reason(plain_of(NEW), method, 1.0).startswith("The budget tried 0 of 120 tokens that were offered")
 
 
+def test_a_budget_of_a_fixed_size_is_not_said_to_weigh_guesses() -> None:
+    """The look-up of the prompt with a node budget of 1 was told that its guesses were too unlikely for their time."""
+    method = guessed(NEW, offered=0)
+    method.steps[3] = replace(guessed(NEW, offered=1).steps[3], offered=9)
+    assert "The budget tried" not in slow_reason(plain_of(NEW), method, 1.0)
+    tree = replace(method.steps[3].tree, probability=(None, 0.3))
+    method.steps[3] = replace(method.steps[3], tree=tree)
+    assert slow_reason(plain_of(NEW), method, 1.0).startswith("The budget tried 1 of 9 tokens that were offered")
+
+
+@pytest.mark.parametrize("source", [Source.RETRIEVAL, Source.DRAFT])
+def test_new_text_is_no_reason_where_nothing_is_guessed_from_the_text(source: Source) -> None:
+    method = guessed(NEW)
+    sources = ((Source.MODEL,), *[(source,)] * 4)
+    method.steps = [replace(step, tree=replace(step.tree, sources=sources)) for step in method.steps]
+    said = "Only 0 % of 160 guesses were accepted: the answer was not what the sources knew."
+    assert slow_reason(plain_of(NEW), method, 1.0) == said
+
+
+@pytest.mark.parametrize("name", ["rest", "spectra-retrieval", "spectra-paper-retrieval-no-ppl"])
+def test_what_datastores_do_not_know_did_not_have_to_come_back_in_the_text(name: str) -> None:
+    method = replace(guessed(NEW, offered=0), method=name)
+    assert slow_reason(plain_of(NEW), method, 1.0) == "No source had a guess: the datastores did not know this text."
+
+
+def test_passes_that_vanish_beside_a_prompt_are_no_error() -> None:
+    """A recording of such times was no answer but a traceback."""
+    assert slow_reason(plain_of(NEW), guessed(NEW, seconds=1e-300, prefill=1e6), 0.1).endswith(".")
+
+
 def test_sources_that_were_switched_off_are_named() -> None:
     method = guessed(NEW, offered=0)
     for changed, why in (

@@ -62,6 +62,8 @@ class RaceFile:
                 raise SpectraError("file", f"{lane}: {str(error).removeprefix('trace: ')}") from error
             if not lanes[lane].tokens:
                 raise SpectraError("file", f"{lane}: it holds no steps; give a whole race")
+            if not any(step.seconds for step in lanes[lane].steps):
+                raise SpectraError("file", f"{lane}: its steps took no time; give a race that this page downloaded")
             if not METHOD.fullmatch(lanes[lane].method) or lanes[lane].method == "constructor":
                 raise SpectraError("file", f"{lane}: {lanes[lane].method[:40]!r} is no method; record it again")
         plain, method = lanes["plain"], lanes["method"]

@@ -46,13 +46,17 @@ from visual.wire.events import Event, encode, send
 
 @dataclass(frozen=True, slots=True)
 class RaceFields:
-    """asked: what a race is asked for, in the order in which `RaceHandlers.start` takes it after the model and before
-    the panel's fields."""
+    """model: which one is wanted. filled: the one that the panel is of, which stays while the other is loaded.
+
+    asked: what a race is asked for, in the order in which `RaceHandlers.start` takes it after `filled` and before the
+    panel's fields.
+    """
 
     go: gr.Button
     halt: gr.Button
     prompt: gr.Textbox
     model: gr.Dropdown
+    filled: gr.State
     method: gr.Dropdown
     panel: SettingsPanel
     asked: Sequence[Component]
@@ -80,10 +84,10 @@ class RaceHandlers:
                 state.shown = run
             yield RunUpdate(message)
 
-    def start(self, visit: gr.Request, state: ShownTabState | None, model: str, *fields: Any) -> Iterator[RunUpdate]:
+    def start(self, visit: gr.Request, state: ShownTabState | None, filled: str, *fields: Any) -> Iterator[RunUpdate]:
         state = state or ShownTabState()
         try:
-            self._panel.check_model(model)
+            self._panel.check_model(filled)
             explain, *form = fields[: len(self._asked)]
             visitor = visitor_of(visit)
             settings = self._panel.read(form[1], fields[len(self._asked) :], visitor)
@@ -119,13 +123,15 @@ class RaceHandlers:
 
     def switch(self, model: str, method: str) -> Iterator[list[Any]]:
         as_it_is = [SKIP] * len(self._panel.fields)
-        yield [send({"kind": "loading", "model": model}), SKIP, SKIP, *as_it_is]
+        yield [send({"kind": "loading", "model": model}), SKIP, SKIP, SKIP, *as_it_is]
         try:
             with self._admission.turn():
                 self._engine.choose(model)
-            yield [self.model_in_use(), SKIP, self._panel.differences(), *self._panel.updates(method)]
+                panel = [self._panel.differences(), *self._panel.updates(method)]
+                ready = [self.model_in_use(), SKIP, model, *panel]
+            yield ready
         except SpectraError as error:
-            yield [refusal(error), self._engine.chosen, SKIP, *as_it_is]
+            yield [refusal(error), self._engine.chosen, SKIP, SKIP, *as_it_is]
 
     def model_in_use(self) -> str:
         badges = badges_of(self._engine, self._admission)
@@ -134,14 +140,16 @@ class RaceHandlers:
 
     def opened(self) -> list[Any]:
         """The page was built for the first model; a visitor may have chosen another one since, or had it measured."""
-        if self._engine.chosen == self._model.value and list(self._engine.badges) == self._badges:
-            return [SKIP, SKIP, SKIP]
-        return [self.model_in_use(), self._engine.chosen, self._panel.differences()]
+        chosen = self._engine.chosen
+        if chosen == self._model.value and list(self._engine.badges) == self._badges:
+            return [SKIP, SKIP, SKIP, SKIP]
+        return [self.model_in_use(), chosen, chosen, self._panel.differences()]
 
-    def of_the_model(self, visit: gr.Request, model: str, method: str) -> list[Any]:
+    def of_the_model(self, visit: gr.Request, filled: str, method: str) -> list[Any]:
         """After a race, or one that was refused for it: another visitor may have chosen another model."""
-        stage = SKIP if model == self._engine.chosen else self.model_in_use()
-        return [stage, *self._panel.of_the_model(visit, model, method)]
+        stage = SKIP if filled == self._engine.chosen else self.model_in_use()
+        chosen, *panel = self._panel.of_the_model(visit, filled, method)
+        return [stage, chosen, chosen, *panel]
 
     def learned(self) -> str | Any:
         """What a lent GPU told of the model during a race."""
@@ -162,15 +170,17 @@ def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admissio
     ask = race_fields(engine)
     stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear", "opened"))
     do = RaceHandlers(engine, admission, ask)
-    fields = [ask.model, *ask.asked, *ask.panel.fields]
+    fields = [ask.filled, *ask.asked, *ask.panel.fields]
     outputs = [stage, memory, ask.go, ask.halt]
     running = gr.on([ask.go.click, ask.prompt.submit], do.start, [memory, *fields], outputs, **RUN)
     repeated = stage.again(do.again, memory, outputs, **RUN)
     measured = stage.alone(do.measure_alone, memory, outputs, **RUN)
-    switched = [stage, ask.model, ask.panel.changes, *ask.panel.fields]
-    ask.model.input(do.switch, [ask.model, ask.method], switched, **RUN)
+    told = [stage, ask.model, ask.filled, ask.panel.changes]
+    switched = [*told, *ask.panel.fields]
+    last = {**RUN, "trigger_mode": "always_last"}
+    ask.model.input(do.switch, [ask.model, ask.method], switched, **last)
     if len(engine.models) > 1:
-        running.then(do.of_the_model, [ask.model, ask.method], switched, queue=False, **PRIVATE)
+        running.then(do.of_the_model, [ask.filled, ask.method], switched, queue=False, **PRIVATE)
     for each in (running, repeated, measured):
         restore_buttons(each, memory, ask.go, ask.halt)
         if not engine.cost:
@@ -180,7 +190,7 @@ def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admissio
     stage.download(do.download, memory, stage, queue=False, **PRIVATE)
     cleared = [stage, memory, ask.prompt]
     stage.clear(do.clear, memory, cleared, cancels=[running, repeated, measured], queue=False, **PRIVATE)
-    stage.opened(do.opened, None, [stage, ask.model, ask.panel.changes], queue=False, **PRIVATE)
+    stage.opened(do.opened, None, told, queue=False, **PRIVATE)
     ask.panel.follow_stores(tab)
     ask.panel.begin_empty(page)
     fill_at_first(page, do.link, ask.asked[1:], ask.method, ask.panel.fields, [ask.left_out])
@@ -196,6 +206,7 @@ def race_fields(engine: Engine) -> RaceFields:
         with gr.Row(elem_classes="ask-settings"):
             models = list(engine.models)
             model = choice_field(models, engine.chosen, "Model", "field-model", visible=len(models) > 1)
+            filled = gr.State(engine.chosen)
             method = method_field(engine)
             numbers = number_fields()
             with gr.Accordion("More settings", open=False, elem_classes="more-settings"):
@@ -210,7 +221,7 @@ def race_fields(engine: Engine) -> RaceFields:
             example_buttons(prompt, EXAMPLES)
         left_out = gr.HTML("", visible=False, elem_id="left-out", apply_default_css=False)
     asked = [explain, prompt, method, *numbers, top_p]
-    return RaceFields(go, halt, prompt, model, method, panel, asked, left_out)
+    return RaceFields(go, halt, prompt, model, filled, method, panel, asked, left_out)
 
 
 def badges_of(engine: Engine, admission: AdmissionQueue) -> list[str]:

@@ -26,7 +26,7 @@ def build_replay(engine: Engine, races: Path) -> None:
             path = None
         if path is None:
             return refusal(SpectraError("file", "that recording is not there any more; choose another"))
-        return load(path)
+        return load(path, str(event.name))
 
     with gr.Column(elem_id="replay-ask", elem_classes="card ask"), gr.Row(elem_classes="ask-prompt"):
         gr.HTML("<p class='lead'>Play a recorded race again, without a model.</p>", apply_default_css=False)
@@ -53,9 +53,12 @@ def bring(uploaded: Any) -> str:
         discard(file)
 
 
-def load(path: Path) -> str:
-    """A message for the stage: the whole race, or what is wrong with the file."""
+def load(path: Path, name: str = "") -> str:
+    """A message for the stage: the whole race, or what is wrong with the file.
+
+    name: of one that comes with the page.
+    """
     try:
-        return send(RaceFile.read(path).snapshot())
+        return send({**RaceFile.read(path).snapshot(), "name": name})
     except SpectraError as error:
         return refusal(error)

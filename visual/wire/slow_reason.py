@@ -1,5 +1,8 @@
 """Why a race gained little, in one sentence, read off both traces. No measuring."""
 
+import re
+
+from spectra.guess import Source
 from spectra.metrics import Summary, overall, summarize
 from spectra.trace import Trace
 from visual.method_settings import in_words
@@ -20,6 +23,10 @@ SELDOM = 0.25
 WELL = 0.5
 """Share of accepted guesses from which on it is not they that failed, but that there were few."""
 ALIKE = "Nothing was guessed, so both took the same passes: what their times differ by is this machine's noise."
+STORES_ALONE = re.compile(r"rest$|.*-retrieval")
+"""Methods that guess from datastores alone."""
+NOT_FROM_THE_TEXT = {Source.RETRIEVAL, Source.DRAFT, Source.SECOND}
+"""Sources for which it does not matter whether the answer repeats itself."""
 SWITCHES = ("forward", "backward", "pool", "retrieval")
 """Settings that switch off a source, or what it learns from."""
 
@@ -30,7 +37,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if speedup >= WORTH:
         alike = ours.passes == ours.tokens and all(len(step.tree) == 1 for step in method.steps)
         return ALIKE if alike else ""
-    longer = _pass_seconds(ours) / max(_pass_seconds(base), 1e-9)
+    longer = max(_pass_seconds(ours), 1e-9) / max(_pass_seconds(base), 1e-9)
     if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
         return (
             f"Reading the prompt took {base.prefill_seconds:.2f} of {base.seconds:.2f} seconds plain and "
@@ -49,14 +56,17 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
         return too_short(ours.tokens)
     accepted, _, guessed = overall(method.steps)
     offered = sum(step.offered or 0 for step in method.steps)
-    if guessed < SELDOM * ours.passes and offered > guessed:
+    if guessed < SELDOM * ours.passes and offered > guessed and _weighed(method):
         return (
             f"The budget tried {guessed} of {offered} tokens that were offered: the others were too unlikely for what "
             "a wider pass costs on this device."
         )
     if not guessed:
         off = _switched_off(method)
-        why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
+        if STORES_ALONE.match(method.method):
+            why = "the datastores did not know this text"
+        else:
+            why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
         return f"No source had a guess: {why}."
     made = "1 guess" if guessed == 1 else f"{guessed} guesses"
     right = f"{_percent(accepted / guessed)} of {made} {'was' if guessed == 1 else 'were'} accepted"
@@ -66,7 +76,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     temperature = method.settings.get("temperature")
     if isinstance(temperature, int | float) and temperature >= WARM and not well:
         return f"At temperature {temperature:g} a draw is hard to foresee: {right}."
-    if ours.distinct4 >= NEW_TEXT:
+    if ours.distinct4 >= NEW_TEXT and not ours.guessed.keys() <= NOT_FROM_THE_TEXT:
         new = f"{_percent(ours.distinct4)} of its runs of four tokens are distinct"
         return f"The answer hardly repeats itself ({new}), so there was little to guess from: {right}."
     if well:
@@ -102,6 +112,12 @@ def _draft_share(trace: Trace) -> float:
     """Part of the steps' time that went into guessing."""
     seconds = sum(step.seconds for step in trace.steps)
     return sum(step.parts.get("draft", 0.0) for step in trace.steps) / seconds if seconds > 0 else 0.0
+
+
+def _weighed(trace: Trace) -> bool:
+    """Whether the budget left guesses out because they were unlikely, not because there were too many for its size."""
+    trees = [step.tree for step in trace.steps]
+    return not any(tree.eligible[n] and tree.probability[n] is None for tree in trees for n in range(1, len(tree)))
 
 
 def _switched_off(trace: Trace) -> str:

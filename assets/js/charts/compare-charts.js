@@ -15,6 +15,10 @@ const NARROW = 420; // px; below, everything is a little smaller
 const LETTER = 6.6; // px of a name, a letter of it
 const MARK = 44; // px before a name, its line included
 const ROW = 19; // px of a row of names
+const NAMES = 0.45; // of the width of the bars' chart, that names take
+const BAR = 26; // px of a bar with the room around it
+const LINE = 14; // px of a line of a name
+const BREAK = "<br>"; // as plotly reads it
 const SIDES = { l: 38, r: 14, t: 18, b: 26 };
 
 /** @typedef {Record<string, Lane<BriefStep>>} Lanes */
@@ -43,14 +47,18 @@ export class CompareCharts {
     const plotly = await loadPlotly();
     const ink = inkOf(this.bars);
     const narrow = this.bars.clientWidth < NARROW;
-    const height = Math.max(236, 60 + 26 * rows.length);
-    const shown = rows.filter((row) => row.passes);
-    this.drawn += 1;
+    const beside = wrapped(rows, NAMES * this.bars.clientWidth);
+    const below = wrapped(rows, this.lines.clientWidth - SIDES.l - SIDES.r - MARK);
+    const bar = Math.max(BAR, LINE * (1 + mostLines(beside)));
+    const tall = Math.max(236, 60 + BAR * rows.length) + key(below, this.lines.clientWidth).height;
+    const high = Math.max(236, 60 + bar * rows.length);
+    this.bars.style.height = `${narrow ? high : Math.max(high, tall)}px`;
+    this.lines.style.height = `${narrow ? tall : Math.max(high, tall)}px`;
+    const begun = (/** @type {ComparedRow} */ row) => row.passes;
+    const [barred, shown] = [beside, below].map((named) => named.filter(begun));
     const names = key(shown, this.lines.clientWidth);
-    const tall = height + key(rows, this.lines.clientWidth).height;
-    this.bars.style.height = `${narrow ? height : tall}px`;
-    this.lines.style.height = `${tall}px`;
-    const bars = barsFigure(shown, narrow, this.canvas(this.bars, ink));
+    this.drawn += 1;
+    const bars = barsFigure(barred, narrow, this.canvas(this.bars, ink));
     await plotly.react(this.bars, bars.traces, bars.layout, CONFIG);
     await new Promise((resolve) => setTimeout(resolve)); // two short tasks rather than a long one
     const lines = linesFigure(shown, lanes, this.axis, names, this.canvas(this.lines, ink));
@@ -118,6 +126,33 @@ function blobOf(canvas) {
 }
 
 /**
+ * The rows with names over as many lines as fit a width in px. A number stays with what it is a number of.
+ * @param {ComparedRow[]} rows
+ * @param {number} width
+ */
+export function wrapped(rows, width) {
+  return rows.map((row) => ({ ...row, name: linesOf(row.name.split(/ (?![\d.])/), width / LETTER).join(BREAK) }));
+}
+
+/**
+ * @param {string[]} words
+ * @param {number} letters of a line
+ */
+function linesOf(words, letters) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of words) {
+    const last = lines.length - 1;
+    if (last >= 0 && lines[last].length + 1 + word.length <= letters) lines[last] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** @param {ComparedRow[]} rows */
+const mostLines = (rows) => Math.max(1, ...rows.map(({ name }) => name.split(BREAK).length));
+
+/**
  * @param {ComparedRow[]} rows
  * @param {boolean} narrow
  * @param {Canvas} canvas
@@ -166,9 +201,11 @@ function barsFigure(rows, narrow, canvas) {
  * @returns {Key}
  */
 function key(rows, width) {
-  const entry = Math.max(0, ...rows.map(({ name }) => LETTER * name.length));
+  const entry = Math.max(0, ...rows.flatMap(({ name }) => name.split(BREAK)).map((line) => LETTER * line.length));
   const columns = Math.max(1, Math.floor((width - SIDES.l - SIDES.r) / (entry + MARK)));
-  return { entry, height: 8 + ROW * Math.ceil(rows.length / columns) };
+  let height = 8;
+  for (let i = 0; i < rows.length; i += columns) height += ROW + LINE * (mostLines(rows.slice(i, i + columns)) - 1);
+  return { entry, height };
 }
 
 /**

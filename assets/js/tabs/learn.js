@@ -14,13 +14,14 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 const LEAD = prose`A language model writes tokens, words or parts of words, and reads all of itself for each one.
   SPECTRA guesses several tokens ahead and has them checked in one go. `;
 const NO_RACE = "Run a race in the Race tab first: the chapters take their examples from it.";
+const NOT_OVER = "The chapters take their examples from the race in the Race tab as soon as it is over.";
 
 /** @param {Host<Facts>} host */
 export function mount({ element, facts }) {
   const stage = find(element, ".stage");
   const tab = new LearnTab(stage, facts);
   // Drawn anew whenever the tab is opened: by then there may be another race.
-  new IntersectionObserver(([entry]) => entry.isIntersecting && tab.draw()).observe(stage);
+  new IntersectionObserver(([entry]) => entry.isIntersecting && tab.opened()).observe(stage);
 }
 
 class LearnTab {
@@ -38,7 +39,14 @@ class LearnTab {
     this.drawn = facts;
     /** @type {WhatIf | null} */
     this.whatIf = null;
+    /** Tells of a race that begins or ends. */
+    this.watch = new MutationObserver(() => stage.checkVisibility() && this.draw());
     stage.className = "learn";
+    this.draw();
+  }
+
+  opened() {
+    if (shared.race) this.watch.observe(shared.race.stage, { attributeFilter: ["data-state"] });
     this.draw();
   }
 
@@ -51,7 +59,8 @@ class LearnTab {
     if (facts.cost !== this.drawn.cost || !this.whatIf) this.whatIf = facts.cost.length ? new WhatIf(facts.cost) : null;
     this.drawn = facts;
     const whose = race?.begin.recorded ? "the recorded race" : "your last race";
-    const source = race ? `Short chapters tell how; the examples are from ${whose} in the Race tab.` : NO_RACE;
+    const none = turn?.state === "running" ? NOT_OVER : NO_RACE;
+    const source = race ? `Short chapters tell how; the examples are from ${whose} in the Race tab.` : none;
     const list = make("ol", "chapters");
     for (const chapter of chapters(facts, race, this.drafts)) list.append(this.chapter(chapter, race));
     const whatIf = this.whatIf ? [this.whatIf.box] : [];

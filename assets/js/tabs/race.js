@@ -69,8 +69,8 @@ class RaceTab {
     addEventListener("pagehide", () => stored((store) => this.keep(store)));
     byId("go").addEventListener("click", () => this.wait());
     handOver("#go", byId("stop"));
-    this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey }) => {
-      if (key === "Enter" && !shiftKey) this.wait();
+    this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey, isComposing }) => {
+      if (key === "Enter" && !shiftKey && !isComposing) this.wait(); // while composing it takes what was composed
     });
   }
 

@@ -7,6 +7,8 @@ import { RaceView } from "../race/race-view.js";
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
 /** @import { Refused, Snapshot } from "../stream/messages.js" */
 
+/** @typedef {Snapshot & { name?: string }} Recording name: of one that comes with the page, not of the visitor's own */
+
 const SPEEDS = new Map([
   ["1×", 1],
   ["4×", 4],
@@ -34,8 +36,6 @@ class ReplayTab {
     this.ask = ask;
     this.fields = new Fields(byId("replay-ask"), "replay-");
     this.speed = calm() ? Infinity : 1;
-    /** @type {string | null} the recording that was asked for; what comes unasked is the visitor's own file */
-    this.asked = null;
     this.choices = new Map(Object.entries(facts.races).map(([name, title]) => [name, this.choice(name, title)]));
     this.play = button("quiet", "Play", () => this.run());
     this.play.dataset.id = "replay-play";
@@ -57,10 +57,7 @@ class ReplayTab {
    * @param {string} title
    */
   choice(name, title) {
-    return button("quiet", title, () => {
-      this.asked = name;
-      this.ask("pick", { name });
-    });
+    return button("quiet", title, () => this.ask("pick", { name }));
   }
 
   list() {
@@ -94,15 +91,14 @@ class ReplayTab {
     if (this.view.state === "done") this.view.replay(this.speed);
   }
 
-  /** @param {Snapshot | Refused} message */
+  /** @param {Recording | Refused} message */
   take(message) {
     if (message.kind === "refused") {
       this.fields.refuse(message);
       return;
     }
     this.fields.clear();
-    for (const [name, choice] of this.choices) choice.setAttribute("aria-pressed", String(name === this.asked));
-    this.asked = null;
+    for (const [name, choice] of this.choices) choice.setAttribute("aria-pressed", String(name === message.name));
     this.view.take(message);
     this.play.disabled = false;
     this.run();
