@@ -128,10 +128,10 @@ class ChatHandlers:
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 
-    def renew(self, conversation: Conversation | None) -> Iterator[str]:
+    def renew(self, visit: gr.Request, conversation: Conversation | None) -> Iterator[str]:
         context = max(MIN_CONTEXT, conversation.context if conversation else 0)
         try:
-            with self._admission.turn():
+            with self._admission.turn(visitor_of(visit)):
                 plain = self._backend.measure(context)
             yield send({"kind": "rate", "plain": plain.tokens_per_second, "context": plain.context})
         except Exception as error:  # whatever went wrong is one line at the button

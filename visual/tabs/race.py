@@ -114,11 +114,11 @@ class RaceHandlers:
         stop(state)
         return PromptUpdate(send({"kind": "clear"}), None, "")
 
-    def switch(self, model: str, method: str) -> Iterator[list[Any]]:
+    def switch(self, visit: gr.Request, model: str, method: str) -> Iterator[list[Any]]:
         as_it_is = [SKIP] * len(self._panel.fields)
         yield [send({"kind": "loading", "model": model}), SKIP, SKIP, *as_it_is]
         try:
-            with self._admission.turn():
+            with self._admission.turn(visitor_of(visit)):
                 self._engine.choose(model)
             yield [self.model_in_use(), SKIP, self._panel.differences(), *self._panel.updates(method)]
         except SpectraError as error:
