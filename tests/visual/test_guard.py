@@ -442,3 +442,23 @@ def test_a_store_stays_as_long_as_its_page(server: Server) -> None:
     assert "a-page" in server.engine.own and "a-page" not in server.engine.gone
     page.close()
     until(lambda: "a-page" not in server.engine.own)
+
+
+def test_of_the_tabs_that_are_kept_closed_ones_go_first(server: Server) -> None:
+    """Reloads of others, a new tab each, let go what a page had that was open and still."""
+    server.guard._asked.clear()
+    tabs, body = server.page.state_holder, {"data": [None], "fn_index": server.ids["pick"]}
+
+    def opened(visitor: str) -> http.client.HTTPConnection:
+        page = listening(server, visitor, "/heartbeat/")
+        page.getresponse().read1(20)
+        asked = json.dumps({**body, "session_hash": visitor}).encode()
+        assert server.ask("POST", f"{API}/run/predict", asked)[0] == 200
+        return page
+
+    still = opened("still")
+    for number in range(tabs.capacity + 8):
+        opened(f"again-{number}").close()
+        until(lambda number=number: f"again-{number}" in server.engine.gone)
+    assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
+    still.close()
