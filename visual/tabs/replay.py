@@ -1,5 +1,6 @@
 """The Replay tab: a recorded race, shipped or brought along, played again. Needs no model."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from visual.run.race_file import RaceFile, shipped
 from visual.uploads import discard, place
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
+
+READING = threading.Lock()
+"""One file at a time: 32 MB of JSON can be thirty times as much in memory."""
 
 
 def build_replay(engine: Engine, races: Path) -> None:
@@ -56,6 +60,7 @@ def bring(uploaded: Any) -> str:
 def load(path: Path) -> str:
     """A message for the stage: the whole race, or what is wrong with the file."""
     try:
-        return send(RaceFile.read(path).snapshot())
+        with READING:
+            return send(RaceFile.read(path).snapshot())
     except SpectraError as error:
         return refusal(error)
