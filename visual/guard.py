@@ -44,6 +44,8 @@ UNHEARD = 8
 """Starts of a visitor who listens for none of their answers: gradio keeps them all."""
 LONGEST_LINK = 60_000
 """Bytes of a path and its query; gradio reads no address of 65,536."""
+UPLOAD = "/gradio_api/upload"
+"""How the path of uploads ends; a folder may come before it."""
 CLOSED = re.compile(
     "/gradio_api/+(component_server|custom_component|deep_link|dev/|file=http|process_recording|proxy=|runs|stream|"
     "undo-vibe|upload_progress|vibe)",
@@ -100,7 +102,7 @@ class RequestHead:
     @property
     def kind(self) -> Kind:
         path = self.path.rstrip("/")
-        if self.post and path.endswith("/upload"):
+        if self.post and path.endswith(UPLOAD):
             return "uploads"
         start = self.post and (path.endswith("/queue/join") or "/call/" in self.path)
         return "starts" if start else "calls"

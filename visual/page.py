@@ -64,16 +64,30 @@ def build_page(
             with gr.Tab("Learn", id="learn"):
                 build_learn(engine)
         add_endpoint(engine, admission)
-        page.unload(forget_visitor(engine))
+        forget = forget_visitor(engine, page)
+        page.unload(on_unload(forget))
         if guard is not None:
-            guard.presence.on_gone = engine.forget
+            guard.presence.on_gone = forget
     return page
 
 
-def forget_visitor(engine: Engine) -> Callable[[gr.Request], None]:
-    """What runs when a visitor closes the page or loads it again."""
+def forget_visitor(engine: Engine, page: gr.Blocks) -> Callable[[str], None]:
+    """What runs when a visitor is gone: of the tabs whose runs are kept, this one goes before those that are open."""
 
-    def forget(request: gr.Request) -> None:
-        engine.forget(visitor_of(request))
+    def forget(visitor: str) -> None:
+        engine.forget(visitor)
+        tabs = page.state_holder
+        with tabs.lock:
+            if visitor in tabs.session_data:
+                tabs.session_data.move_to_end(visitor, last=False)
 
     return forget
+
+
+def on_unload(forget: Callable[[str], None]) -> Callable[[gr.Request], None]:
+    """What runs when a visitor closes the page or loads it again."""
+
+    def unload(request: gr.Request) -> None:
+        forget(visitor_of(request))
+
+    return unload

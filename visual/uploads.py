@@ -27,14 +27,13 @@ from starlette.routing import Route
 
 from spectra.io.json_text import parse_json
 from visual.asgi import App, Message, Receive, Send, declared, read, refuse, replay
-from visual.guard import RequestLimits, address_of
+from visual.guard import UPLOAD, RequestLimits, address_of
 from visual.run.race_file import MAX_BYTES
 
 log = logging.getLogger("spectra")
 
-PATH = "/gradio_api/upload"
 LONGEST = 40
-"""Characters of a file's name, and of its ending."""
+"""Characters of a file's name, and of its ending, and a third of their bytes."""
 FILE = "gradio.FileData"
 UPLOADED = re.compile(r"([0-9a-f]{32})/([^/]+)")
 """What the browser calls an upload: its folder and its name."""
@@ -50,7 +49,7 @@ class Uploads:
 
     def route(self) -> Route:
         """Instead of gradio's own: the first route of a path answers."""
-        return Route(PATH, self.take, methods=["POST"])
+        return Route(UPLOAD, self.take, methods=["POST"])
 
     async def take(self, request: Request) -> Response:
         """A form with one file in its field "files" becomes the list of its one name, as gradio's page expects."""
@@ -111,7 +110,8 @@ def with_places(app: App) -> App:
     """The app, to which requests name uploads by their places: what starlette calls a middleware."""
 
     async def served(scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and not str(scope["path"]).rstrip("/").endswith(PATH):
+        post = scope["type"] == "http" and scope["method"] == "POST"
+        if post and not str(scope["path"]).rstrip("/").endswith(UPLOAD):
             body = await read(receive)
             try:
                 body = placed(body, Path(scope["app"].uploaded_file_dir))
@@ -181,4 +181,10 @@ def name_of(given: str) -> str:
     stem, dot, ending = name.rpartition(".")
     if not dot:
         stem, ending = name, ""
-    return f"{stem.strip(' .')[:LONGEST] or 'upload'}{dot}{ending.strip()[:LONGEST]}"
+    return f"{_short(stem, ' .') or 'upload'}{dot}{_short(ending, ' ')}"
+
+
+def _short(text: str, edges: str) -> str:
+    """Without these letters at its ends, where it is cut too, so that a name which was made here is its own."""
+    cut = text.strip(edges)[:LONGEST].encode()[: 3 * LONGEST]
+    return cut.decode(errors="ignore").rstrip(edges)

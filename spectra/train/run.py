@@ -25,6 +25,7 @@ from spectra.io.progress import bar
 from spectra.io.workdir import note_placed, remove, where
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
+from spectra.target.parameter_state import odd_numbers
 from spectra.train.conversations import Conversations, read_conversations
 from spectra.train.model import CARD, factorised, new_model, parameters, publish, write_card, write_model
 from spectra.train.scoring import agreement, sample
@@ -95,6 +96,8 @@ class TrainingRun:
         """The model that the draft model is distilled from."""
         target = self.load()
         target.model.eval()
+        if name := odd_numbers(target.model):
+            raise SpectraError("model", f"{target.name} holds NaN or infinity in {name}; give another model or --dtype")
         return target
 
     def _train(self, folder: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ prompt that the first model answers as the target does is left out of the second
 stays, and each position of an answer that the first model gets right weighs `solved` times one that it misses.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spectra.errors import SpectraError
 from spectra.io.progress import bar
+from spectra.target.parameter_state import odd_numbers
 from spectra.train.conversations import Batches, Conversations
 from spectra.train.losses import SoftTargets, candidate_loss, draw_candidates, full_loss
 from spectra.train.scoring import answer_states, quick_look
@@ -95,7 +98,10 @@ class Trainer:
         return weights
 
     def run(self) -> None:
-        """Train to the last step, from the checkpoint if there is one."""
+        """Train to the last step, from the checkpoint if there is one.
+
+        Raises SpectraError where the weights are no numbers any more; those of the checkpoint are.
+        """
         if self.state.exists():
             self.facts = load_state(self.state, self.model, self._optimizers)
         plan = {key: value for key, value in self.settings.to_dict().items() if key in MAY_CHANGE}
@@ -108,14 +114,25 @@ class Trainer:
             shown.skip(self.facts["step"])
             while self.facts["step"] < steps:
                 loss = self.step(self.facts["step"])
+                if not math.isfinite(loss):
+                    raise self._diverged()
                 self.facts["step"] += 1
                 shown.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 shown.update(1)
                 if self.facts["step"] % max(1, steps // LOOKS) == 0:
                     shown.note(f"step {self.facts['step']}: {self._look()}")
                 if time.monotonic() - saved > PAUSE or self.facts["step"] == steps:
+                    if odd_numbers(self.model):
+                        raise self._diverged()
                     save_state(self.state, self.model, self._optimizers, self.facts)
                     saved = time.monotonic()
+
+    def _diverged(self) -> SpectraError:
+        return SpectraError(
+            "matrix-rate",
+            f"at step {self.facts['step']} the draft model holds no numbers (NaN); give smaller rates, and the run "
+            "goes on from its last checkpoint",
+        )
 
     def step(self, number: int) -> float:
         """One update; returns the loss of the batch before it."""

@@ -427,3 +427,35 @@ def test_what_is_clicked_while_a_model_is_loaded_is_done_by_the_last_one_chosen(
         assert engine.answers[-1].trace.model == "Third-2B" and page.problems == []
     finally:
         served.close()
+
+
+def test_what_was_let_go_is_said_where_the_page_still_shows_it(browser: Any, races: Path, visit: Visit) -> None:
+    """Of so many tabs the runs are kept. *Again* waited without end, a conversation vanished without a word."""
+    served, url = serve(FakeEngine(), races=races)
+    try:
+        page = visit(url)
+        race(page, prompt="a race", max_new_tokens=12)
+        tab(page, "Chat")
+        page.fill("#field-chat-max_new_tokens input", "12")
+        for number, text in enumerate(("first", "second")):
+            page.fill("#field-chat-prompt textarea", text)
+            page.click("#chat-go")
+            appear(page, f"#stage-chat .stage[data-state=done] .turn:nth-child({number + 1})")
+            appear(page, "#chat-go:enabled")
+        served.state_holder.session_data.clear()
+        page.click("#stage-chat [data-id=race]")
+        page.wait_for_selector("#chat-ask .field-error:has-text('this is not kept any more')")
+        appear(page, "#chat-go:enabled")
+        page.fill("#field-chat-prompt textarea", "third")
+        page.click("#chat-go")
+        page.wait_for_selector("#chat-ask .field-error:has-text('The conversation before is not kept any more')")
+        assert page.locator("#stage-chat .turn").count() == 1
+        tab(page, "Race")
+        for button in ("download", "again"):
+            page.click(f"#stage-race [data-id={button}]")
+            page.wait_for_selector("#ask .field-error:has-text('is not kept any more')")
+        assert "waiting" not in page.inner_text("#stage-race [data-id=verdict]")
+        race(page, prompt="another race")
+        assert page.problems == []
+    finally:
+        served.close()

@@ -157,6 +157,35 @@ def test_after_settings_that_do_not_fit_others_are_taken(model, data, tmp_path, 
     assert train(model, data, tmp_path / "out", *boost) == 0
 
 
+def test_weights_that_are_no_numbers_any_more_are_told_and_not_kept(model, data, tmp_path, capsys, monkeypatch):
+    """They were trained to the end, saved and published, a draft model that no target takes."""
+    step = trainer.Trainer.step
+
+    def diverging(self, number):
+        loss = step(self, number)
+        if self._rates["matrices"] == 1.0 and number == 3:
+            next(self.model.parameters()).data[0] = float("nan")
+        return loss
+
+    monkeypatch.setattr(trainer.Trainer, "step", diverging)
+    for pause in (60.0, 0.0):  # seen by the loss, and before the weights are saved
+        monkeypatch.setattr(trainer, "PAUSE", pause)
+        assert train(model, data, tmp_path / "out", "--matrix-rate", "1") == 2
+        assert "matrix-rate: at step" in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+    assert train(model, data, tmp_path / "out") == 0
+
+
+def test_a_target_that_gives_no_numbers_is_told_before_the_work(data, tmp_path, capsys):
+    broken = make("llama", 0, max_position_embeddings=256)
+    broken.lm_head.weight.data[7] = float("nan")
+    broken.save_pretrained(tmp_path / "broken")
+    tokenizer().save_pretrained(tmp_path / "broken")
+    assert train(tmp_path / "broken", data, tmp_path / "out", "--teacher-tokens", "300") == 2
+    assert "holds NaN or infinity in lm_head.weight" in capsys.readouterr().err.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["broken"]
+
+
 def test_a_draft_model_that_another_process_finished_meanwhile_is_told_before_the_work(
     model, data, tmp_path, monkeypatch, capsys
 ):

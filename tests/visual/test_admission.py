@@ -12,8 +12,9 @@ from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
 from spectra.settings import AnswerRequest
 from visual.engine import ProgressCallback
+from visual.guard import Guard, RequestLimits
 from visual.request import request_of
-from visual.run.admission import AdmissionQueue
+from visual.run.admission import UNHEARD, AdmissionQueue
 from visual.run.run import Run, stream
 
 
@@ -58,6 +59,30 @@ def test_a_turn_is_alone() -> None:
     line.leave(holder)
     thread.join(5)
     assert served.is_set()
+
+
+def test_turns_of_a_visitor_who_listens_to_nothing_shut_nobody_out() -> None:
+    """They counted for nobody, so those of one visitor filled the queue, and each stayed until it was its turn."""
+    line = queue(together=1, visitors=Guard(RequestLimits(grace=0.2)))
+    holder = line.join()
+    said: list[str] = []
+
+    def turn() -> None:
+        try:
+            with line.turn("deaf"):
+                said.append("served")
+        except SpectraError as error:
+            said.append(str(error))
+
+    threads = [threading.Thread(target=turn) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    many = "go: 3 of your runs are going on or waiting; stop one of them first"
+    assert sorted(said) == [*[many] * 2, *[f"go: {UNHEARD}"] * 3]
+    line.leave(holder)
+    assert line.ahead(line.join()) == 0
 
 
 def test_more_may_wait_where_more_are_served() -> None:

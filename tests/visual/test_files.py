@@ -1,7 +1,9 @@
 """Recorded races: what a file must hold, what one that is none is told, and that the shipped ones are whole."""
 
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from spectra.errors import SpectraError
 from spectra.metrics import first_difference
 from visual.run.race_file import RaceFile, shipped
 from visual.serve import ASSETS
+from visual.tabs import replay
 from visual.wire.divergence_file import read_divergence
 from visual.wire.events import encode, trace_events
 
@@ -109,3 +112,21 @@ def test_a_divergence_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"format": "spectra-race", "version": 1}')
     with pytest.raises(SpectraError, match="no spectra-divergence file"):
         read_divergence(tmp_path / "other.json")
+
+
+def test_race_files_are_read_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """32 MB of empty lists take a gigabyte while they are read, and a visitor may bring four such files at once."""
+    inside: list[int] = []
+    most: list[int] = []
+
+    def read(path: Path) -> RaceFile:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+        raise SpectraError("file", "it is none")
+
+    monkeypatch.setattr(replay.RaceFile, "read", read)
+    with ThreadPoolExecutor(4) as visitors:
+        assert all("refused" in text for text in visitors.map(replay.load, [tmp_path] * 4))
+    assert most == [1] * 4

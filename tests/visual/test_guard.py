@@ -117,6 +117,27 @@ def test_a_run_whose_visitor_listens_goes_on(server: Server) -> None:
     assert job.result(timeout=30)["tokens"] == tokens
 
 
+@pytest.mark.parametrize("name", ["renew", "switch"])
+def test_what_waits_to_have_the_model_alone_counts_too(server: Server, name: str) -> None:
+    """One visitor's measuring, by hand, filled the queue."""
+    server.guard._asked.clear()
+    visitor = f"alone-{name}"
+    running = listening(server, call(server))
+    running.getresponse().read1(200)
+    values = [server.engine.chosen, "spectra"] if name == "switch" else [None]
+    body = json.dumps({"data": values, "fn_index": server.ids[name], "session_hash": visitor}).encode()
+    assert [server.ask("POST", f"{API}/queue/join", body)[0] for _ in range(4)] == [200] * 4
+    line = listening(server, visitor, "/queue/data?session_hash=")
+    answer, heard = line.getresponse(), b""
+    while b"3 others are waiting" not in heard:  # half of six may wait
+        more = answer.read1(4000)
+        assert more
+        heard += more
+    for each in (line, running):
+        each.close()
+    until(lambda: not server.running(), 8 * GRACE + 8)
+
+
 def call(server: Server, **more: str) -> str:
     """The event of a race that is asked for as a program would."""
     body = json.dumps({"data": ["go on", "spectra", 2000, 0, 7], **more}).encode()
@@ -204,7 +225,7 @@ def test_listeners_and_visitors_are_read_from_requests() -> None:
 
 def test_large_bodies_are_refused_stated_or_not(server: Server) -> None:
     large = json.dumps({"data": ["x" * LIMITS.body], "session_hash": "big"}).encode()
-    for path in (f"{API}/queue/join", f"{API}/run/compare", "/nothing"):
+    for path in (f"{API}/queue/join", f"{API}/run/compare", "/nothing", "/nothing/upload"):
         assert server.ask("POST", path, large)[0] == 413
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(large), large) for _ in range(2)) + b"0\r\n\r\n"
     head = f"POST {API}/queue/join HTTP/1.1\r\nHost: {server.host}\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -421,3 +442,23 @@ def test_a_store_stays_as_long_as_its_page(server: Server) -> None:
     assert "a-page" in server.engine.own and "a-page" not in server.engine.gone
     page.close()
     until(lambda: "a-page" not in server.engine.own)
+
+
+def test_of_the_tabs_that_are_kept_closed_ones_go_first(server: Server) -> None:
+    """Reloads of others, a new tab each, let go what a page had that was open and still."""
+    server.guard._asked.clear()
+    tabs, body = server.page.state_holder, {"data": [None], "fn_index": server.ids["pick"]}
+
+    def opened(visitor: str) -> http.client.HTTPConnection:
+        page = listening(server, visitor, "/heartbeat/")
+        page.getresponse().read1(20)
+        asked = json.dumps({**body, "session_hash": visitor}).encode()
+        assert server.ask("POST", f"{API}/run/predict", asked)[0] == 200
+        return page
+
+    still = opened("still")
+    for number in range(tabs.capacity + 8):
+        opened(f"again-{number}").close()
+        until(lambda number=number: f"again-{number}" in server.engine.gone)
+    assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
+    still.close()

@@ -9,8 +9,7 @@ from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
 from spectra.settings import TextOrder
-from visual.run.admission import AdmissionQueue
-from visual.run.run import UNHEARD
+from visual.run.admission import UNHEARD, AdmissionQueue
 from visual.run.store_build import StoreBuild, TextWriting, WrittenStore, stream, written_store
 from visual.tabs.write_store import offer_text, order_of, wanted
 from visual.wire.writing_cost import writing_cost

@@ -380,7 +380,17 @@ def test_routes_that_the_page_does_not_use_are_closed(server: Server) -> None:
         ("x" * 5000 + ".jsonl", "x" * 40 + ".jsonl"),
         ("a\r\nb\0.txt", "ab.txt"),
         ("\ud800.txt", "upload.txt"),
+        ("x" * 39 + " and more.json", "x" * 39 + ".json"),
+        ("x." + "y" * 39 + " and more", "x." + "y" * 39),
+        ("\U00020000" * 50 + "." + "\U00020000" * 50, "\U00020000" * 30 + "." + "\U00020000" * 30),
     ],
 )
 def test_names(given: str, name: str) -> None:
-    assert name_of(given) == name
+    assert name_of(given) == name_of(name) == name
+    assert len(name.encode()) < 255
+
+
+def test_a_file_whose_name_is_cut_behind_a_word_is_opened(server: Server) -> None:
+    """The cut name ended in a blank, which was not the name that the next request was asked for."""
+    uploaded = server.upload(RACE, f"{'x' * 39} and more.json".encode())
+    assert "snapshot" in server.open_race(uploaded)

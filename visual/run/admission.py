@@ -9,6 +9,9 @@ from typing import Protocol
 
 from spectra.errors import SpectraError
 
+UNHEARD = "Stopped, for the connection was lost for a while; start it again."
+"""For whom it reaches all the same: a browser does not notice every pause of its connection."""
+
 
 class Visitors(Protocol):
     """What is known of visitors outside the queue."""
@@ -120,12 +123,18 @@ class AdmissionQueue:
             self._changed.notify_all()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for one's turn, however long, and be served alone inside. Raises SpectraError when the queue is full."""
-        ticket = self.join(alone=True)
+    def turn(self, visitor: str = "") -> Iterator[None]:
+        """Wait for one's turn and be served alone inside.
+
+        Raises SpectraError as `join` does, and where nobody listens any more before it is this visitor's turn.
+        """
+        ticket = self.join(visitor, alone=True)
+        stop = threading.Event()
         try:
-            while self.wait(ticket, 1.0):
+            for _ in self.waiting(ticket, stop, 1.0):
                 continue
+            if stop.is_set():
+                raise SpectraError("go", UNHEARD)
             yield
         finally:
             self.leave(ticket)

@@ -21,7 +21,7 @@ from visual.engine import Answer, Backend, Pieces
 from visual.method_settings import link_of
 from visual.names import named
 from visual.request import plainly
-from visual.run.admission import AdmissionQueue, Ticket
+from visual.run.admission import UNHEARD, AdmissionQueue, Ticket
 from visual.wire.events import Event, brief_event, delta, step_event
 from visual.wire.figures import Level, figures, level_of, shared_by
 
@@ -39,8 +39,6 @@ MAX_SECONDS = 600.0
 """The longest run: others wait."""
 MAX_ALONE_SECONDS = 120.0
 """The longest one that nobody decodes beside: all others wait."""
-UNHEARD = "Stopped, for the connection was lost for a while; start it again."
-"""For whom it reaches all the same: a browser does not notice every pause of its connection."""
 
 
 class StoppedError(Exception):

@@ -14,8 +14,8 @@ from typing import Any
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.settings import TextOrder
 from visual.engine import Engine, ProgressCallback
-from visual.run.admission import AdmissionQueue
-from visual.run.run import IDLE_SECONDS, MAX_SECONDS, UNHEARD, UPDATE_SECONDS, RunProgress, StoppedError, explain
+from visual.run.admission import UNHEARD, AdmissionQueue
+from visual.run.run import IDLE_SECONDS, MAX_SECONDS, UPDATE_SECONDS, RunProgress, StoppedError, explain
 from visual.wire.events import Event
 
 STOP_SECONDS = 2.0

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from spectra.errors import SpectraError
 from visual.run.run import Run
 
 
@@ -20,6 +21,11 @@ class TabState:
         """End it; the run's own messages tell the browser."""
         if self.latest is not None:
             self.latest.stop.set()
+
+
+def let_go() -> SpectraError:
+    """What to say of a run that the browser shows and that went here: those of so many tabs are kept and no more."""
+    return SpectraError("go", "this is not kept any more, for many others came since; start a new one")
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, race_figures, readout
 from visual.run.run import Run, explain, stream
+from visual.run.tab_state import let_go
 from visual.widgets import (
     PRIVATE,
     RUN,
@@ -109,7 +110,10 @@ class ChatHandlers:
         return self.with_turn(conversation.latest.snapshot(), conversation)
 
     def race_turn(self, conversation: Conversation | None) -> Iterator[RunUpdate]:
-        if conversation is None or not conversation.turns or conversation.busy:
+        if conversation is None or not conversation.turns:
+            yield RunUpdate(refusal(let_go()))
+            return
+        if conversation.busy:
             yield RunUpdate()
             return
         try:
@@ -128,10 +132,10 @@ class ChatHandlers:
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 
-    def renew(self, conversation: Conversation | None) -> Iterator[str]:
+    def renew(self, visit: gr.Request, conversation: Conversation | None) -> Iterator[str]:
         context = max(MIN_CONTEXT, conversation.context if conversation else 0)
         try:
-            with self._admission.turn():
+            with self._admission.turn(visitor_of(visit)):
                 plain = self._backend.measure(context)
             yield send({"kind": "rate", "plain": plain.tokens_per_second, "context": plain.context})
         except Exception as error:  # whatever went wrong is one line at the button
@@ -146,7 +150,9 @@ class ChatHandlers:
 
     def take_back(self, conversation: Conversation | None) -> PromptUpdate:
         """The last turn goes and its message returns to the box, to be changed or sent once more."""
-        if conversation is None or not conversation.turns or conversation.busy:
+        if conversation is None or not conversation.turns:
+            return PromptUpdate(refusal(let_go()))
+        if conversation.busy:
             return PromptUpdate()
         turn = conversation.turns.pop()
         return PromptUpdate(send({"kind": "back", "turn": len(conversation.turns)}), conversation, turn.request.prompt)

@@ -17,7 +17,7 @@ from visual.run.admission import AdmissionQueue
 from visual.run.comparison import comparison_dict, rows
 from visual.run.run import Run, stream
 from visual.run.sweep import Sweep, lanes_of, read_sweep
-from visual.run.tab_state import ShownTabState
+from visual.run.tab_state import ShownTabState, let_go
 from visual.settings_panel import FOLD, PAPER, SettingsPanel, start_from
 from visual.widgets import (
     PRIVATE,
@@ -127,7 +127,7 @@ class CompareHandlers:
 
     def download(self, state: ShownTabState | None) -> Any:
         if state is None or state.shown is None:
-            return SKIP
+            return refusal(let_go())
         return send({"kind": "file", "name": "spectra-comparison.json", "text": encode(comparison_dict(state.shown))})
 
 

@@ -20,7 +20,7 @@ from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.race_file import RaceFile, race_dict, shipped
 from visual.run.run import Run
-from visual.run.tab_state import ShownTabState
+from visual.run.tab_state import ShownTabState, let_go
 from visual.settings_panel import FOLD, SettingsPanel
 from visual.widgets import (
     PRIVATE,
@@ -101,7 +101,9 @@ class RaceHandlers:
             yield from self.race(state, request)
 
     def again(self, state: ShownTabState | None, alone: bool = False) -> Iterator[RunUpdate]:
-        if state is None or state.shown is None or state.busy:
+        if state is None or state.shown is None:
+            yield RunUpdate(refusal(let_go()))
+        elif state.busy:
             yield RunUpdate()
         else:
             yield from self.race(state, state.shown.request, alone=alone)
@@ -114,18 +116,18 @@ class RaceHandlers:
 
     def download(self, state: ShownTabState | None) -> Any:
         if state is None or state.shown is None:
-            return SKIP
+            return refusal(let_go())
         return send({"kind": "file", "name": "spectra-race.json", "text": encode(race_dict(state.shown.traces))})
 
     def clear(self, state: ShownTabState | None) -> PromptUpdate:
         stop(state)
         return PromptUpdate(send({"kind": "clear"}), None, "")
 
-    def switch(self, model: str, method: str) -> Iterator[list[Any]]:
+    def switch(self, visit: gr.Request, model: str, method: str) -> Iterator[list[Any]]:
         as_it_is = [SKIP] * len(self._panel.fields)
         yield [send({"kind": "loading", "model": model}), SKIP, SKIP, SKIP, *as_it_is]
         try:
-            with self._admission.turn():
+            with self._admission.turn(visitor_of(visit)):
                 self._engine.choose(model)
                 panel = [self._panel.differences(), *self._panel.updates(method)]
                 ready = [self.model_in_use(), SKIP, model, *panel]

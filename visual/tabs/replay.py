@@ -1,5 +1,6 @@
 """The Replay tab: a recorded race, shipped or brought along, played again. Needs no model."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from visual.run.race_file import RaceFile, shipped
 from visual.uploads import discard, place
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
+
+READING = threading.Lock()
+"""One file at a time: 32 MB of JSON can be thirty times as much in memory."""
 
 
 def build_replay(engine: Engine, races: Path) -> None:
@@ -59,6 +63,7 @@ def load(path: Path, name: str = "") -> str:
     name: of one that comes with the page.
     """
     try:
-        return send({**RaceFile.read(path).snapshot(), "name": name})
+        with READING:
+            return send({**RaceFile.read(path).snapshot(), "name": name})
     except SpectraError as error:
         return refusal(error)

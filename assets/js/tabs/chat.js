@@ -19,6 +19,8 @@ const HINT = `Every answer is decoded with guesses and coloured by who guessed. 
 dictionaries, so later turns find more to copy, and what was read for one turn stays in the cache for the next.`;
 const LOST = "The page was left or lost its connection";
 const CUT_OFF = `${LOST} while an answer was written, so that conversation has ended.`;
+const GONE = `The conversation before is not kept any more, for many others came since; this is the first message of
+a new one.`;
 const RACED = "raced";
 /** @type {Record<string, string>} by the word that was left; an answer leaves its link */
 const CUT_SHORT = {
@@ -143,6 +145,8 @@ class ChatTab {
     else if (message.kind === "clear") this.beginAnew();
     else if (message.kind === "back") this.back(message);
     else this.show(before.turns.at(-1));
+    const [was, first] = [before.turns[0], this.stream.turns[0]];
+    if (was && first && was.run !== first.run) this.fields.refuse({ field: "", text: GONE });
   }
 
   get promptBox() {
