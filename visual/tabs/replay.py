@@ -14,10 +14,6 @@ from visual.uploads import discard, place
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
 
-READING = threading.Lock()
-"""One file at a time: 32 MB of JSON can be thirty times as much in memory."""
-
-
 def build_replay(engine: Engine, races: Path) -> None:
     """Lay the tab out inside the current one and connect it."""
     files = shipped(races)
@@ -32,6 +28,13 @@ def build_replay(engine: Engine, races: Path) -> None:
             return refusal(SpectraError("file", "that recording is not there any more; choose another"))
         return load(path, str(event.name))
 
+    reading = threading.Lock()
+
+    def bring_alone(uploaded: Any) -> str:
+        """One file at a time: 32 MB of JSON can be thirty times as much in memory."""
+        with reading:
+            return bring(uploaded)
+
     with gr.Column(elem_id="replay-ask", elem_classes="card ask"), gr.Row(elem_classes="ask-prompt"):
         gr.HTML("<p class='lead'>Play a recorded race again, without a model.</p>", apply_default_css=False)
         with gr.Column(elem_id="field-replay-file", scale=0, min_width=150):
@@ -43,7 +46,7 @@ def build_replay(engine: Engine, races: Path) -> None:
     }
     stage = wire("replay", facts, ("pick",))
     stage.pick(pick, None, stage, queue=False, **PRIVATE)
-    upload.upload(bring, upload, stage, queue=False, preprocess=False, **PRIVATE)
+    upload.upload(bring_alone, upload, stage, queue=False, preprocess=False, **PRIVATE)
 
 
 def bring(uploaded: Any) -> str:
@@ -63,7 +66,6 @@ def load(path: Path, name: str = "") -> str:
     name: of one that comes with the page.
     """
     try:
-        with READING:
-            return send({**RaceFile.read(path).snapshot(), "name": name})
+        return send({**RaceFile.read(path).snapshot(), "name": name})
     except SpectraError as error:
         return refusal(error)
