@@ -14,6 +14,7 @@ from visual.uploads import discard, place
 from visual.widgets import PRIVATE, refusal, wire
 from visual.wire.events import send
 
+
 def build_replay(engine: Engine, races: Path) -> None:
     """Lay the tab out inside the current one and connect it."""
     files = shipped(races)
