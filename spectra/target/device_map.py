@@ -22,6 +22,13 @@ def try_device(device: Any) -> torch.device:
     return place
 
 
+def device_name(device: str | torch.device | None) -> str | None:
+    """Raises SpectraError for what is no device."""
+    if not isinstance(device, str | torch.device | None):
+        raise SpectraError("device", f"{device!r} is no device; give its name, such as cpu, cuda or cuda:1")
+    return str(device) if isinstance(device, torch.device) else device
+
+
 def empty_model(config: PretrainedConfig) -> Any:
     """The model without its numbers."""
     with torch.device("meta"):

@@ -21,8 +21,9 @@ from spectra.io import resources
 from spectra.io.hashes import tokenizer_sha256
 from spectra.io.json_text import read_json
 from spectra.settings import Sampling
+from spectra.target.hub_cache import only_cached
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.load import learned_of, only_cached, wrap_model
+from spectra.target.load import learned_of, wrap_model
 from spectra.target.prefix import common
 from spectra.target.session import PREFILL_ROWS
 from spectra.tree import ROOT, TokenTree

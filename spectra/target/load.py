@@ -35,6 +35,7 @@ from spectra.target.device_map import (
     check_device_map,
     check_here,
     check_on_disk,
+    device_name,
     empty_model,
     flat_map,
     places_of,
@@ -44,6 +45,7 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
+from spectra.target.hub_cache import SHARED_OPTIONS, only_cached
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
@@ -89,8 +91,6 @@ log = logging.getLogger("spectra")
 GROWING_ROPE = (
     "%s: its rotary embedding changes where a text outgrows a length; from there on guesses may change what is written"
 )
-SHARED_OPTIONS = ("revision", "token", "cache_dir", "trust_remote_code")
-"""What of `options` goes for the config and the tokenizer too."""
 NO_ROOM = "does not fit into the GPU's memory; give --weights int8 or q4, --device-map auto, or a smaller model"
 
 
@@ -377,22 +377,6 @@ def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:
     return step in ("eager", "native") or choose_step(target, step)
 
 
-def only_cached(name: str, token: str | bool | None = None, cache_dir: Any = None) -> bool:
-    """Whether the hub's local cache is all there is of this id. Asks the hub once: its client retries for a minute.
-
-    token, cache_dir: as `from_pretrained` takes them.
-    """
-    from huggingface_hub import HfApi, try_to_load_from_cache
-
-    try:
-        HfApi().model_info(name, timeout=10, token=token)
-        return False
-    except Exception:
-        if isinstance(try_to_load_from_cache(name, "config.json", cache_dir), str):
-            return True
-        raise
-
-
 def default_dtype(device: torch.device) -> torch.dtype:
     """bf16 where the device has fast kernels for it, or our library computes, else fp32."""
     if device.type == "cuda":
@@ -400,13 +384,6 @@ def default_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):
         return torch.bfloat16
     return torch.float32
-
-
-def device_name(device: str | torch.device | None) -> str | None:
-    """Raises SpectraError for what is no device."""
-    if not isinstance(device, str | torch.device | None):
-        raise SpectraError("device", f"{device!r} is no device; give its name, such as cpu, cuda or cuda:1")
-    return str(device) if isinstance(device, torch.device) else device
 
 
 def check_device(device: str | None) -> torch.device:
