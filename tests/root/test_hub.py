@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import make, model_of
-from transformers import AutoModelForCausalLM, LogitsProcessor, StoppingCriteria
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.generation.streamers import BaseStreamer
 from words import letters
 
@@ -95,6 +95,24 @@ def test_by_name_stop_strings_end_an_answer():
     assert torch.equal(by_name(model, PROMPT, **options), truth)
     criteria = [lambda ids, scores, **_: torch.full((len(ids),), ids.shape[1] > PROMPT.shape[1])]
     assert by_name(model, PROMPT, stopping_criteria=criteria, **options).shape[1] == PROMPT.shape[1] + 1
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["given", "the model's"])
+def test_by_name_stop_strings_of_a_generation_config_end_an_answer(monkeypatch, own):
+    """transformers asked for the tokenizer, which was there."""
+    model, tokenizer = model_of("llama"), letters()
+    said = tokenizer.decode(model.generate(PROMPT, **OPTIONS)[0, PROMPT.shape[1] :])
+    config = GenerationConfig(stop_strings=[said[4:6]], max_new_tokens=24, do_sample=False, pad_token_id=0)
+    options = {"attention_mask": OPTIONS["attention_mask"], "tokenizer": tokenizer}
+    if own:
+        monkeypatch.setattr(model, "generation_config", config)
+    else:
+        options["generation_config"] = config
+    truth = model.generate(PROMPT, **options)
+    assert truth.shape[1] < PROMPT.shape[1] + len(said)
+    trusted = {"custom_generate": str(HUB), "trust_remote_code": True}
+    assert torch.equal(model.generate(PROMPT, **options, **trusted), truth)
+    assert config.stop_strings == [said[4:6]]
 
 
 def test_in_the_repository_of_a_model_it_is_that_models_generate(tmp_path):

@@ -25,9 +25,12 @@ def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
         return spectra.generate(model, input_ids, **arguments)
     if input_ids is not None:
         arguments["input_ids"] = input_ids
-    if arguments.get("stop_strings") and arguments.get("tokenizer") is not None:
+    config = arguments.get("generation_config") or model.generation_config
+    stop_strings = arguments.get("stop_strings") or getattr(config, "stop_strings", None)
+    if stop_strings and arguments.get("tokenizer") is not None:
         # transformers would ask for the tokenizer, which it drops beside a callable
-        criterion = StopStringCriteria(arguments["tokenizer"], arguments.pop("stop_strings"))
+        criterion = StopStringCriteria(arguments["tokenizer"], stop_strings)
+        arguments["stop_strings"] = None
         arguments["stopping_criteria"] = [*(arguments.get("stopping_criteria") or []), criterion]
     if arguments.get("assistant_model") is not None:  # transformers drops it beside a callable
         raise spectra.SpectraError("assistant_model", "not supported; leave it out, or name it in drafts")
