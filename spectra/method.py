@@ -201,8 +201,10 @@ class Group(Opener, Protocol):
     @property
     def joins(self) -> bool: ...
 
-    def check(self, prompt: Sequence[int], max_new_tokens: int, **options: Any) -> None:
-        """Raise the SpectraError that `start` would. options: others that it takes."""
+    def check(
+        self, prompt: Sequence[int], max_new_tokens: int, processors: Sequence[Any] | None = None, prefix: Any = None
+    ) -> None:
+        """Raise the SpectraError that `start` would."""
         ...
 
     def score(self, asked: Sequence[Asked]) -> Sequence[Scored]:

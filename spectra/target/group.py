@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from spectra.errors import SpectraError
 from spectra.method import Asked
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
@@ -49,8 +50,18 @@ class HuggingFaceGroup:
         """See `HuggingFaceTarget.joins`."""
         return self._target.joins
 
-    def check(self, prompt: Sequence[int], max_new_tokens: int, **options: Any) -> None:
-        self._target.check(prompt, max_new_tokens, **options)
+    def check(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        processors: Sequence[Any] | None = None,
+        prefix: Prefix | None = None,
+    ) -> None:
+        self._target.check(prompt, max_new_tokens)
+        if processors is not None and not (isinstance(processors, Sequence) and all(map(callable, processors))):
+            raise SpectraError("processors", "it is no list of logits processors; give `[LogitsProcessor(...)]`")
+        if not isinstance(prefix, Prefix | None):
+            raise SpectraError("prefix", f"a {type(prefix).__name__} is none; give `Prefix()`")
 
     def start(
         self,
@@ -67,7 +78,7 @@ class HuggingFaceGroup:
 
         It is read where it stands as far as the layout allows (`SlabCache.continued`), the rest is copied.
         """
-        self._target.check(prompt, max_new_tokens, processors, prefix)
+        self.check(prompt, max_new_tokens, processors, prefix)
         chooser = self._target.chooser(sampling, processors, top_k)
         beginning = self._beginning(prompt) if prefix is None else None
         session = HuggingFaceSession(

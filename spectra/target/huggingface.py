@@ -185,7 +185,7 @@ class HuggingFaceTarget:
 
         prefix: start from what it holds of the prompt; the closed session leaves its own cache there.
         """
-        self.check(prompt, max_new_tokens, processors, prefix)
+        self.check(prompt, max_new_tokens)
         group = self.group()
         try:
             session = group.start(
@@ -201,16 +201,9 @@ class HuggingFaceTarget:
         """See `SharedTarget.group`."""
         return HuggingFaceGroup(self)
 
-    def check(
-        self,
-        prompt: Sequence[int],
-        max_new_tokens: int,
-        processors: Sequence[Any] | None = None,
-        prefix: Prefix | None = None,
-    ) -> None:
+    def check(self, prompt: Sequence[int], max_new_tokens: int) -> None:
         """See `Group.check`."""
-        listed = isinstance(prompt, Sequence) and not isinstance(prompt, bytes | bytearray)
-        if not listed or not all(isinstance(token, Integral) for token in prompt):
+        if not isinstance(prompt, Sequence) or not all(isinstance(token, Integral) for token in prompt):
             raise SpectraError("prompt", 'it is no list of token ids; give `tokenizer(text)["input_ids"]`')
         if not prompt:
             raise SpectraError("prompt", "it holds no token; write something")
@@ -223,10 +216,6 @@ class HuggingFaceTarget:
                 f"{len(prompt)} tokens and {max_new_tokens} new ones do not fit the context of {self.context}; "
                 "shorten the prompt or ask for fewer new tokens",
             )
-        if processors is not None and not (isinstance(processors, Sequence) and all(map(callable, processors))):
-            raise SpectraError("processors", "it is no list of logits processors; give `[LogitsProcessor(...)]`")
-        if not isinstance(prefix, Prefix | None):
-            raise SpectraError("prefix", f"a {type(prefix).__name__} is none; give `Prefix()`")
 
     def chooser(self, sampling: Sampling, processors: Sequence[Any] | None, top_k: int) -> Chooser:
         """What turns one sequence's logits into picks."""

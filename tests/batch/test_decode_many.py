@@ -307,7 +307,6 @@ def test_bad_input_is_named_before_anything_is_decoded(known):
         ("prefix", "of request 0: a int is none; give `Prefix", [Request([1], method, options={"prefix": 5})], {}),
         ("processors", "of request 0: it is no list", [Request([1], method, options={"processors": print})], {}),
         ("processors", "of request 0: it is no list", [Request([1], method, options={"processors": [5]})], {}),
-        ("prompt", "of request 0: it is no list", [Request(b"text", method)], {}),
         ("at_once", "out of range", [], {"at_once": 0}),
         ("cache_bytes", "out of range", [], {"cache_bytes": 0}),
     ):
