@@ -128,5 +128,5 @@ def test_race_files_are_read_one_at_a_time(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(replay.RaceFile, "read", read)
     with ThreadPoolExecutor(4) as visitors:
-        assert all("refused" in text for text in visitors.map(replay.load, [tmp_path] * 4))
+        assert all("refused" in text for text in visitors.map(replay.ReplayHandlers({}).load, [tmp_path] * 4))
     assert most == [1] * 4
