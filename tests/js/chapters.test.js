@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { context, guessers } from "../../assets/js/learn/chapters.js";
+import { context, guessers, priceOf } from "../../assets/js/learn/chapters.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { stepOf } from "./support/runs.js";
 
@@ -31,4 +31,9 @@ test("a drafter's own source is spoken of by its name, whatever names the langua
   const legend = [{ source: "ngram", name: "N-grams of the text", meaning: "", hatch: "", dash: "none" }];
   const facts = { legend, cost: [], badges: [], divergence: null, drafts: null };
   assert.equal(guessers(facts, tree, [1, 2]), "an n-gram of the text and the constructor");
+});
+
+test("only a budget that weighs chances is said to stop guessing", () => {
+  assert.match(priceOf({ chances: [null, 0.3] }), /budget stops guessing/);
+  assert.doesNotMatch(priceOf({ chances: null }), /budget|slightly/);
 });

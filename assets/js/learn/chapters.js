@@ -225,6 +225,13 @@ function accepted(facts, example) {
 }
 
 /**
+ * What a wrong guess costs. A budget that weighs chances is not of a fixed size.
+ * @param {Pick<Tree, "chances">} tree
+ */
+export const priceOf = ({ chances }) =>
+  chances ? "a slightly wider pass, and the budget stops guessing where that does not pay" : "a wider pass";
+
+/**
  * @param {Facts} facts
  * @param {Example | null} example
  * @returns {Chapter}
@@ -246,7 +253,7 @@ function rejected(facts, example) {
     ${list(shown.map((node) => word(tree.tokens[node])))}. The model ${drawn ? "accepted none and drew" : "picked"}
     ${word(step.picks[0])}.`;
   const lesson = prose`So the guess was thrown away and the pick was written. A wrong guess never reaches the text;
-    all it costs is a slightly wider pass, and the budget stops guessing where that does not pay.`;
+    all it costs is ${priceOf(tree)}.`;
   return { title, text: [story, lesson], figure: sample(lane, index, words, shown), pointer: stepPointer(index) };
 }
 
