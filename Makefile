@@ -38,6 +38,8 @@ $(JS)/.done: tests/js/package.json tests/js/package-lock.json | .venv/.done
 	$(NPM) ci --prefix tests/js --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# The tests start hundreds of processes, which read what Python keeps of a compiled module.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	$(BIN)/python -m pytest -n 4 --no-loadscope-reorder
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 
+from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
 from visual.engine import Engine
 from visual.method_settings import FIELDS, form_of, settings_of
@@ -88,6 +89,20 @@ class SettingsPanel:
         another model with other values.
         """
         return [SKIP] * len(self.fields) if self.values(method) == self._built else self.updates(method)
+
+    def check_model(self, filled: str) -> None:
+        """Raises `SpectraError` where another visitor has chosen another model since the panel was filled for this one:
+        what it shows would run as changes of that model's presets."""
+        model = self.engine.chosen
+        if filled != model:
+            raise SpectraError("go", f"another visitor chose {model}; look at its settings and start again")
+
+    def of_the_model(self, visit: gr.Request, filled: str, method: str) -> list[Any]:
+        """The model in use, how its presets differ, and an update for every field; nothing where it is `filled`."""
+        if filled == self.engine.chosen:
+            return [SKIP] * (2 + len(self.fields))
+        visitor = visitor_of(visit)
+        return [self.engine.chosen, self.differences(visitor), *self.updates(method, visitor=visitor)]
 
     def follow_stores(self, tab: gr.Tab) -> None:
         """Whenever the tab is opened: show what runs once the visitor has a datastore, or has it no more."""

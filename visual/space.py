@@ -81,7 +81,7 @@ def fill(fresh: Path, root: Path) -> None:
     for name in CODE:
         shutil.copytree(root / name, fresh / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
     for name in DATA:
-        shutil.copytree(shipped(name), fresh / name, ignore=shutil.ignore_patterns(".*", "*-unrefined"))
+        shutil.copytree(shipped(name), fresh / name, ignore=shutil.ignore_patterns(".*", "__pycache__", "*-unrefined"))
     for name in FILES:
         shutil.copy(root / name, fresh / name)
     (fresh / "README.md").write_text(

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import READY, WAIT, appear, serve, start_chromium
+from browsing import POLLING, READY, WAIT, appear, serve, start_chromium
 from chromium import LEFT_OUT, find_chromium
 from fakes_engine import FakeEngine, recorded_race
 
@@ -51,20 +52,29 @@ def slow(fake: tuple[FakeEngine, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake[0], "step_seconds", 0.02)
 
 
+@pytest.fixture(scope="module")
+def context_of(browser: Any) -> Callable[..., Any]:
+    """One for each kind of visitor: what was fetched for a test need not be fetched for the next."""
+    return cache(partial(new_context, browser))
+
+
+def new_context(browser: Any, dark: bool, motion: str) -> Any:
+    return browser.new_context(color_scheme="dark" if dark else "light", reduced_motion=motion)
+
+
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page in a context of its own; `page.outside` lists requests that left this machine."""
-    contexts = []
+def visit(browser: Any, context_of: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Opens a page; `page.outside` lists requests that left this machine. The second of a test and those after it have
+    a context of their own: a context has only so many connections to a server."""
+    pages: list[Any] = []
 
     def go(url: str, *, width: int = 1300, dark: bool = False, motion: str = "reduce", ready: str = READY) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if dark else "light",
-            reduced_motion=motion,
-        )
-        contexts.append(context)
+        context = new_context(browser, dark, motion) if pages else context_of(dark, motion)
         page = context.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
         page.set_default_timeout(WAIT)
+        page.wait_for_function = partial(page.wait_for_function, polling=POLLING)
         page.outside, page.problems = [], []
         local = re.compile(r"^(http://(127\.0\.0\.1|localhost)|data:|blob:)")
         page.on("request", lambda request: None if local.match(request.url) else page.outside.append(request.url))
@@ -76,5 +86,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     yield go
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
+    for page in pages[1:]:
+        page.context.close()

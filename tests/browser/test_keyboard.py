@@ -85,6 +85,8 @@ def test_a_build_keeps_the_focus(fake: Fake, visit: Visit, tmp_path: Path, monke
     page.keyboard.press("Enter")
     focused(page, "own-stop")
     stage.locator(".progress").wait_for()
+    while not any(fake[0].texts.values()):
+        page.wait_for_timeout(20)
     page.keyboard.press("Enter")
     stage.get_by_role("button", name="Delete it").wait_for()
     focused(page, "own-write")

@@ -80,8 +80,8 @@ def start_with_a_slow_method(page: Any, engine: FakeEngine, monkeypatch: pytest.
     """Start a race whose method's lane takes several drawings long."""
     monkeypatch.setattr(engine, "step_seconds", 0.03)
     start(page, max_new_tokens=tokens)
-    page.wait_for_function(f"{STAGE}.phase === 'plain'")
-    monkeypatch.setattr(engine, "step_seconds", 0.3)
+    page.wait_for_function(f"{STAGE}.phase === 'plain' && document.querySelector('[data-id=text-plain] .step')")
+    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the lane that has not begun
 
 
 def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(

@@ -333,7 +333,7 @@ def test_compare_is_of_the_model_in_use(visit: Visit, races: Path) -> None:
         served.close()
 
 
-def test_what_was_let_go_is_said_where_the_page_still_shows_it(browser: Any, races: Path, visit: Visit) -> None:
+def test_what_was_let_go_is_said_where_the_page_still_shows_it(races: Path, visit: Visit) -> None:
     """Of so many tabs the runs are kept. *Again* waited without end, a conversation vanished without a word."""
     served, url = serve(FakeEngine(), races=races)
     try:
@@ -361,5 +361,41 @@ def test_what_was_let_go_is_said_where_the_page_still_shows_it(browser: Any, rac
         assert "waiting" not in page.inner_text("#stage-race [data-id=verdict]")
         race(page, prompt="another race")
         assert page.problems == []
+    finally:
+        served.close()
+
+
+def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit, races: Path) -> None:
+    """Its fields kept the values of the model before, which would have run as changes of the other one's presets."""
+    engine = FakeEngine(models=("Fake-135M", "Other-1B"))
+    served, url = serve(engine, races=races)
+    try:
+        page, other = visit(url), visit(url)
+        other.click("#ask .method-settings button.label-wrap")
+        tab(other, "Compare")
+        other.click("#compare-ask .method-settings button.label-wrap")
+        page.click("#field-model input")
+        engine.settings["spectra"] = {**engine.settings["spectra"], "rows": 9}
+        engine.settings["spectra-paper"] = {**engine.settings["spectra-paper"], "rows": 5}
+        page.get_by_role("option", name="Other-1B").click()
+        page.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
+
+        def told(go: str, field: str, rows: int) -> None:
+            other.click(go)
+            said = other.wait_for_selector(".field-error:visible").inner_text()
+            assert said.endswith("nother visitor chose Other-1B; look at its settings and start again")
+            other.wait_for_function(f"document.querySelector('#field-{field} input')?.value === '{rows}'")
+            other.wait_for_selector(f"{go}:enabled")
+
+        fill(other, **{"compare-max_new_tokens": 10})
+        told("#compare-go", "compare-rows", 5)
+        other.click("#compare-go")
+        appear(other, "#stage-compare .stage[data-state=done]")
+        tab(other, "Race")
+        told("#go", "rows", 9)
+        other.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
+        race(other, max_new_tokens=10)
+        assert not any(answer.trace.settings["method"]["changed"] for answer in engine.answers)
+        assert other.problems == page.problems == []
     finally:
         served.close()

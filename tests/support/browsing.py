@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ARGS = "--disable-dev-shm-usage --no-sandbox --disable-background-networking --disable-component-update --disable-sync"
 WAIT = 20_000
+POLLING = 30
+"""Milliseconds between two looks at what is waited for: playwright's own waits pause up to a second."""
 AS_WIDE = """(name) => { const box = document.querySelector(`[data-id=plot-${name}]`);
   return box.querySelector('.main-svg')?.getBoundingClientRect().width === box.clientWidth; }"""
 """Whether a chart of the race fills its box."""
@@ -40,8 +42,8 @@ def serve(engine: Engine, **options: Any) -> tuple[Any, str]:
 
 
 def appear(page: Any, selector: str) -> None:
-    """Wait until a CSS selector matches. Looked at in every frame: playwright's own waits pause half a second."""
-    page.wait_for_function("(selector) => document.querySelector(selector)", arg=selector)
+    """Wait until a CSS selector matches."""
+    page.wait_for_function("(selector) => document.querySelector(selector)", arg=selector, polling=POLLING)
 
 
 def fill(page: Any, **fields: object) -> None:

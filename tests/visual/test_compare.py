@@ -20,6 +20,6 @@ def test_nobody_decodes_beside_stock_generate(method: str, alone: bool) -> None:
     values[0] = "Sort a matrix."
     values[1 : 1 + len(ask.methods)] = [[method] if method in dict(box.choices).values() else [] for box in ask.methods]
     visit = SimpleNamespace(session_hash="visitor")
-    updates = list(CompareHandlers(engine, AdmissionQueue(), ask).start(visit, None, *values))
+    updates = list(CompareHandlers(engine, AdmissionQueue(), ask).start(visit, None, engine.chosen, *values))
     run = updates[0].memory.latest
     assert run.state == "done" and list(run.traces) == ["autoregressive", method] and run.alone == alone

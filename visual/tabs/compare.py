@@ -76,10 +76,14 @@ class CompareHandlers:
         self._admission = admission
         self._ask = ask
 
-    def start(self, visit: gr.Request, state: ShownTabState | None, prompt: str, *fields: Any) -> Iterator[RunUpdate]:
-        """fields: the ticked methods of each group, the numbers, the panel's method and settings, the sweep."""
+    def start(
+        self, visit: gr.Request, state: ShownTabState | None, filled: str, prompt: str, *fields: Any
+    ) -> Iterator[RunUpdate]:
+        """filled: the model that the panel is of. fields: the ticked methods of each group, the numbers, the panel's
+        method and settings, the sweep."""
         state = state or ShownTabState()
         try:
+            self._ask.panel.check_model(filled)
             boxes, numbers = len(self._ask.methods), len(self._ask.numbers)
             ticked = [method for methods in fields[:boxes] for method in methods or []]
             chosen = [
@@ -112,14 +116,6 @@ class CompareHandlers:
         kept = chosen if chosen in [name for _, name in choices] else ""
         return gr.update(choices=choices, value=kept)
 
-    def of_the_model(self, visit: gr.Request, filled: str, own: str) -> list[Any]:
-        """The panel as the model in use has it. filled: the model that it was filled for."""
-        model, panel = self._engine.chosen, self._ask.panel
-        if filled == model:
-            return [SKIP] * (2 + len(panel.fields))
-        visitor = visitor_of(visit)
-        return [model, panel.differences(visitor), *panel.updates(own, visitor=visitor)]
-
     def check_sweep(self, vary: Sweep | None, own: str) -> None:
         if vary is not None and vary.name not in self._ask.panel.values(own):
             raise SpectraError("sweep", f"{short(own)} has no such setting; choose another one, or another method")
@@ -147,7 +143,11 @@ def build_compare(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admis
     stage = wire("compare", facts, ("resync", "download"))
     do = CompareHandlers(engine, admission, ask)
     running = gr.on(
-        [ask.go.click, ask.prompt.submit], do.start, [memory, *ask.inputs], [stage, memory, ask.go, ask.halt], **RUN
+        [ask.go.click, ask.prompt.submit],
+        do.start,
+        [memory, filled, *ask.inputs],
+        [stage, memory, ask.go, ask.halt],
+        **RUN,
     )
     restore_buttons(running, memory, ask.go, ask.halt)
     ask.halt.click(stop, memory, queue=False, **PRIVATE)
@@ -156,7 +156,8 @@ def build_compare(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admis
     ask.own.change(do.offer, [ask.own, ask.sweep], ask.sweep, queue=False, **PRIVATE)
     if len(engine.models) > 1:
         panel = [filled, ask.panel.changes, *ask.panel.fields]
-        tab.select(do.of_the_model, [filled, ask.own], panel, queue=False, **PRIVATE)
+        for trigger in (tab.select, running.then):
+            trigger(ask.panel.of_the_model, [filled, ask.own], panel, queue=False, **PRIVATE)
     ask.panel.follow_stores(tab)
     ask.panel.begin_empty(page)
     page.load(lambda: ask.panel.opened(str(ask.own.value)), None, ask.panel.fields, queue=False, **PRIVATE)

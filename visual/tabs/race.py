@@ -46,7 +46,8 @@ from visual.wire.events import Event, encode, send
 
 @dataclass(frozen=True, slots=True)
 class RaceFields:
-    """asked: what a race is asked for, in the order in which `RaceHandlers.start` takes it, then the panel's fields."""
+    """asked: what a race is asked for, in the order in which `RaceHandlers.start` takes it after the model and before
+    the panel's fields."""
 
     go: gr.Button
     halt: gr.Button
@@ -78,9 +79,10 @@ class RaceHandlers:
                 state.shown = run
             yield RunUpdate(message)
 
-    def start(self, visit: gr.Request, state: ShownTabState | None, *fields: Any) -> Iterator[RunUpdate]:
+    def start(self, visit: gr.Request, state: ShownTabState | None, model: str, *fields: Any) -> Iterator[RunUpdate]:
         state = state or ShownTabState()
         try:
+            self._panel.check_model(model)
             explain, *form = fields[: len(self._asked)]
             visitor = visitor_of(visit)
             settings = self._panel.read(form[1], fields[len(self._asked) :], visitor)
@@ -137,6 +139,11 @@ class RaceHandlers:
             return [SKIP, SKIP, SKIP]
         return [self.model_in_use(), self._engine.chosen, self._panel.differences()]
 
+    def of_the_model(self, visit: gr.Request, model: str, method: str) -> list[Any]:
+        """After a race, or one that was refused for it: another visitor may have chosen another model."""
+        stage = SKIP if model == self._engine.chosen else self.model_in_use()
+        return [stage, *self._panel.of_the_model(visit, model, method)]
+
     def link(self, visit: gr.Request) -> list[Any]:
         usual = str(self._method.value)
         filled = read_link(visit.query_params, self._engine, usual)
@@ -152,13 +159,15 @@ def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admissio
     ask = race_fields(engine)
     stage = wire("race", facts(engine, races, admission), ("resync", "download", "again", "alone", "clear", "opened"))
     do = RaceHandlers(engine, admission, ask)
-    fields = [*ask.asked, *ask.panel.fields]
+    fields = [ask.model, *ask.asked, *ask.panel.fields]
     outputs = [stage, memory, ask.go, ask.halt]
     running = gr.on([ask.go.click, ask.prompt.submit], do.start, [memory, *fields], outputs, **RUN)
     repeated = stage.again(do.again, memory, outputs, **RUN)
     measured = stage.alone(do.measure_alone, memory, outputs, **RUN)
     switched = [stage, ask.model, ask.panel.changes, *ask.panel.fields]
     ask.model.input(do.switch, [ask.model, ask.method], switched, **RUN)
+    if len(engine.models) > 1:
+        running.then(do.of_the_model, [ask.model, ask.method], switched, queue=False, **PRIVATE)
     for each in (running, repeated, measured):
         restore_buttons(each, memory, ask.go, ask.halt)
     ask.halt.click(stop, memory, queue=False, **PRIVATE)

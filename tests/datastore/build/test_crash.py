@@ -99,14 +99,14 @@ def killed_build(monkeypatch, moment: int, *arguments) -> bool:
     return status != 0
 
 
-def test_killed_at_every_moment_it_resumes_to_the_same_store(model, corpus, wanted, tmp_path, monkeypatch):
+def test_killed_at_every_moment_it_resumes_to_the_same_store(model, corpus, wanted, tmp_path, monkeypatch, cases):
     def killed(moment: int) -> Path | None:
         """The store, or None where the build was done before."""
         out = tmp_path / str(moment) / "store"
         return out if killed_build(monkeypatch, moment, corpus, out, model, *KEPT) else None
 
     moments = tidied = 0
-    for moment in range(0, 200, 3):
+    for moment in range(0, 200, cases(5, 1)):
         if (out := killed(moment)) is None:
             break
         moments += 1
@@ -305,7 +305,9 @@ CAN_EXCHANGE = pytest.mark.parametrize("can", [True, False], ids=["exchanged", "
 
 
 @CAN_EXCHANGE
-def test_adding_in_place_killed_at_any_moment_and_repeated_adds_once(model, corpus, add, tmp_path, monkeypatch, can):
+def test_adding_in_place_killed_at_any_moment_and_repeated_adds_once(
+    model, corpus, add, tmp_path, monkeypatch, can, cases
+):
     if not can:
         monkeypatch.setattr(finish, "exchange", lambda one, other: False)
     store = tmp_path / "there" / "store"
@@ -322,7 +324,8 @@ def test_adding_in_place_killed_at_any_moment_and_repeated_adds_once(model, corp
     anew()
     assert add(store) == 0
     grown = files(store)
-    for moment in chain(range(0, 30, 5), count(30)):  # from there on the store is written and put in place
+    early = range(0, 30, cases(10, 1))
+    for moment in chain(early, count(30, cases(2, 1))):  # from 30 on the store is written and put in place
         anew()
         if in_child(lambda moment=moment: dies(moment)) == 0:
             break
