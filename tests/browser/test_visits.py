@@ -429,7 +429,7 @@ def test_what_is_clicked_while_a_model_is_loaded_is_done_by_the_last_one_chosen(
         served.close()
 
 
-def test_what_was_let_go_is_said_where_the_page_still_shows_it(browser: Any, races: Path, visit: Visit) -> None:
+def test_what_was_let_go_is_said_where_the_page_still_shows_it(races: Path, visit: Visit) -> None:
     """Of so many tabs the runs are kept. *Again* waited without end, a conversation vanished without a word."""
     served, url = serve(FakeEngine(), races=races)
     try:
