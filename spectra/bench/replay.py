@@ -192,10 +192,7 @@ def run_replay(options: ReplayOptions) -> int:
     target = target_of(header, read_cost(options.cost) if options.cost else None)
     for method in options.methods:
         make_method(method, target, resources, nodes=options.nodes)  # what lacks its datastore says so before the table
-    print(
-        "| method | tau | query tokens a step | drafting, us a step | predicted speedup | at most |\n|---|"
-        + "---:|" * 5
-    )
+    print("| method | tau | query tokens a step | drafting, us a step | predicted speedup | at most |\n|-|" + "-:|" * 5)
     for method in options.methods:
         print(replay_row(method, target, resources, answers, options.nodes))
     return 0
