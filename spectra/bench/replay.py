@@ -187,14 +187,12 @@ def run_replay(options: ReplayOptions) -> int:
     """The subcommand `replay`: tau, query tokens a step, drafting time, and the speedup that T(q) predicts."""
     header, answers = read_recording(options.recording)
     stores = stores_for(header.tokenizer_sha256, options.datastores, model=header.model)
-    resources = Resources(
-        stores, partial(drafts_for, header, options.drafts), None, weights_for(stores, options.estimates)
-    )
+    drafts = partial(drafts_for, header, options.drafts)
+    resources = Resources(stores, drafts, weights=weights_for(stores, options.estimates))
     target = target_of(header, read_cost(options.cost) if options.cost else None)
     for method in options.methods:
         make_method(method, target, resources, nodes=options.nodes)  # what lacks its datastore says so before the table
-    print("| method | tau | query tokens a step | drafting, us a step | predicted speedup | at most |")
-    print("|---" + "|---:" * 5 + "|")
+    print("| method | tau | query tokens a step | drafting, us a step | predicted speedup | at most |\n|-|" + "-:|" * 5)
     for method in options.methods:
         print(replay_row(method, target, resources, answers, options.nodes))
     return 0
