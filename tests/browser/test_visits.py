@@ -459,3 +459,20 @@ def test_what_was_let_go_is_said_where_the_page_still_shows_it(races: Path, visi
         assert page.problems == []
     finally:
         served.close()
+
+
+def test_a_model_that_gets_no_turn_is_not_said_to_be_loading(visit: Visit, races: Path) -> None:
+    """Where the queue was full the page said so, and for good that the other model was loading."""
+    served, url = serve(
+        FakeEngine(step_seconds=0.02, models=("Fake-135M", "Other-1B")), races=races, max_visitors=1, together=1
+    )
+    try:
+        page, other = visit(url), visit(url)
+        start(other, max_new_tokens=2000)
+        page.click("#field-model input")
+        page.get_by_role("option", name="Other-1B").click()
+        page.wait_for_selector("#ask .field-error:has-text('1 other is waiting')")
+        assert page.inner_text(".badges li:first-child") == "Fake-135M"
+        other.click("#stop")
+    finally:
+        served.close()

@@ -77,7 +77,8 @@ class AdmissionQueue:
             if own >= self.max_own:
                 raise SpectraError("go", f"{own} of your runs are going on or waiting; stop one of them first")
             if len(self._tickets) >= limit or near >= max(1, limit // 2):
-                raise SpectraError("go", f"{len(self._tickets)} others are waiting; try again in a minute")
+                others = "1 other is" if len(self._tickets) == 1 else f"{len(self._tickets)} others are"
+                raise SpectraError("go", f"{others} waiting; try again in a minute")
             self._tickets.append(ticket)
         return ticket
 

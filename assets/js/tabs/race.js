@@ -172,7 +172,7 @@ class RaceTab {
 
   /** @param {Refused} problem */
   refused(problem) {
-    if (problem.field === "model") this.showModel(this.facts);
+    if (problem.field === "model" || problem.field === "go") this.showModel(this.facts); // one may have been loading
     this.restore();
     this.fields.refuse(problem);
   }
