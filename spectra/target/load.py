@@ -134,11 +134,11 @@ def load_target(
     agrees). device_map, options: handed to `from_pretrained`
     (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
     """
+    device = device_name(device)
+    check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     if not isinstance(model, str | os.PathLike | None):
         fix = "spectra.target.load.wrap_model takes a model in memory"
         raise SpectraError("model", f"{type(model).__name__} is no name and no path; {fix}")
-    device = device_name(device)
-    check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)
     place = check_device(device)
     check_step(step, place if device_map is None or step in GPU_STEPS else torch.device("cpu"))
     if place.type != "cpu":
