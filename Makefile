@@ -41,7 +41,7 @@ $(JS)/.done: tests/js/package.json tests/js/package-lock.json | .venv/.done
 # The tests start hundreds of processes, which read what Python keeps of a compiled module.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: lint
-	$(BIN)/python -m pytest -n 4 --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
 test-all: lint
 	$(BIN)/python -m pytest --all-cases

@@ -48,7 +48,7 @@ def test_the_tour_waits_for_a_race_that_runs(fake: Fake, visit: Visit, monkeypat
     """It told to run one first, and went on doing so when the race was over."""
     monkeypatch.setattr(fake[0], "step_seconds", 0.02)
     page = visit(fake[1])
-    start(page, max_new_tokens=60)
+    start(page, max_new_tokens=250)
     lead = tab(page, "Learn").locator(".lead")
     assert lead.inner_text().endswith("from the race in the Race tab as soon as it is over.")
     finish(page)
