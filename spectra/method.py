@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.inside import Inside
-from spectra.settings import METHOD_NUMBERS, Limits, Sampling, Value, check_functions, check_kind, check_number
+from spectra.settings import Limits, Sampling, Value, check_functions, check_kind, check_nodes, check_number
 from spectra.tree import Noise, TokenTree
 from spectra.verify.walk import walk
 
@@ -273,7 +273,7 @@ class Method:
         for drafter in self.drafters:
             check_drafter(drafter)
         check_functions("budget", self.budget, ("choose", "observe"), f"`FixedBudget({self.max_nodes})`")
-        check_number("max_nodes", self.max_nodes, 0, METHOD_NUMBERS["nodes"].high, whole=True)
+        check_nodes(self.max_nodes)
 
     @property
     def top_k(self) -> int:

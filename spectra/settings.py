@@ -142,6 +142,11 @@ METHOD_NUMBERS = {
 """The numbers of `MethodSettings`."""
 
 
+def check_nodes(max_nodes: object) -> None:
+    """Raise `SpectraError` for no whole number from 0 on, and for more guessed tokens than a step may have."""
+    check_number("max_nodes", max_nodes, 0, METHOD_NUMBERS["nodes"].high, whole=True)
+
+
 @dataclass(frozen=True, slots=True)
 class MethodSettings:
     """What a user may change about a method; None leaves it as the preset has it.

@@ -12,7 +12,7 @@ from spectra.budget.share import Ranking, share
 from spectra.budget.step_cost import StepCost
 from spectra.budget.weights import BUILT_IN, Weights
 from spectra.guess import Source
-from spectra.settings import METHOD_NUMBERS, check_functions, check_number
+from spectra.settings import check_functions, check_nodes, check_number
 from spectra.tree import TokenTree
 
 
@@ -114,8 +114,3 @@ class AdaptiveBudget:
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         """Move the estimates towards what happened: emitted is what followed the root of `grown`."""
         self.estimates.observe(grown, emitted)
-
-
-def check_nodes(max_nodes: object) -> None:
-    """Raises SpectraError for no whole number from 0 on, and for more guessed tokens than a step may have."""
-    check_number("max_nodes", max_nodes, 0, METHOD_NUMBERS["nodes"].high, whole=True)
