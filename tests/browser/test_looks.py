@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import AS_WIDE, STAGE, appear, contrast, fill, finish, race, start, tab
+from browsing import AS_WIDE, STAGE, appear, contrast, fill, finish, race, see_charts, start, tab
 from fakes_engine import FakeEngine
 from sources import KNOWN_SOURCES
 
@@ -13,6 +13,7 @@ from sources import KNOWN_SOURCES
 def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     race(page, max_new_tokens=120)
+    see_charts(page)
     plot = page.locator("[data-id=plot-gain]")
     for width in (390, 900, 1440):
         page.set_viewport_size({"width": width, "height": 900})
@@ -25,6 +26,7 @@ def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Ca
 
 def test_each_chart_is_as_wide_as_its_box(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1], width=1000)  # two columns, and the third chart spans both
+    see_charts(page)
     for name in ("growth", "gain", "acceptance"):
         page.wait_for_function(AS_WIDE, arg=name)
 
@@ -281,3 +283,22 @@ def test_a_tablet_has_the_fields_of_an_answer_in_one_line(
         fields = ", ".join(f"#field-{scope}{field}" for field in ("method", "max_new_tokens", "temperature", "seed"))
         found = page.locator(fields).evaluate_all(middles)
         assert len(found) == 4 and len(set(found)) == 1, name
+
+
+def test_charts_are_loaded_and_drawn_once_they_are_seen(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    assert page.evaluate("document.querySelector('[data-id=figures]').getBoundingClientRect().top > innerHeight")
+    assert not page.evaluate("'Plotly' in window || Boolean(document.querySelector('script[data-plotly]'))")
+    see_charts(page)
+    bars = "document.querySelector('[data-id=plot-gain]').calcdata"
+    page.wait_for_function(bars)
+    page.evaluate(f"window.before = {bars}")
+    page.evaluate("scrollTo(0, 0)")
+    page.set_viewport_size({"width": 1000, "height": 600})
+    page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
+    assert page.evaluate(f"window.before === {bars}"), "drawn, though they are below the screen"
+    see_charts(page)
+    page.wait_for_function(AS_WIDE, arg="gain")
+    assert page.problems == []

@@ -18,6 +18,7 @@ from browsing import (
     fill,
     finish,
     race,
+    see_charts,
     serve,
     start,
     tab,
@@ -112,6 +113,7 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     assert len(answer.trace.steps) == before
     assert page.locator("#stage-race .big").inner_text().split("\n")[0] == "Stopped"
     assert "had not begun" in page.locator("[data-id=verdict]").inner_text()
+    see_charts(page)
     assert page.locator("[data-id=plot-growth]").is_visible() and page.locator("[data-id=plot-gain]").is_hidden()
     page.wait_for_function(AS_WIDE, arg="growth")
     assert page.locator("#stage-race .key").is_hidden()
@@ -121,6 +123,7 @@ def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable
     assert page.evaluate(SOURCES, "plain") == list(answer.trace.sources[:written])
     race(page, max_new_tokens=40)
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
+    see_charts(page)
     assert page.locator("[data-id=plot-gain]").is_visible() and page.locator("#stage-race .key").is_visible()
 
 
@@ -233,7 +236,7 @@ def test_a_thousand_tokens_never_hold_the_browser(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any], browser: Any
 ) -> None:
     page = visit(fake[1], motion="no-preference")
-    page.wait_for_function("window.Plotly")
+    see_charts(page)
     browser.start_tracing(page=page, categories=["toplevel", "__metadata"])
     race(page, max_new_tokens=1024)
     tasks = busy_ms(browser.stop_tracing())
@@ -289,6 +292,7 @@ def test_a_race_of_one_token_claims_no_speedup(fake: tuple[FakeEngine, str], vis
         "badge": "Identical output",
     }
     assert page.locator("#stage-race [data-id=more]").inner_text().startswith(", one token.")
+    see_charts(page)
     notes = "document.querySelector('[data-id=plot-growth]').layout?.annotations?.map(({text}) => text).join()"
     page.wait_for_function(f"{notes} === '<b>SPECTRA</b>,Plain'")
     assert page.problems == []
@@ -301,6 +305,7 @@ def test_an_answer_for_which_nothing_was_guessed_says_so(
     page = visit(fake[1])
     race(page, max_new_tokens=20)
     offered = sum(step.offered or 0 for step in download(page)["method"].steps)
+    see_charts(page)
     notes = "document.querySelector('[data-id=plot-acceptance]').layout?.annotations?.[0]?.text"
     page.wait_for_function(f"{notes} === 'None of {offered} offered tokens was tried'")
     assert page.locator("#stage-race .chip:visible").count() == 1, "the model itself"

@@ -12,6 +12,7 @@ from browsing import (
     download,
     finish,
     race,
+    see_charts,
     start,
 )
 from fakes_engine import FakeEngine
@@ -27,6 +28,7 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
     page = visit(fake[1])
     race(page, max_new_tokens=300)
     steps = download(page)["method"].steps
+    see_charts(page)
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     last = f"{drawn}.map((line) => line.filter((point) => point.y !== undefined).at(-1).y)"
     figures = summarize(steps)
@@ -65,6 +67,7 @@ def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(
     assert chip.locator("small").inner_text() == f"{summarize(steps).of_guessed[own] * 100 + 1e-9:.0f} % accepted"
     bars = """() => document.querySelector('[data-id=plot-gain]').data.filter(({ type }) => type === 'bar')
       .reduce((sum, { y }) => sum + y.reduce((a, b) => a + b, 0), 0)"""
+    see_charts(page)
     assert page.evaluate(bars) == sum(len(step.tokens) for step in steps)
     panel = page.locator("#stage-race [data-id=reasons]").inner_text()
     titles = page.locator("#stage-race [data-id=tree] title").evaluate_all("(all) => all.map((t) => t.textContent)")
@@ -90,7 +93,9 @@ def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     engine, url = fake
     page = visit(url)
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
+    see_charts(page)
     page.wait_for_function(drawn)  # of the recorded race
+    page.evaluate("scrollTo(0, 0)")
     start_with_a_slow_method(page, engine, monkeypatch, 120)
     page.evaluate(f"window.before = {drawn}")
     page.wait_for_function("document.querySelectorAll('[data-id=text-method] .step').length > 8")
@@ -186,6 +191,7 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
     assert offered in reasons
     span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
     assert "chosen" in span.get_attribute("class")
+    see_charts(page)
     appear(page, "[data-id=plot-gain] .band")
     first = page.locator("[data-id=text-method] [data-step='2']")
     first.hover()

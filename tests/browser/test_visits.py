@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from browsing import READY, STAGE, appear, download, fill, finish, race, serve, start, tab, value_of
+from browsing import READY, STAGE, appear, download, fill, finish, race, see_charts, serve, start, tab, value_of
 from fakes_engine import SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -53,7 +53,8 @@ def test_a_page_that_lies_idle_draws_nothing(fake: Fake, visit: Visit) -> None:
         window.requestAnimationFrame = (tick) => { window.frames_asked += 1; return own.call(window, tick); };""")
     page.reload()
     appear(page, READY)
-    page.wait_for_function("window.Plotly && document.querySelector('[data-id=plot-growth]').calcdata")
+    see_charts(page)
+    page.wait_for_function("document.querySelector('[data-id=plot-growth]').calcdata")
     still = "() => { const before = window.asked; window.asked = window.frames_asked; return before === window.asked; }"
     page.wait_for_function(still, polling=700)  # gradio's loader moves for some seconds after it is gone
     assert page.evaluate("window.frames_asked") > 0

@@ -107,8 +107,16 @@ def assert_page_shows(page: Any, traces: dict[str, Trace]) -> None:
             assert chip.locator("small").inner_text() == f"{shown.of_guessed[source] * 100 + 1e-9:.0f} % accepted"
 
 
+def see_charts(page: Any, stage: str = "#stage-race") -> None:
+    """Scroll to the charts of a race, which are drawn only on the screen, and wait for them."""
+    figures = f"{stage} [data-id=figures]"
+    page.locator(figures).evaluate("(box) => box.scrollIntoView()")
+    appear(page, f"{figures}:not([data-stale])")
+
+
 def assert_charts_show(page: Any, plain: int, method: int) -> None:
     """plotly drew both lines up to these tokens, and bars of as many."""
+    see_charts(page)
     page.wait_for_function(
         """([plain, method]) => { const plot = (id) => document.querySelector(`[data-id=plot-${id}]`).calcdata;
         const bars = plot('gain')?.flat().reduce((sum, bar) => sum + (bar.s ?? 0), 0);

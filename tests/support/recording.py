@@ -6,7 +6,6 @@ it was. A function that asks for a number on the device, or whose shapes depend 
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "unique", "is_nonzero", "equal")
 
@@ -37,11 +36,11 @@ def record(function):
         now = {}
 
         def known(x):
-            return now.get(id(x), x)
+            """An argument of an operation as it is in this replay: tensors are in it, or in lists of it."""
+            return type(x)(map(known, x)) if isinstance(x, list | tuple) else now.get(id(x), x)
 
         for call, args, kwargs, out in recorder.calls:
-            args, kwargs = tree_map_only(torch.Tensor, known, (args, kwargs))
-            fresh = call(*args, **kwargs)
+            fresh = call(*map(known, args), **{name: known(x) for name, x in kwargs.items()})
             pairs = zip(*(x if isinstance(x, tuple | list) else [x] for x in (out, fresh)), strict=True)
             now |= {id(old): new for old, new in pairs if isinstance(old, torch.Tensor)}
         return known(result)

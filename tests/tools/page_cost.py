@@ -140,7 +140,6 @@ def idle(chromium: Any, url: str, seconds: float) -> dict[str, float]:
     page.set_default_timeout(TIMEOUT_MS)
     page.goto(url)
     appear(page, OPENED)
-    page.wait_for_function("window.Plotly")
     page.wait_for_timeout(SETTLED_MS)
     used = used_in(seconds)
     page.context.close()
@@ -173,7 +172,6 @@ def opened(chromium: Any, url: str) -> Any:
     page = chromium.new_context(viewport=SIZE).new_page()
     page.set_default_timeout(TIMEOUT_MS)
     page.goto(url)
-    page.wait_for_function("window.Plotly")
     fill(page, seed=7)
     page.wait_for_timeout(START_MS)
     return page
@@ -214,7 +212,6 @@ def longest_tasks(chromium: Any, url: str, prompt: str, tokens: int) -> dict[str
     page = chromium.new_context(viewport=SIZE).new_page()
     page.set_default_timeout(TIMEOUT_MS)
     page.goto(url)
-    page.wait_for_function("window.Plotly")
     fill(page, seed=7)
     chromium.start_tracing(page=page, categories=["toplevel", "__metadata"])
     start(page, prompt=prompt, max_new_tokens=tokens)

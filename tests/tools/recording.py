@@ -49,7 +49,6 @@ def main() -> None:
         page = chromium.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light").new_page()
         page.goto(url)
         appear(page, "#stage-race .stage[data-state=done]")
-        page.wait_for_function("window.Plotly")
         page.wait_for_timeout(1000)
         page.clock.install()
         page.clock.pause_at(page.evaluate("Date.now()") + 1000)

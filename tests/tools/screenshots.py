@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from browsing import READY, appear, serve, start_chromium
+from browsing import READY, appear, see_charts, serve, start_chromium
 from fakes_engine import FakeEngine
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -82,7 +82,10 @@ def main() -> None:
                 page.set_viewport_size({"width": width, "height": HEIGHT})
                 for scheme in SCHEMES:
                     page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", scheme == "dark")
+                    if name in ("Race", "Replay"):  # charts are drawn only on the screen
+                        see_charts(page, f"#stage-{name.lower()}")
                     page.wait_for_timeout(1500)
+                    page.evaluate("scrollTo(0, 0)")
                     page.mouse.move(0, 0)
                     path = chosen.out / f"{name.lower()}-{f'{width}-' if chosen.widths else ''}{scheme}.png"
                     page.screenshot(path=path, full_page=True)

@@ -1,4 +1,4 @@
-/** The three live charts of a race on the page. plotly itself is loaded when the page is idle. */
+/** The three live charts of a race on the page. plotly itself is loaded with the first that is drawn. */
 
 import { make } from "../common/dom.js";
 import { classOf } from "../stream/step-facts.js";
@@ -33,17 +33,10 @@ export class RaceCharts {
     /** @type {AxisName} */
     this.axis = "time";
     this.drawn = 0;
-    /** @type {Promise<Plotly> | null} */
-    this.loading = null;
     /** @type {Layout | null} of the bars as they were drawn last */
     this.bars = null;
     this.band = make("div", "band");
     this.band.hidden = true;
-  }
-
-  load() {
-    this.loading ??= loadPlotly();
-    return this.loading;
   }
 
   /**
@@ -51,7 +44,7 @@ export class RaceCharts {
    * @param {(source: string) => boolean} shown whether a source's colour is on
    */
   async draw(race, shown) {
-    const plotly = await this.load();
+    const plotly = await loadPlotly();
     const ink = inkOf(this.growth);
     this.drawn += 1;
     const growth = growthFigure(race, this.axis, this.canvas(this.growth, ink));

@@ -53,6 +53,7 @@ export class RaceView {
     this.name = "";
     this.spoken = 0; // when the status was read out last
     this.seen = false; // whether the charts are on the screen
+    this.late = false; // whether they show less than the race has, for they were not on the screen
     this.at = fill(stage, TEMPLATE);
     this.hints = { plain: this.at("text-plain").firstElementChild, method: this.at("text-method").firstElementChild };
     this.lanes = this.emptyLanes();
@@ -86,11 +87,8 @@ export class RaceView {
     new ResizeObserver(() => this.drawCharts()).observe(this.at("plot-growth"));
     new IntersectionObserver((entries) => {
       this.seen = entries[entries.length - 1].isIntersecting;
-      if (this.seen && this.state === "running") this.drawCharts();
+      if (this.seen && this.late) this.drawCharts(true);
     }).observe(this.at("figures"));
-    const load = () => this.charts.load().catch(() => {});
-    if ("requestIdleCallback" in window) requestIdleCallback(load, { timeout: 2000 });
-    else setTimeout(load);
   }
 
   /** The race that is shown. */
@@ -273,14 +271,15 @@ export class RaceView {
   }
 
   /**
-   * While a race runs not more often than every `CHARTS_EVERY` ms, and only charts that are on the screen; the last
-   * call always gets drawn.
+   * Only charts that are on the screen; the others once they come there. While a race runs not more often than every
+   * `CHARTS_EVERY` ms; the last call always gets drawn.
    * @param {boolean} [now] at once all the same: the visitor asked to see something else
    */
   drawCharts(now = false) {
-    if (!this.chartsShown) return;
-    if (this.state !== "running" || (now && this.seen)) this.drawing.hurry();
-    else if (this.seen) this.drawing.ask();
+    this.late = !this.seen;
+    if (!this.chartsShown || this.late) return;
+    if (this.state !== "running" || now) this.drawing.hurry();
+    else this.drawing.ask();
   }
 
   get chartsShown() {
@@ -289,7 +288,7 @@ export class RaceView {
 
   async redraw() {
     const { turn } = this;
-    if (!turn || !this.chartsShown || (turn.state === "running" && !this.seen)) return;
+    if (!turn || !this.chartsShown) return;
     const race = {
       plain: turn.lanes.plain,
       method: turn.lanes.method,
