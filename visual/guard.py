@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 
-from spectra.io.json_text import parse_json
+from spectra.io.json_text import most_values, parse_json
 from spectra.io.recent import Recent
 from visual.asgi import (
     App,
@@ -58,13 +58,15 @@ asked, or start programs.
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """body: bytes of a request that is no upload. upload: bytes of one. starts, uploads, calls: requests a minute of
-    one address; a call is any other that sends something. grace: seconds that what was started goes on although nobody
-    listens. patience, upload_patience: seconds for a request to arrive, and for an upload. held, all_held: bytes of
-    uploads that arrive or that nobody took, of one address and of all. kept: seconds until such a one is deleted.
+    """body: bytes of a request that is no upload. values: of its JSON, keys included; the page sends some hundreds.
+    upload: bytes of one. starts, uploads, calls: requests a minute of one address; a call is any other that sends
+    something. grace: seconds that what was started goes on although nobody listens. patience, upload_patience: seconds
+    for a request to arrive, and for an upload. held, all_held: bytes of uploads that arrive or that nobody took, of one
+    address and of all. kept: seconds until such a one is deleted.
     """
 
     body: int = 1_000_000
+    values: int = 10_000
     upload: int = 33_000_000
     starts: int = 60
     uploads: int = 12
@@ -187,9 +189,10 @@ class Guard:
 
     def _check_body(self, request: RequestHead, body: bytes) -> str:
         """The visitor that it names, "" for none; a start is counted. Raises RefusedError."""
-        if fetches(body):
+        data = read_data(body, self.limits.values)
+        if fetches(data):
             raise RefusedError(400, "a file has to be uploaded; this server fetches none")
-        visitor = session_of(body)
+        visitor = session_of(data)
         if len(visitor) > LONGEST_NAME:
             raise RefusedError(400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
         if request.kind == "starts" and visitor:
@@ -272,12 +275,19 @@ def address_of(scope: Message) -> str:
     return str(address.ipv4_mapped or IPv6Network((address.packed, 64), strict=False))
 
 
-def fetches(body: bytes) -> bool:
-    """Whether a request names a file of another machine, which gradio would fetch."""
+def read_data(body: bytes, values: int) -> Any:
+    """What a request holds, None for no JSON. Raises RefusedError for more values, before they are made."""
     try:
-        waiting = [parse_json(body)]
+        if most_values(body) > values:
+            raise RefusedError(413, f"over {values} values")
+        return parse_json(body)
     except ValueError:
-        return False
+        return None
+
+
+def fetches(data: Any) -> bool:
+    """Whether a request names a file of another machine, which gradio would fetch."""
+    waiting = [data]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
@@ -289,12 +299,8 @@ def fetches(body: bytes) -> bool:
     return False
 
 
-def session_of(body: bytes) -> str:
+def session_of(data: Any) -> str:
     """The visitor that a request names, "" for none."""
-    try:
-        data = parse_json(body)
-    except ValueError:
-        return ""
     return str(data.get("session_hash") or "") if isinstance(data, dict) else ""
 
 

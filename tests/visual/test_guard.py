@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from fakes_engine import FakeEngine
 
 from spectra.errors import SpectraError
 from visual.asgi import declared
-from visual.guard import UNHEARD, Guard, RequestLimits, address_of, listener_of, session_of
+from visual.guard import UNHEARD, Guard, RequestLimits, address_of, listener_of, read_data, session_of
 from visual.run.admission import AdmissionQueue
 
 GRACE = 0.6
@@ -218,9 +219,9 @@ def test_listeners_and_visitors_are_read_from_requests() -> None:
     assert listener_of(f"{API}/queue/data", "session_hash=abc&x=1") == "abc"
     assert listener_of(f"{API}/call/compare/e1/", "") == "e1"
     assert listener_of("/", "session_hash=abc") == ""
-    assert session_of(b'{"session_hash": "abc"}') == "abc"
+    assert session_of(read_data(b'{"session_hash": "abc"}', 10)) == "abc"
     for body in (b"", b"[1]", b"{", b"\xff", b"[" * 9999, b'{"session_hash": null}'):
-        assert session_of(body) == ""
+        assert session_of(read_data(body, 10_000)) == ""
 
 
 def test_large_bodies_are_refused_stated_or_not(server: Server) -> None:
@@ -230,6 +231,28 @@ def test_large_bodies_are_refused_stated_or_not(server: Server) -> None:
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(large), large) for _ in range(2)) + b"0\r\n\r\n"
     head = f"POST {API}/queue/join HTTP/1.1\r\nHost: {server.host}\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert raw(server, head.encode() + chunks).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
+@pytest.mark.parametrize("first", ["0", r'"\\"', r'"\\\""'])
+def test_a_request_of_many_values_is_refused_before_they_are_made(
+    server: Server, encoding: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of empty lists was read four times, which kept everybody waiting for two seconds."""
+    text = f"[{first}, {'[],[0],{},0,' * 300}0]"
+    assert json.loads(text.encode(encoding))[4] == 0
+    monkeypatch.setattr("visual.guard.parse_json", None)
+    server.guard._asked.clear()
+    monkeypatch.setattr(server.guard, "limits", replace(LIMITS, values=1500, body=100_000))
+    for path in ("/queue/join", "/run/predict", "/call/compare", "/cancel"):
+        status, told, _ = server.ask("POST", f"{API}{path}", text.encode(encoding))
+        assert status == 413 and b"over 1500 values" in told
+
+
+def test_signs_in_a_prompt_are_no_values(server: Server) -> None:
+    prompt = 'a[i], b[j] = {"k": x}, "\\\\"' * 500
+    body = json.dumps({"data": [prompt, "spectra", 1, 0, 7], "fn_index": server.ids["compare"]}).encode()
+    assert read_data(body, 16)["data"][0] == prompt
 
 
 def test_slow_and_broken_requests_get_an_answer_or_none_and_others_go_on(server: Server) -> None:
