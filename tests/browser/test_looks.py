@@ -291,7 +291,14 @@ def test_charts_are_loaded_and_drawn_once_they_are_seen(
     page = visit(fake[1])
     assert page.evaluate("document.querySelector('[data-id=figures]').getBoundingClientRect().top > innerHeight")
     assert not page.evaluate("'Plotly' in window || Boolean(document.querySelector('script[data-plotly]'))")
+    charts = page.locator("#stage-race .figures")
+    page.emulate_media(media="print")
+    assert charts.is_hidden(), "empty boxes on paper"
+    page.emulate_media(media="screen")
     see_charts(page)
+    page.emulate_media(media="print")
+    assert charts.is_visible()
+    page.emulate_media(media="screen")
     bars = "document.querySelector('[data-id=plot-gain]').calcdata"
     page.wait_for_function(bars)
     page.evaluate(f"window.before = {bars}")
