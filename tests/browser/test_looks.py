@@ -302,3 +302,30 @@ def test_charts_are_loaded_and_drawn_once_they_are_seen(
     see_charts(page)
     page.wait_for_function(AS_WIDE, arg="gain")
     assert page.problems == []
+
+
+def test_charts_that_could_not_be_loaded_are_drawn_later_and_that_is_said_no_longer(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    page = visit(fake[1])
+    bundle = "**/plotly.min.js"
+    page.route(bundle, lambda route: route.abort())
+    figures = "#stage-race [data-id=figures]"
+    page.locator(figures).evaluate("(box) => box.scrollIntoView()")
+    appear(page, f"{figures}[data-problem='the charts could not be loaded']")
+    page.unroute(bundle)
+    page.click("[data-id=axis-passes]")
+    appear(page, f"{figures}:not([data-stale])")
+    appear(page, f"{figures}:not([data-problem])")
+    page = visit(fake[1])
+    page.route(bundle, lambda route: route.abort())
+    tab(page, "Compare")
+    page.fill("#field-compare-max_new_tokens input", "24")
+    page.click("#compare-go")
+    figures = "#stage-compare [data-id=figures]"
+    appear(page, f"{figures}[data-problem='the charts could not be loaded']")
+    appear(page, "#stage-compare .stage[data-state=done]")
+    page.unroute(bundle)
+    page.locator("#stage-compare [data-id=axis-passes]").click()
+    appear(page, f"{figures}:not([data-problem]) .main-svg")
+    assert page.problems == []

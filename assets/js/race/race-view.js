@@ -302,6 +302,7 @@ export class RaceView {
     };
     try {
       await this.charts.draw(race, (source) => this.legend.shown(source));
+      delete this.at("figures").dataset.problem;
       if (turn.run === this.turn?.run) delete this.at("figures").dataset.stale;
     } catch (error) {
       this.at("figures").dataset.problem = error instanceof Error ? error.message : String(error);

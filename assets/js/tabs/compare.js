@@ -272,8 +272,9 @@ class CompareTab {
     if (!turn || !this.chartsShown) return;
     try {
       await this.charts.draw(this.rows(turn), turn.lanes, turn.begin.sweep ?? null);
+      delete this.at("figures").dataset.problem;
     } catch (error) {
-      this.note(error instanceof Error ? error.message : String(error));
+      this.at("figures").dataset.problem = error instanceof Error ? error.message : String(error);
     }
   }
 }
