@@ -53,7 +53,7 @@ export class RaceView {
     this.name = "";
     this.spoken = 0; // when the status was read out last
     this.seen = false; // whether the charts are on the screen
-    this.late = false; // whether they show less than the race has, for they were not on the screen
+    this.late = false; // whether they show less than the race has: they were not on the screen, or not loaded
     this.at = fill(stage, TEMPLATE);
     this.hints = { plain: this.at("text-plain").firstElementChild, method: this.at("text-method").firstElementChild };
     this.lanes = this.emptyLanes();
@@ -305,6 +305,7 @@ export class RaceView {
       delete this.at("figures").dataset.problem;
       if (turn.run === this.turn?.run) delete this.at("figures").dataset.stale;
     } catch (error) {
+      this.late = true;
       this.at("figures").dataset.problem = error instanceof Error ? error.message : String(error);
     }
     this.links.frame();
