@@ -394,7 +394,10 @@ def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit,
         race(other, max_new_tokens=10)
         assert not any(answer.trace.settings["method"]["changed"] for answer in engine.answers)
         before = len(engine.answers)
-        engine.choose("Fake-135M")
+        other.wait_for_selector("#go:enabled")  # what is asked after a race was asked
+        page.click("#field-model input")
+        page.get_by_role("option", name="Fake-135M").click()
+        page.wait_for_selector(".badges li:first-child:text-is('Fake-135M')")
         other.click("[data-id=again]")
         other.wait_for_selector(".field-error:has-text('nother visitor chose Fake-135M; look at its settings')")
         other.wait_for_selector(".badges li:first-child:text-is('Fake-135M')")
