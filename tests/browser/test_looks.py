@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import AS_WIDE, STAGE, appear, contrast, ended, fill, finish, race, see_charts, start, tab
+from browsing import AS_WIDE, READY, STAGE, appear, contrast, ended, fill, finish, race, see_charts, start, tab
 from fakes_engine import FakeEngine
 from sources import KNOWN_SOURCES
 
@@ -285,12 +285,10 @@ def test_a_tablet_has_the_fields_of_an_answer_in_one_line(
         assert len(found) == 4 and len(set(found)) == 1, name
 
 
-def test_charts_are_loaded_and_drawn_once_they_are_seen(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
+def test_charts_are_drawn_once_they_are_seen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
     page = visit(fake[1])
     assert page.evaluate("document.querySelector('[data-id=figures]').getBoundingClientRect().top > innerHeight")
-    assert not page.evaluate("'Plotly' in window || Boolean(document.querySelector('script[data-plotly]'))")
+    assert not page.evaluate("document.querySelector('[data-id=plot-gain]').calcdata")
     charts = page.locator("#stage-race .figures")
     page.emulate_media(media="print")
     assert charts.is_hidden(), "empty boxes on paper"
@@ -308,6 +306,27 @@ def test_charts_are_loaded_and_drawn_once_they_are_seen(
     assert page.evaluate(f"window.before === {bars}"), "drawn, though they are below the screen"
     see_charts(page)
     page.wait_for_function(AS_WIDE, arg="gain")
+    assert page.problems == []
+
+
+def test_plotly_is_loaded_ahead_while_no_race_runs(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any], slow: None
+) -> None:
+    page = visit("about:blank", ready="body")
+    page.clock.install()
+    page.add_init_script("""new MutationObserver((_, watching) => {
+        if (!document.querySelector('script[data-plotly]')) return;
+        window.asked_for = document.querySelector('.stage[data-state=running]') ? 'in a race' : 'between races';
+        watching.disconnect(); }).observe(document, {childList: true, subtree: true});""")
+    page.goto(fake[1])
+    appear(page, READY)
+    start(page, max_new_tokens=2000)
+    page.clock.fast_forward(8500)
+    page.click("#stop")
+    finish(page)
+    page.clock.fast_forward(8500)
+    page.wait_for_function("window.Plotly")
+    assert page.evaluate("window.asked_for") == "between races"
     assert page.problems == []
 
 

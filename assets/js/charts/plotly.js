@@ -47,6 +47,7 @@
 
 export const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false };
 
+const AHEAD = 8000; // ms after the page: its start is over
 const FEW = 5; // tokens or passes on an axis that is ticked at each of them
 
 /**
@@ -84,6 +85,14 @@ export function loadPlotly() {
     script.dataset.plotly = "";
     document.head.append(script);
   });
+}
+
+/** Load the bundle some seconds after the page, while no lane is measured: one that is would pay for the first look. */
+export function loadAhead() {
+  setTimeout(() => {
+    if (document.querySelector(".stage[data-state=running]")) loadAhead();
+    else loadPlotly().catch(() => {});
+  }, AHEAD);
 }
 
 /**

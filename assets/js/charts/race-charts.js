@@ -1,4 +1,4 @@
-/** The three live charts of a race on the page. plotly itself is loaded with the first that is drawn. */
+/** The three live charts of a race on the page. plotly itself is loaded with the first that is drawn, or ahead. */
 
 import { make } from "../common/dom.js";
 import { classOf } from "../stream/step-facts.js";

@@ -3,7 +3,7 @@
  * stream of messages holds; every figure was computed by the server.
  */
 
-import { drawnIn } from "../charts/plotly.js";
+import { drawnIn, loadAhead } from "../charts/plotly.js";
 import { RaceCharts } from "../charts/race-charts.js";
 import { Choice } from "../common/choice.js";
 import { fill } from "../common/dom.js";
@@ -90,6 +90,7 @@ export class RaceView {
       this.seen = entries[entries.length - 1].isIntersecting;
       if (this.seen && this.late) this.drawCharts(true);
     }).observe(this.at("figures"));
+    if (!this.steady) loadAhead();
   }
 
   /** The race that is shown. */
