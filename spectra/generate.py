@@ -138,8 +138,8 @@ class _Row:
 
 
 def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
-    """Raises SpectraError for ids that are no rows, no row at all, a mask of another shape, a row of padding only, and
-    for holes.
+    """Raises SpectraError for ids that are no rows, no row at all, a mask of another shape or of other numbers than 0
+    and 1, a row of padding only, and for holes.
     """
     shape = getattr(input_ids, "shape", None)
     if shape is None or len(shape) != 2:
@@ -152,6 +152,8 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
     if mask.shape != input_ids.shape:
         shapes = f"{list(mask.shape)} beside ids {list(input_ids.shape)}"
         raise SpectraError("attention_mask", f"its shape is {shapes}; give one number for each id")
+    if not ((mask == 0) | (mask == 1)).all():
+        raise SpectraError("attention_mask", "it holds other numbers than 0 and 1; give 1 for a token, 0 for padding")
     rows = []
     for number, (ids, marks) in enumerate(zip(input_ids.tolist(), mask.bool().tolist(), strict=True)):
         count = sum(marks)

@@ -105,6 +105,10 @@ class Adviser:
         self._brought = FIRST * HIT + LATELY * (self._brought + brought - self._row * scored - FIRST * HIT)
         self._hoped = FIRST + LATELY * (self._hoped - FIRST)
 
+    def end(self, tokens: Sequence[int]) -> None:
+        """The model's KV cache goes; who asked may keep the method."""
+        self._answer = None
+
     def _weigh(self, tree: TokenTree, node: int, path: Sequence[float], unknown: dict[int, float]) -> float:
         """The chance of the node's path; its parent's unknown part gets smaller by it."""
         parent = tree.parents[node]

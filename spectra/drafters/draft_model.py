@@ -93,3 +93,7 @@ class DraftModels:
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """Nothing to learn: `follow` sees what was committed."""
+
+    def end(self, tokens: Sequence[int]) -> None:
+        """The models' KV caches go; who asked may keep the method."""
+        self._answers = []

@@ -162,7 +162,8 @@ class SharedQueue:
 
     def give(self, number: int, step: StepTrace) -> None:
         with self._owner.changed:
-            self.answers[number].steps.append(step)
+            if not self.answers[number].left:  # those before it that were not taken are gone
+                self.answers[number].steps.append(step)
             self._owner.changed.notify_all()
 
     def failed(self, number: int, error: Exception) -> None:

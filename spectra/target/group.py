@@ -84,7 +84,7 @@ class HuggingFaceGroup:
         session = HuggingFaceSession(
             self._target, prompt, max_new_tokens, max_query_tokens, chooser, prefix=prefix, beginning=beginning
         )
-        self._sessions.append(session)
+        self._sessions = [*self._open_sessions(), session]  # a closed one would keep its prefix
         return session
 
     def _beginning(self, prompt: Sequence[int]) -> Beginning | None:

@@ -149,6 +149,8 @@ def test_several_samples_of_padded_rows():
         ("input_ids", {"inputs": IDS[:0], "attention_mask": MASK[:0]}),
         ("attention_mask", {"attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("attention_mask", {"attention_mask": MASK[:, :3]}),
+        ("attention_mask", {"attention_mask": MASK * 2}),  # the positions that transformers made of it were named
+        ("attention_mask", {"attention_mask": MASK * float("nan")}),
         ("at_once", {"at_once": 2.5}),
         ("cache_bytes", {"cache_bytes": -1}),
         ("prompt", {"inputs": IDS + 60}),

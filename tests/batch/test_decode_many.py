@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import pytest
 import torch
-from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
+from batches import DRAFTS, WAYS, alone, dice_of, random_prompts, random_request, target_by
 from drafting import random_tree
 from tiny import VOCABULARY
 from uncollected import uncollected
@@ -18,6 +18,7 @@ from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, de
 from spectra.batch.learned import DraftingWorth, PassTime
 from spectra.batch.queue import RequestQueue
 from spectra.method import Asked
+from spectra.methods.resources import Resources
 from spectra.target.cache import SlabCache
 from spectra.target.prefix import Prefix
 from spectra.tree import TokenTree
@@ -197,6 +198,37 @@ def test_the_memory_of_those_who_ended_is_free_when_the_next_begin(way, known, m
         assert list(map(len, together(target, requests, cache_bytes=4 * each))) == [6] * 12
         assert not caches
     assert max(held) == 4 * each
+
+
+def test_a_group_lets_go_of_the_prefixes_of_those_who_ended(known):
+    """Conversations one after the other, without a pause between them, kept all their caches."""
+    target, caches = target_by("native bf16", "llama", known), WeakSet()
+    with uncollected(), closing(target.group()) as group:
+        for _ in range(4):
+            session = group.start([5] * 20, 6, 1, Sampling(), prefix=Prefix())
+            caches.add(session.cache)
+            session.close()
+            del session
+            assert len(caches) == 1
+
+
+@pytest.mark.parametrize("preset", ["spectra-draft", "specinfer"])
+def test_the_caches_of_a_draft_model_go_with_their_sequences(preset, known):
+    """They stayed as long as the requests did."""
+    target, draft, caches = target_by("native bf16", "llama", known), DRAFTS()[0], WeakSet()
+    new_cache = draft.model.new_cache
+
+    def watched(capacity):
+        cache = new_cache(capacity)
+        caches.add(cache)
+        return cache
+
+    draft.model.new_cache = watched
+    methods = [make_method(preset, target, Resources(drafts=[draft])) for _ in range(6)]
+    requests = [Request([5, 6, 7], method, limits=Limits(6)) for method in methods]
+    with uncollected():
+        assert all(len(caches) <= 2 for _ in decode_many(target, requests, at_once=2))
+        assert not caches
 
 
 @pytest.mark.parametrize(

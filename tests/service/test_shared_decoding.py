@@ -119,6 +119,33 @@ def test_one_that_is_left_leaves_the_others(target):
     check_all_is_over(target)
 
 
+def test_no_step_comes_after_those_that_were_let_go(target):
+    """Who was left while a step was done got that step, and not the one before."""
+    begun, left = threading.Event(), threading.Event()
+
+    class Waits(Guesses):
+        def grow(self, tree, tokens):
+            begun.set()
+            assert left.wait(10)
+
+    steps = SharedDecoding(target).decode([1, 2, 3], Method("own", [Waits()], FixedBudget(4), 4))
+    taken = threading.Thread(target=lambda: got.extend(steps))
+    closed = threading.Thread(target=steps.close)
+    got = []
+    taken.start()
+    assert begun.wait(10)
+    closed.start()
+    end = time.monotonic() + 10
+    while not steps.left and time.monotonic() < end:
+        time.sleep(0.001)
+    left.set()
+    for thread in (taken, closed):
+        thread.join(10)
+        assert not thread.is_alive()
+    assert got == []
+    check_all_is_over(target)
+
+
 def test_an_error_is_its_owners(target):
     shared = SharedDecoding(target)
     long = [1] * 600
