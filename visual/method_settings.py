@@ -24,7 +24,7 @@ class Field:
 
 FIELDS = {
     "order": Field("N", "N", "Tokens of an n-gram: a dictionary's guess has one less"),
-    "rows": Field("W", "W", "Rows of the candidate pool, N − 1 query tokens each"),
+    "rows": Field("W", "W", "Rows of the candidate pool, N − 1 query tokens each", open="as pays"),
     "guesses": Field("G", "G", "The most guesses a step; on this device as many as pay", open="as pays"),
     "refine": Field("refine", "Refine", "Chance that a row must predict a token that no n-gram begins with yet"),
     "nodes": Field(
@@ -33,7 +33,9 @@ FIELDS = {
         "The most guessed tokens a step, pool rows too; none: as N, W and G",
         open="none",
     ),
-    "successors": Field("top-k", "Top-k", "Likely successors kept of each scored token, to guess from; 0: none"),
+    "successors": Field(
+        "top-k", "Top-k", "Likely successors kept of each scored token, to guess from; 0: none", open="as pays"
+    ),
     "forward": Field("forward dictionary", "Forward dictionary", "What followed the last token", switch=True),
     "backward": Field("backward dictionary", "Backward dictionary", "What followed the last few tokens", switch=True),
     "subngrams": Field("sub-n-grams", "Sub-n-grams", "A pool row teaches every n-gram in it", switch=True),

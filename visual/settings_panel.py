@@ -17,8 +17,9 @@ PAPER = ("spectra-paper", "spectra-paper-core")
 FAST = ("spectra", "spectra-core")
 FOLD = ["more-settings", "method-settings"]
 """Classes of the fold that a panel is in."""
-ROWS_MAKE_A_POOL = "(rows) => rows > 0"
-"""What the box of the pool shows once a number of rows was written: it can be switched off after that."""
+ROWS_MAKE_A_POOL = "(rows) => rows === null || rows > 0"
+"""What the box of the pool shows once a number of rows was written, or taken out again where the preset leaves it open:
+it can be switched off after that."""
 OF_STORES = ("retrieval", "successors")
 """Settings that come to something else where a refined datastore fits the model."""
 ELSE = (

@@ -13,10 +13,10 @@ from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
-from spectra.budget.share import share, worths_at_the_end
+from spectra.budget.share import Ranking, share, worths_at_the_end
 from spectra.decode import Decoding
 from spectra.method import Asked, Group, Scored, SharedTarget
-from spectra.settings import check_functions, check_number
+from spectra.settings import check_functions, check_kind, check_number
 from spectra.trace import StepTrace
 from spectra.tree import TokenTree
 
@@ -80,19 +80,20 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         asks = worth.asks() if shares else True
         began = time.perf_counter()
         grown = _each(queue, running, partial(_grow, asks=asks))
-        sequences = [running[number] for number in grown]
+        wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
+        sequences = [running[number] for number in wanted]
         if not sequences:
             continue
-        shared = SharedPass(trust.share, passes.beyond(len(sequences))) if group.joins else None
         worths = [1.0] * len(sequences)
         if queue.no_more():
             worths = worths_at_the_end([one.limits.max_new_tokens - one.produced for one in sequences])
-        chosen = _choose(sequences, list(grown.values()), worths, target.max_query_tokens, shared)
+        shared = SharedPass(trust.share, passes.beyond(len(sequences)))
+        chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = {
             number: Asked(one.session, tree, one.tokens)
-            for number, one, tree in zip(grown, sequences, trees, strict=True)
+            for number, one, tree in zip(wanted, sequences, trees, strict=True)
         }
         drafted = time.perf_counter()
         scored = _score(queue, group, asked, target.max_query_tokens)  # ONE forward pass, where it holds them
@@ -103,7 +104,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
         if shares and (seconds := _seconds(sequences, trees)):
-            worth_of = dict(zip(grown, worths, strict=True))
+            worth_of = dict(zip(wanted, worths, strict=True))
             accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
             plain, whole = seconds
             passes.learn(whole, forward, len(sequences))
@@ -147,9 +148,14 @@ def _adapts(one: Decoding) -> bool:
     return isinstance(one.method.budget, AdaptiveBudget)
 
 
+def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
+    """The first such budget, which knows T(q). None where there is none."""
+    return next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
+
+
 def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float] | None:
     """T of a row for each sequence, and of all rows. None where no budget knows it."""
-    budget = next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
+    budget = _adaptive(sequences)
     if budget is None:
         return None
     rows = sum(map(len, trees))
@@ -169,31 +175,48 @@ def _lap(sequences: Sequence[Decoding], part: str) -> None:
         one.lap(part)
 
 
+def _wanted(
+    queue: Running, running: Mapping[int, Decoding], grown: Mapping[int, TokenTree], *, ranked: bool
+) -> dict[int, TokenTree | Ranking]:
+    """What the budget of each says of its grown tree: which part is scored, or how the nodes rank.
+
+    ranked: all go into one pass, and share its budget where theirs can.
+    """
+
+    def ask(number: int) -> TokenTree | Ranking:
+        one = running[number]
+        budget = one.method.budget
+        if ranked and isinstance(budget, AdaptiveBudget):
+            return budget.rank(grown[number])
+        chosen = budget.choose(grown[number])
+        check_kind("budget", chosen, TokenTree, "tree.subset(nodes)", needed=True)
+        return chosen
+
+    if all(len(tree) == 1 for tree in grown.values()):
+        return dict(grown)
+    return _each(queue, {number: number for number in grown}, ask)
+
+
 def _choose(
     sequences: Sequence[Decoding],
-    grown: Sequence[TokenTree],
+    wanted: Sequence[TokenTree | Ranking],
     worths: Sequence[float],
     max_rows: int,
-    shared: SharedPass | None,
+    shared: SharedPass,
 ) -> list[TokenTree]:
-    """What is scored of the grown trees. In one pass of up to `max_rows` rows they share its budget.
+    """What is scored. Trees that are ranked share the budget of one pass of up to `max_rows` rows.
 
-    worths: of a token, to each. shared: None where each tree has a pass of its own.
+    worths: of a token, to each.
     """
-    if all(len(tree) == 1 for tree in grown):
-        return list(grown)
-    budgets = [one.method.budget for one in sequences]
-    if len(sequences) == 1 or shared is None:
-        return [budget.choose(tree) for budget, tree in zip(budgets, grown, strict=True)]
-    adaptive = {at: budget for at, budget in enumerate(budgets) if isinstance(budget, AdaptiveBudget)}
-    trees = {at: budget.choose(grown[at]) for at, budget in enumerate(budgets) if at not in adaptive}
-    if adaptive:
-        seconds = next(iter(adaptive.values())).seconds
-        rankings = [budget.rank(grown[at])._replace(worth=worths[at]) for at, budget in adaptive.items()]
+    trees = {at: one for at, one in enumerate(wanted) if isinstance(one, TokenTree)}
+    rankings = {at: one._replace(worth=worths[at]) for at, one in enumerate(wanted) if isinstance(one, Ranking)}
+    budget = _adaptive(sequences)
+    if rankings and budget is not None:
         rows = sum(map(len, trees.values()))
         others = sum(worths[at] for at in trees)
-        parts = share(rankings, seconds, others=others, rows=rows, max_rows=max_rows, **shared._asdict())
-        trees |= zip(adaptive, parts, strict=True)
+        ranked = list(rankings.values())
+        parts = share(ranked, budget.seconds, others=others, rows=rows, max_rows=max_rows, **shared._asdict())
+        trees |= zip(rankings, parts, strict=True)
     return [trees[at] for at in range(len(sequences))]
 
 

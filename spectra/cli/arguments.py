@@ -179,7 +179,7 @@ def add_options(
             continue
         kind = _kind(hints[one.name])
         text = argparse.SUPPRESS if one.name in hidden else texts[one.name]
-        option = (one.name.removesuffix("s") if _repeated(kind) else one.name).replace("_", "-")
+        option = _option(one, kind)
         default = (defaults or {}).get(one.name, _default(one))
         if prefix := getattr(options, "ENVIRONMENT", ""):
             default = environment(f"{prefix}-{option}") or default
@@ -197,11 +197,18 @@ def add_options(
 
 def environment(option: str) -> str:
     """What the environment says of it: "spectra-device-map" is SPECTRA_DEVICE_MAP. "" where it says nothing."""
-    return os.environ.get(option.upper().replace("-", "_"), "").strip()
+    return os.environ.get(_variable(option), "").strip()
+
+
+def _variable(option: str) -> str:
+    return option.upper().replace("-", "_")
 
 
 def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
-    """The dataclass from parsed arguments. Raises SpectraError for what it refuses."""
+    """The dataclass from parsed arguments.
+
+    Raises SpectraError for what it refuses, with the variables of the environment that may be the reason.
+    """
     hints = get_type_hints(options)
     values: dict[str, Any] = {}
     for one in fields(options):  # type: ignore[arg-type]
@@ -215,7 +222,23 @@ def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
         if kind.base is Path:
             check_reachable(one.name, value)
         values[one.name] = tuple(value) if kind.several and not kind.listed and value is not None else value
-    return options(**values)
+    try:
+        return options(**values)
+    except SpectraError as error:
+        if not (found := variables(options)):
+            raise
+        raise SpectraError(error.field, f"{error.problem} (the environment has {', '.join(found)})") from error
+
+
+def variables(options: type) -> list[str]:
+    """Those of the environment that options are read from, as far as they are set."""
+    hints, prefix, found = get_type_hints(options), getattr(options, "ENVIRONMENT", ""), []
+    for one in fields(options):
+        if is_dataclass(hints[one.name]):
+            found += variables(hints[one.name])  # type: ignore[arg-type]
+        elif prefix and environment(name := f"{prefix}-{_option(one, _kind(hints[one.name]))}"):
+            found.append(_variable(name))
+    return found
 
 
 def check_reachable(field: str, value: Path | Sequence[Path] | None) -> None:
@@ -235,6 +258,11 @@ def _kind(hint: Any) -> _Kind:
     if get_origin(hint) in (tuple, list):
         return _Kind(get_args(hint)[0], several=True, open=nullable, listed=get_origin(hint) is list)
     return _Kind(hint, open=nullable)
+
+
+def _option(one: "Field[Any]", kind: _Kind) -> str:
+    """Its name on the command line."""
+    return (one.name.removesuffix("s") if _repeated(kind) else one.name).replace("_", "-")
 
 
 def _default(one: "Field[Any]") -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +22,7 @@ from spectra.metrics import PlainRate
 from spectra.service.engine import Engine, of_first
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import RunningAnswer, Step
-from spectra.settings import AnswerRequest
+from spectra.settings import AnswerRequest, Value
 from spectra.target.choices import QUANTISED
 from spectra.trace import StepTrace, Trace
 
@@ -37,6 +37,8 @@ UNKNOWN_START, UNKNOWN_STEP = 60.0, 0.05
 """Seconds to measure a model and seconds of a step, before the first call measured them."""
 STEP_SHARE = 1.5
 """A step of a method against one of plain decoding, when seconds are asked for: each token may need one."""
+DECIDED_BY_GPU = {"rows": None, "pool": True, "successors": None}
+"""Settings that T(q) decides, of the presets that go by it: which GPU will be lent is not known."""
 CAPTURED_PASSES = 8
 """Forward passes that capturing the steps of one query count takes, for two spans of the cache."""
 
@@ -101,7 +103,7 @@ class LentEngine(Engine):
     moved to the GPU there is handed to the calls by the place that lends.
 
     Neither caches nor what answers taught are kept, and no store is built: that takes a call of unknown length. Before
-    the first call `cost` has no rows.
+    the first call `cost` has no rows. What T(q) decides is left open in `settings`.
     """
 
     BUILDS_STORES: ClassVar = False
@@ -147,6 +149,7 @@ class LentEngine(Engine):
         self.together = 1
         self.references = {}
         self.cost = ()  # the target's is a placeholder
+        self.settings = {name: left_open(values) for name, values in self.settings.items()}
         self.badges = ["a GPU lent by the call", self.badges[1].split(",")[0]]
 
     def seconds(self, model: str, requests: Sequence[AnswerRequest]) -> int:
@@ -331,6 +334,11 @@ def pays(eager: Sequence[tuple[int, float]], graphs: Sequence[tuple[int, float]]
     """
     saved = (eager[0][1] - graphs[0][1]) * tokens
     return saved > CAPTURED_PASSES * sum(seconds for _, seconds in eager)
+
+
+def left_open(values: Mapping[str, Value]) -> Mapping[str, Value]:
+    """A preset's settings without what T(q) decides: those of presets with a top-k go by it, see `adaptive`."""
+    return {**values, **DECIDED_BY_GPU} if "successors" in values else values
 
 
 def unmeasured(options: ModelOptions, **placed: str) -> LoadedModel:

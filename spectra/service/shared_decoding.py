@@ -106,7 +106,7 @@ class SharedDecoding:
                     queue.give(number, step)
             finally:
                 group.close()
-        except Exception as error:  # noqa: BLE001 - raised where the steps are asked for
+        except BaseException as error:  # noqa: BLE001 - raised where the steps are asked for
             self._fail(queue, error)
         with self.changed:
             for one in queue.over if queue else ():
@@ -115,7 +115,7 @@ class SharedDecoding:
             self.changed.notify_all()
             return self._works
 
-    def _fail(self, queue: SharedQueue | None, error: Exception) -> None:
+    def _fail(self, queue: SharedQueue | None, error: BaseException) -> None:
         """All that decode, or before that all that wait, get the error."""
         with self.changed:
             failed = list(queue.answers.values()) if queue else self._waiting
@@ -216,7 +216,7 @@ class SharedSteps(Iterator[StepTrace]):
         self.others = 0
         self.steps: deque[StepTrace] = deque()
         self.over = self.left = False
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._joined = self._asks = False
 
     def wants_a_step(self, shared: bool) -> bool:
@@ -240,6 +240,8 @@ class SharedSteps(Iterator[StepTrace]):
             if self.error is not None:
                 error, self.error = self.error, None
                 try:
+                    if isinstance(error, StopIteration) or not isinstance(error, Exception):
+                        raise RuntimeError(f"{type(error).__name__} was raised in this answer's steps") from error
                     raise error
                 finally:
                     del error  # it holds this frame, and the caches of what failed would stay with them

@@ -123,7 +123,7 @@ def test_the_embedded_model_comes_with_what_peers_need_also_where_it_is_named(mo
 @pytest.mark.parametrize("method", llama_cpp.LLAMA_CPP)
 def test_it_answers_from_the_embedded_models_file(method):
     pytest.importorskip("llama_cpp")
-    peer = load_llama_cpp(method, None, threads=2, context=8192)
+    peer = load_llama_cpp(method, None, threads=1, context=8192)
     prompt = [504, 3575, 282, 4649, 314]  # The capital of France is
     assert "llama-cpp-python 0." in peer.built
     first = peer.answer(prompt, max_new_tokens=12, eos={2}).tokens

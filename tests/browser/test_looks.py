@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import AS_WIDE, STAGE, appear, contrast, fill, finish, race, see_charts, start, tab
+from browsing import AS_WIDE, STAGE, appear, contrast, ended, fill, finish, race, see_charts, start, tab
 from fakes_engine import FakeEngine
 from sources import KNOWN_SOURCES
 
@@ -291,7 +291,14 @@ def test_charts_are_loaded_and_drawn_once_they_are_seen(
     page = visit(fake[1])
     assert page.evaluate("document.querySelector('[data-id=figures]').getBoundingClientRect().top > innerHeight")
     assert not page.evaluate("'Plotly' in window || Boolean(document.querySelector('script[data-plotly]'))")
+    charts = page.locator("#stage-race .figures")
+    page.emulate_media(media="print")
+    assert charts.is_hidden(), "empty boxes on paper"
+    page.emulate_media(media="screen")
     see_charts(page)
+    page.emulate_media(media="print")
+    assert charts.is_visible()
+    page.emulate_media(media="screen")
     bars = "document.querySelector('[data-id=plot-gain]').calcdata"
     page.wait_for_function(bars)
     page.evaluate(f"window.before = {bars}")
@@ -301,4 +308,32 @@ def test_charts_are_loaded_and_drawn_once_they_are_seen(
     assert page.evaluate(f"window.before === {bars}"), "drawn, though they are below the screen"
     see_charts(page)
     page.wait_for_function(AS_WIDE, arg="gain")
+    assert page.problems == []
+
+
+def test_charts_that_could_not_be_loaded_say_so_and_come_with_the_next_look(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    """What was said stayed under charts that had come since, and nothing was said of What if? and the picture."""
+    page = visit("about:blank", ready="body")
+    page.route("**/plotly.min.js", lambda route: route.abort())
+    page.goto(fake[1])
+    appear(page, "#stage-race .figures")
+    page.locator("#stage-race .figures").evaluate("(box) => box.scrollIntoView()")
+    appear(page, "#stage-race .figures[data-problem^='The charts could not be loaded.']")
+    tab(page, "Learn")
+    appear(page, "#stage-learn .plot[data-problem]")
+    stage = tab(page, "Compare")
+    fill(page, **{"compare-max_new_tokens": 10})
+    page.click("#compare-go")
+    ended(stage)
+    appear(page, "#stage-compare .figures[data-problem]")
+    page.click("#stage-compare [data-id=png]")
+    page.unroute("**/plotly.min.js")
+    tab(page, "Race")
+    see_charts(page)
+    for name in ("Learn", "Compare"):
+        tab(page, name)
+        appear(page, f"#stage-{name.lower()} .plot .main-svg")
+    page.wait_for_function("!document.querySelector('[data-problem]')")
     assert page.problems == []

@@ -82,6 +82,31 @@ def test_a_pool_is_what_its_box_says(fake: Fake, visit: Visit, monkeypatch: pyte
     assert engine.answers[-1].trace.settings["method"]["changed"] == {} and page.problems == []
 
 
+def test_what_a_lent_gpu_decides_is_open_until_it_is_named(
+    fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, url = fake
+    left_open = {**SETTINGS, "guesses": None, "rows": None, "successors": None}
+    monkeypatch.setitem(engine.settings, "spectra", left_open)
+    page = visit(url)
+    unfold(page)
+    page.wait_for_function("document.querySelector('#field-rows input').placeholder === 'as pays'")
+    assert (
+        value_of(page, "rows") == value_of(page, "successors") == "" and page.locator("#field-pool input").is_checked()
+    )
+    for rows, changed in ((3, {"rows": 3}), (0, {"rows": 0, "pool": False}), ("", {})):
+        fill(page, rows=rows, max_new_tokens=10)
+        page.wait_for_function(f"document.querySelector('#field-pool input').checked === {str(rows != 0).lower()}")
+        race(page)
+        assert engine.answers[-1].trace.settings["method"]["changed"] == changed
+    tab(page, "Compare")
+    page.click("#compare-ask .method-settings > button")
+    page.locator("#compare-ask").get_by_role("button", name="As fast as this device allows").click()
+    page.wait_for_function("document.querySelector('#field-compare-rows input').placeholder === 'as pays'")
+    assert value_of(page, "compare-rows") == "" and page.locator("#field-compare-pool input").is_checked()
+    assert page.problems == []
+
+
 def hold_first_answers(page: Any, url: str) -> Callable[[], None]:
     """Open the page; what it asks for waits until the returned function is called."""
     held: list[Any] = []

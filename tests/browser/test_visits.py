@@ -393,7 +393,19 @@ def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit,
         other.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
         race(other, max_new_tokens=10)
         assert not any(answer.trace.settings["method"]["changed"] for answer in engine.answers)
-        assert other.problems == page.problems == []
+        before = len(engine.answers)
+        other.wait_for_selector("#go:enabled")  # what is asked after a race was asked
+        page.click("#field-model input")
+        page.get_by_role("option", name="Fake-135M").click()
+        page.wait_for_selector(".badges li:first-child:text-is('Fake-135M')")
+        other.click("[data-id=again]")
+        other.wait_for_selector(".field-error:has-text('nother visitor chose Fake-135M; look at its settings')")
+        other.wait_for_selector(".badges li:first-child:text-is('Fake-135M')")
+        assert len(engine.answers) == before, "raced under the other model's name"
+        run = other.evaluate(f"{STAGE}.run")
+        other.click("[data-id=again]")
+        other.wait_for_function(f"(run) => {STAGE}.run !== run && {STAGE}.state === 'done'", arg=run)
+        assert engine.answers[-1].trace.model == "Fake-135M" and other.problems == page.problems == []
     finally:
         served.close()
 

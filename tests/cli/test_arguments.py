@@ -161,6 +161,19 @@ def test_what_the_environment_gives_is_checked_alike(parse, monkeypatch, capsys)
     assert "--max-tokens: 'many' is not a number" in capsys.readouterr().err
 
 
+def test_what_the_environment_has_is_said_of_options_that_exclude_each_other(monkeypatch):
+    from spectra.cli.main import build_parser
+    from spectra.service.loading import ModelOptions
+
+    chosen = build_parser().parse_args(["generate", "hello", "--device", "cuda:0", "--device-map", "auto"])
+    with pytest.raises(SpectraError, match=r"^device: .*give one of them$"):
+        read_options(ModelOptions, chosen)
+    monkeypatch.setenv("SPECTRA_DEVICE_MAP", "auto")
+    chosen = build_parser().parse_args(["generate", "hello", "--device", "cuda:0"])
+    with pytest.raises(SpectraError, match=r"^device: .*give one of them \(the environment has SPECTRA_DEVICE_MAP\)$"):
+        read_options(ModelOptions, chosen)
+
+
 def test_every_command_takes_every_model_option(monkeypatch):
     from spectra.cli.bench import build_parser as bench
     from spectra.cli.main import build_parser as main

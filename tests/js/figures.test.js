@@ -223,6 +223,21 @@ function written({ margin, xaxis, yaxis, width, height, annotations }) {
   });
 }
 
+test("a steep line is named beside the figures of its axis, not on them", () => {
+  const plain = extend(
+    EMPTY_LANE,
+    Array.from({ length: 80 }, () => stepOf(["model"])),
+  );
+  const method = extend(
+    EMPTY_LANE,
+    Array.from({ length: 20 }, () => stepOf(["forward", "forward", "forward", "model"])),
+  );
+  const steep = { ...OVER, plain, method, level: null };
+  for (const { text, left } of written(growthFigure(steep, "passes", { ...CANVAS, width: 349 }).layout)) {
+    assert.ok(left >= 38, `${text} begins at ${left}`);
+  }
+});
+
 describe("what is written in the chart of tokens", () => {
   for (const tokens of [1, 2, 4, 6, 9, 12, 30]) {
     test(`never lies on each other, in a race of ${tokens}`, () => {

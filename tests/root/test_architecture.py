@@ -78,6 +78,13 @@ def imports(path):
     return names
 
 
+def texts(tree):
+    """Modules that a text alone names, or a thing in one: for `find_spec`, `sys.modules`, `resources` or a process."""
+    alone = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    named = {text for text in alone if re.fullmatch(r"(spectra|visual)(\.\w+)+", text)}
+    return {name for text in named for name in (text, text.rpartition(".")[0]) if "." in name and is_module(name)}
+
+
 def importers(tree):
     """Those of IMPORTERS that a file mentions: called, handed on, imported under another name, or as a text alone."""
     mentioned = {
@@ -143,6 +150,7 @@ def test_a_room_imports_only_rooms_above_it(name):
     if module.endswith("__main__") and module != "__main__":
         assert used <= {"cli", *(n for n in used if n.startswith("cli."))}, f"{name} is for `python -m`: it calls cli"
         return
+    used |= {n.removeprefix("spectra.") for n in of(texts(tree_of(ROOT / name)), "spectra")}
     own = level_of(module)
     higher = sorted(other for other in used if level_of(other) > own)
     assert not higher, f"{name} imports {higher}"
@@ -236,7 +244,7 @@ def test_rules_are_arithmetic(name):
 
 @pytest.mark.parametrize("name", sorted(files("visual")))
 def test_the_page_reads_traces_only(name):
-    names = imports(ROOT / name)
+    names = imports(ROOT / name) | texts(tree_of(ROOT / name))
     assert not [one for package in HEAVY for one in of(names, package)]
     own = {
         n.removeprefix("spectra.") for n in of(names, "spectra") if is_module(n) and n not in ("spectra", "spectra.io")
@@ -248,7 +256,8 @@ def test_the_page_reads_traces_only(name):
 
 def test_no_engine_file_imports_the_page():
     for name, path in files("spectra").items():
-        assert not of(imports(path), "visual") | of(imports(path), "gradio") | of(imports(path), "app"), name
+        names = imports(path) | texts(tree_of(path))
+        assert not of(names, "visual") | of(names, "gradio") | of(names, "app"), name
 
 
 @pytest.mark.parametrize("package", ["spectra", "visual"])
@@ -300,6 +309,20 @@ def test_what_is_imported_can_be_seen():
 def test_an_import_by_name_is_found(code):
     assert importers(ast.parse(code))
     assert not importers(ast.parse("from importlib.util import find_spec\nfrom importlib import metadata, resources"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from importlib.util import find_spec\nfind_spec('spectra.service.engine')",  # it imports spectra.service
+        "import sys\nsys.modules['spectra.service.engine'].Engine",
+        "from importlib import resources\nresources.files('spectra.service')",
+        "options = {'()': 'spectra.service.engine.Engine'}",
+    ],
+)
+def test_a_module_that_a_text_names_is_found(code):
+    assert {level_of(name.removeprefix("spectra.")) for name in texts(ast.parse(code))} == {level_of("service")}
+    assert not texts(ast.parse("'What spectra.service.engine says.'\nfile, title = 'spectra.json', 'spectra'"))
 
 
 @pytest.mark.parametrize(

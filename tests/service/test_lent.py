@@ -20,6 +20,7 @@ from spectra.metrics import PlainRate
 from spectra.service.engine import Engine
 from spectra.service.lent import MAX_SECONDS, SPARE_SECONDS, Known, LentEngine, measured, pays
 from spectra.service.loading import ModelOptions
+from spectra.settings import MethodSettings
 
 STAND_IN = Path(__file__).parents[1] / "support" / "space"
 PROMPT = "w5 w6 w7 w5 w6 w7"
@@ -92,6 +93,17 @@ def test_a_race_is_one_call_and_its_traces_are_those_of_an_ordinary_engine(engin
         assert trace.environment["device"] == "cpu"
     assert len(spaces.asked) == 1
     assert "step" in engine.badges[2] and engine.plain.tokens_per_second > 0 and engine.cost[0][0] == 1
+
+
+def test_what_the_gpu_decides_is_left_open_and_changed_only_where_it_was_named(engine):
+    """The page showed what a made-up T(q) comes to, as this device's, and who wrote such a number ran another one."""
+    ours, paper = engine.settings["spectra"], engine.settings["spectra-paper-core"]
+    assert (ours["rows"], ours["pool"], ours["successors"], ours["nodes"]) == (None, True, None, 64)
+    assert paper["rows"] == 15
+    request = asked(PROMPT, "spectra", max_new_tokens=8, settings=MethodSettings(rows=1))
+    assert write(engine.answer(request)).values["rows"] == 1
+    plainly = write(engine.answer(asked(PROMPT, "spectra", max_new_tokens=8))).values
+    assert isinstance(plainly["rows"], int) and isinstance(plainly["successors"], int)
 
 
 def test_nothing_that_a_call_learned_is_there_in_the_next(engine, spaces):

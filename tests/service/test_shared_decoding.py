@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 from batches import alone, dice_of, random_prompts, random_request, target_by
-from tiny import target_of
+from tiny import VOCABULARY, target_of
 from uncollected import Held, uncollected
 
-from spectra import Limits, SpectraError, TargetBusyError, make_method
+from spectra import AdaptiveBudget, FixedBudget, Limits, Method, Sampling, SpectraError, TargetBusyError, make_method
 from spectra.budget.step_cost import StepCost
 from spectra.service.engine import together_on
 from spectra.service.shared_decoding import SharedDecoding
@@ -168,6 +168,69 @@ def test_what_fails_in_one_answer_is_its_own_and_the_others_go_on(target, where)
     assert [str(error) for error in (answers[1], answers[3])] == ["broken drafter"] * 2
     check_all_is_over(target)
     assert isinstance(all_at_once(decoded, [True])[0], LookupError)  # alone
+    check_all_is_over(target)
+
+
+class Guesses:
+    """A drafter of one guess at each step, and a budget of it."""
+
+    max_nodes = 4
+
+    def __init__(self, guess=5, error=None):
+        self.guess, self.error, self.steps = guess, error, 0
+
+    def begin(self, prompt):
+        """Nothing to learn."""
+
+    def observe(self, *_):
+        """Nothing to learn."""
+
+    def grow(self, tree, tokens):
+        tree.add(0, self.guess, "own")
+
+    def choose(self, tree):
+        self.steps += 1
+        if self.steps == 3 and self.error is not None:
+            raise self.error
+        return None if self.steps == 3 else tree
+
+
+@pytest.mark.parametrize(
+    ("guesses", "says"),
+    [
+        (Guesses(VOCABULARY), "drafter: own guessed token 64"),
+        (Guesses(error=LookupError("broken budget")), "broken budget"),
+        (Guesses(), "budget: a NoneType is none"),
+        (Guesses(error=StopIteration()), "StopIteration was raised"),  # and the answer seemed to be whole
+    ],
+)
+def test_a_budget_or_a_guess_that_fails_ends_its_own_answer(target, guesses, says):
+    """The others that decode beside it got the error too."""
+    shared, sampling = SharedDecoding(target), Sampling(0.8)
+    adaptive = AdaptiveBudget(target.cost, 4, temperature=0.8)
+
+    def decoded(fails):
+        method = make_method("spectra-core", target, sampling=sampling)
+        if fails:
+            method = Method("own", [guesses], adaptive if guesses.guess == VOCABULARY else guesses, 4)
+        steps = shared.decode([1, 2, 3], method, sampling=sampling, limits=Limits(40))
+        return [token for step in steps for token in step.tokens]
+
+    truth = decoded(False)
+    answers = all_at_once(decoded, [False, True, False])
+    assert answers[0] == answers[2] == truth
+    assert isinstance(answers[1], Exception) and says in str(answers[1])
+    check_all_is_over(target)
+
+
+def test_a_drafter_that_ends_its_thread_leaves_nobody_waiting(target):
+    class Ends(Guesses):
+        def grow(self, tree, tokens):
+            raise SystemExit
+
+    steps = SharedDecoding(target).decode([1, 2, 3], Method("own", [Ends()], FixedBudget(4), 4))
+    answer = all_at_once(list, [steps])[0]
+    assert isinstance(answer, RuntimeError) and "SystemExit" in str(answer)
     check_all_is_over(target)
 
 

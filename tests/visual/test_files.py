@@ -11,8 +11,9 @@ import pytest
 from fakes_engine import recorded_race
 
 from spectra.errors import SpectraError
+from spectra.methods.presets import METHODS
 from spectra.metrics import first_difference
-from visual.run.race_file import MAX_VALUES, RaceFile, shipped
+from visual.run.race_file import MAX_VALUES, METHOD, RaceFile, shipped
 from visual.serve import ASSETS
 from visual.tabs import replay
 from visual.wire.divergence_file import read_divergence
@@ -31,6 +32,12 @@ def test_a_recording_shows_every_step_and_piece() -> None:
     assert "Fake-135M" in race.note and "2 threads of Fake CPU" in race.note and "bf16" in race.note
     race.method.environment["threads"] = 1
     assert "1 thread of Fake CPU" in race.note
+
+
+def test_a_race_of_every_preset_can_be_read() -> None:
+    """docs/drafter.md says what a name may be."""
+    assert not [name for name in METHODS if not METHOD.fullmatch(name)]
+    assert not METHOD.fullmatch("my_pairs") and not METHOD.fullmatch("Pairs")
 
 
 def test_a_piece_belongs_to_the_step_that_completed_it() -> None:

@@ -126,6 +126,13 @@ def test_the_top_k_of_the_form_runs_beside_another_retrieval(retrieval: bool, ra
     assert not settings_of(form_of(preset, {}), preset).changed
 
 
+def test_what_a_preset_leaves_open_is_changed_only_where_it_was_named() -> None:
+    preset = {**SETTINGS, "rows": None, "successors": None}
+    assert not settings_of(form_of(preset, {}), preset).changed
+    for changes in ({"rows": 1}, {"retrieval": False}, {"pool": False}, {"rows": 0, "pool": False}, {"successors": 8}):
+        assert settings_of(form_of(preset, changes), preset).changed == changes
+
+
 def test_a_link_to_a_pool_without_rows_leaves_the_pool_out() -> None:
     link = QueryParams("pool=on&rows=0&order=4")
     filled = read_link(link, FakeEngine(), "spectra-paper")

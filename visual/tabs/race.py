@@ -100,16 +100,21 @@ class RaceHandlers:
         else:
             yield from self.race(state, request)
 
-    def again(self, state: ShownTabState | None, alone: bool = False) -> Iterator[RunUpdate]:
-        if state is None or state.shown is None:
-            yield RunUpdate(refusal(let_go()))
-        elif state.busy:
+    def again(self, state: ShownTabState | None, filled: str, alone: bool = False) -> Iterator[RunUpdate]:
+        try:
+            if state is None or state.shown is None:
+                raise let_go()
+            self._panel.check_model(filled)
+        except SpectraError as error:
+            yield RunUpdate(refusal(error))
+            return
+        if state.busy:
             yield RunUpdate()
         else:
             yield from self.race(state, state.shown.request, alone=alone)
 
-    def measure_alone(self, state: ShownTabState | None) -> Iterator[RunUpdate]:
-        yield from self.again(state, alone=True)
+    def measure_alone(self, state: ShownTabState | None, filled: str) -> Iterator[RunUpdate]:
+        yield from self.again(state, filled, alone=True)
 
     def resync(self, state: ShownTabState | None) -> Any:
         return send(state.shown.snapshot()) if state and state.shown else SKIP
@@ -175,15 +180,15 @@ def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admissio
     fields = [ask.filled, *ask.asked, *ask.panel.fields]
     outputs = [stage, memory, ask.go, ask.halt]
     running = gr.on([ask.go.click, ask.prompt.submit], do.start, [memory, *fields], outputs, **RUN)
-    repeated = stage.again(do.again, memory, outputs, **RUN)
-    measured = stage.alone(do.measure_alone, memory, outputs, **RUN)
+    repeated = stage.again(do.again, [memory, ask.filled], outputs, **RUN)
+    measured = stage.alone(do.measure_alone, [memory, ask.filled], outputs, **RUN)
     told = [stage, ask.model, ask.filled, ask.panel.changes]
     switched = [*told, *ask.panel.fields]
     last = {**RUN, "trigger_mode": "always_last"}
     ask.model.input(do.switch, [ask.model, ask.method], switched, **last)
-    if len(engine.models) > 1:
-        running.then(do.of_the_model, [ask.filled, ask.method], switched, queue=False, **PRIVATE)
     for each in (running, repeated, measured):
+        if len(engine.models) > 1:
+            each.then(do.of_the_model, [ask.filled, ask.method], switched, queue=False, **PRIVATE)
         restore_buttons(each, memory, ask.go, ask.halt)
         if not engine.cost:
             each.then(do.learned, None, stage, queue=False, **PRIVATE)

@@ -70,7 +70,7 @@ export function loadPlotly() {
     const script = known instanceof HTMLScriptElement ? known : document.createElement("script");
     const fail = () => {
       script.remove();
-      reject(new Error("the charts could not be loaded"));
+      reject(new Error("The charts could not be loaded. They are tried again when you come back to them."));
     };
     script.addEventListener("load", () => {
       const plotly = loaded();
@@ -84,6 +84,23 @@ export function loadPlotly() {
     script.dataset.plotly = "";
     document.head.append(script);
   });
+}
+
+/**
+ * Draw; what went wrong stands in a box until a drawing succeeds.
+ * @param {HTMLElement} box
+ * @param {() => Promise<unknown>} draw
+ * @returns {Promise<boolean>} whether it did
+ */
+export async function drawnIn(box, draw) {
+  try {
+    await draw();
+    delete box.dataset.problem;
+    return true;
+  } catch (error) {
+    box.dataset.problem = error instanceof Error ? error.message : String(error);
+    return false;
+  }
 }
 
 /**

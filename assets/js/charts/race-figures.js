@@ -121,7 +121,10 @@ function nameOf(line, usual, { other, taken }, layout, over) {
   const sides = usual === "left" ? ["left", "right"] : ["right", "left"];
   const places = sides
     .flatMap((side) => points.map((at) => ({ at, side, box: boxOf(line, at, side, layout) })))
-    .filter(({ box }) => box.left >= 0 && box.right <= layout.width && box.bottom <= layout.height - layout.margin.b);
+    .filter(({ box: { left, right, bottom } }) => {
+      const { margin, width, height } = layout; // in the margins stand the figures of the axes
+      return left >= margin.l && right <= width && bottom <= height - margin.b;
+    });
   const clear = places.filter(({ box }) => !taken.some((each) => overlap(each, box)));
   const free = clear.find(({ box }) => !crosses(way, box));
   const found = short ? free : (free ?? clear.find((place) => place.side === usual) ?? clear[0]);

@@ -1,6 +1,6 @@
 /** What would be gained with another acceptance, draft length or device: sliders, a curve, the race as a point. */
 
-import { CONFIG, inkOf, layoutOf, loadPlotly } from "../charts/plotly.js";
+import { CONFIG, drawnIn, inkOf, layoutOf, loadPlotly } from "../charts/plotly.js";
 import { make } from "../common/dom.js";
 import { percent, plural, prose, ratio } from "../common/format.js";
 
@@ -116,11 +116,13 @@ export class WhatIf {
     const found = curveOf(this.cost, acceptance, slope);
     this.outcome.textContent = verdict(found, guesses);
     if (!this.plot.clientWidth) return;
-    const plotly = await loadPlotly();
-    this.drawn += 1;
-    const canvas = { width: this.plot.clientWidth, height: 260, ink: inkOf(this.plot), drawn: this.drawn };
-    const { traces, layout } = figureOf(found, guesses, this.place, canvas);
-    await plotly.react(this.plot, traces, layout, CONFIG);
+    await drawnIn(this.plot, async () => {
+      const plotly = await loadPlotly();
+      this.drawn += 1;
+      const canvas = { width: this.plot.clientWidth, height: 260, ink: inkOf(this.plot), drawn: this.drawn };
+      const { traces, layout } = figureOf(found, guesses, this.place, canvas);
+      await plotly.react(this.plot, traces, layout, CONFIG);
+    });
   }
 }
 

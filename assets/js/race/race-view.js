@@ -3,6 +3,7 @@
  * stream of messages holds; every figure was computed by the server.
  */
 
+import { drawnIn } from "../charts/plotly.js";
 import { RaceCharts } from "../charts/race-charts.js";
 import { Choice } from "../common/choice.js";
 import { fill } from "../common/dom.js";
@@ -53,7 +54,7 @@ export class RaceView {
     this.name = "";
     this.spoken = 0; // when the status was read out last
     this.seen = false; // whether the charts are on the screen
-    this.late = false; // whether they show less than the race has, for they were not on the screen
+    this.late = false; // whether they show less than the race has: they were not on the screen, or not loaded
     this.at = fill(stage, TEMPLATE);
     this.hints = { plain: this.at("text-plain").firstElementChild, method: this.at("text-method").firstElementChild };
     this.lanes = this.emptyLanes();
@@ -300,12 +301,10 @@ export class RaceView {
           : null,
       name: bare(this.name),
     };
-    try {
-      await this.charts.draw(race, (source) => this.legend.shown(source));
-      if (turn.run === this.turn?.run) delete this.at("figures").dataset.stale;
-    } catch (error) {
-      this.at("figures").dataset.problem = error instanceof Error ? error.message : String(error);
-    }
+    const figures = this.at("figures");
+    const drawn = await drawnIn(figures, () => this.charts.draw(race, (source) => this.legend.shown(source)));
+    if (!drawn) this.late = true;
+    else if (turn.run === this.turn?.run) delete figures.dataset.stale;
     this.links.frame();
   }
 

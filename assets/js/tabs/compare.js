@@ -1,6 +1,7 @@
 /** The Compare tab: a row for every method, filled as its turn comes, two charts, and files to take away. */
 
 import { CompareCharts } from "../charts/compare-charts.js";
+import { drawnIn } from "../charts/plotly.js";
 import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, list, plural, prose, ratio, seconds, sentence } from "../common/format.js";
@@ -94,7 +95,7 @@ class CompareTab {
       save("spectra-comparison.csv", csvOf(this.turn?.rows ?? []), "text/csv");
     });
     this.at("json").addEventListener("click", () => this.ask("download"));
-    this.at("png").addEventListener("click", async () => save("spectra-comparison.png", await this.charts.picture()));
+    this.at("png").addEventListener("click", () => this.savePicture());
     this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
@@ -256,6 +257,10 @@ class CompareTab {
     if (this.at("table-card").hidden && text) this.at("hint").textContent = text;
   }
 
+  async savePicture() {
+    await drawnIn(this.at("figures"), async () => save("spectra-comparison.png", await this.charts.picture()));
+  }
+
   get chartsShown() {
     return !this.at("figures").hidden && this.at("bars").clientWidth > 0;
   }
@@ -270,11 +275,8 @@ class CompareTab {
   async redraw() {
     const { turn } = this;
     if (!turn || !this.chartsShown) return;
-    try {
-      await this.charts.draw(this.rows(turn), turn.lanes, turn.begin.sweep ?? null);
-    } catch (error) {
-      this.note(error instanceof Error ? error.message : String(error));
-    }
+    const draw = () => this.charts.draw(this.rows(turn), turn.lanes, turn.begin.sweep ?? null);
+    await drawnIn(this.at("figures"), draw);
   }
 }
 
