@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -34,6 +35,9 @@ log = logging.getLogger("spectra")
 
 LONGEST = 40
 """Characters of a file's name, and of its ending, and a third of their bytes."""
+MOST_DELIMITERS = 100
+"""In a form: the parser goes through what follows each of them letter by letter, blanks without end."""
+NO_FORM = 'this is no form with one file in "files"'
 FILE = "gradio.FileData"
 UPLOADED = re.compile(r"([0-9a-f]{32})/([^/]+)")
 """What the browser calls an upload: its folder and its name."""
@@ -56,11 +60,12 @@ class Uploads:
         app = request.app
         address = address_of(request.scope)
         try:
+            request = Request(request.scope, few_delimiters(request.receive, boundary_of(request)))
             with self._room(address, declared(request.scope) or self._limits.upload):
                 async with request.form(max_files=1, max_fields=1) as form:
                     files = form.getlist("files")
                     if len(files) != 1 or not isinstance(files[0], UploadFile):
-                        raise HTTPException(400, 'this is no form with one file in "files"')
+                        raise HTTPException(400, NO_FORM)
                     size = files[0].size or 0
                     if size > MAX_BYTES:
                         raise HTTPException(413, f"over {MAX_BYTES} bytes")
@@ -97,6 +102,32 @@ class Uploads:
         self._waiting.pop(file, None)
         ended.discard(str(file))
         discard(file)
+
+
+def boundary_of(request: Request) -> bytes:
+    """What separates the parts of a form. Raises HTTPException for any other kind of request."""
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    if kind != b"multipart/form-data" or not options.get(b"boundary"):
+        raise HTTPException(400, NO_FORM)
+    return options[b"boundary"]
+
+
+def few_delimiters(receive: Receive, boundary: bytes) -> Receive:
+    """Raises HTTPException where a file holds the line that ends it over and over, or blanks follow that line."""
+    delimiter = b"\r\n--" + boundary
+    count, last = 0, b""
+
+    async def received() -> Message:
+        nonlocal count, last
+        message = await receive()
+        text = last + bytes(message.get("body", b""))
+        count += text.count(delimiter)
+        if count > MOST_DELIMITERS or delimiter + b" " in text or delimiter + b"\t" in text:
+            raise HTTPException(400, NO_FORM)
+        last = text[-len(delimiter) :]
+        return message
+
+    return received
 
 
 def discard(file: Path) -> None:

@@ -13,7 +13,7 @@ from fakes_engine import recorded_race
 from spectra.errors import SpectraError
 from spectra.methods.presets import METHODS
 from spectra.metrics import first_difference
-from visual.run.race_file import METHOD, RaceFile, shipped
+from visual.run.race_file import MAX_VALUES, METHOD, RaceFile, shipped
 from visual.serve import ASSETS
 from visual.tabs import replay
 from visual.wire.divergence_file import read_divergence
@@ -93,6 +93,17 @@ def test_a_file_that_is_no_text_is_told_why(tmp_path: Path) -> None:
     for path in (tmp_path / "a.json", tmp_path / "missing.json"):
         with pytest.raises(SpectraError, match="cannot be read as text"):
             RaceFile.read(path)
+
+
+def test_a_file_of_many_values_is_refused_before_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """31 MB of empty lists needed over a gigabyte, and kept the whole server waiting for 17 seconds."""
+    race = encode(recorded_race())
+    (tmp_path / "a.json").write_text(race)
+    assert RaceFile.read(tmp_path / "a.json").plain.tokens
+    monkeypatch.setattr("spectra.io.json_text.parse_json", None)
+    (tmp_path / "a.json").write_text(f'{race[:-1]}, "more": [{"[]," * (MAX_VALUES // 2)}0]}}')
+    with pytest.raises(SpectraError, match="over 3,000,000 values"):
+        RaceFile.read(tmp_path / "a.json")
 
 
 def test_the_shipped_races_are_whole_small_and_identical() -> None:

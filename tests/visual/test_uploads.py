@@ -1,5 +1,6 @@
 """Uploads: each lies in a folder of its own, nothing is left of a broken one, and no call by hand reads another's."""
 
+import asyncio
 import http.client
 import http.server
 import json
@@ -19,9 +20,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 from browsing import serve
 from fakes_engine import FakeEngine, recorded_race
+from starlette.exceptions import HTTPException
 
 from visual.guard import Guard, RequestLimits
-from visual.uploads import UPLOADED, name_of, placed
+from visual.uploads import UPLOADED, few_delimiters, name_of, placed
 from visual.wire.events import encode
 
 ROOT = Path(__file__).parents[2]
@@ -303,6 +305,42 @@ def test_one_file_at_a_time(server: Server) -> None:
     assert server.ask("POST", f"{API}/upload?upload_id=a", field, FORM)[0] == 400
     assert server.ask("POST", f"{API}/upload", b"{}")[0] == 400
     assert server.kept() == []
+
+
+@pytest.mark.parametrize("sign", [b"\r\n--bx", b"\r\n--b-x"], ids=["line", "end"])
+def test_a_file_of_lines_that_nearly_end_it_is_refused(server: Server, sign: bytes) -> None:
+    """The parser went through it letter by letter: 20 seconds for 30 MB, in which others waited."""
+    status, text = server.send(sign * 500_000)
+    assert status == 400 and b"no form with one file" in text
+    assert server.kept() == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("blank", [b" ", b"\t"])
+def test_blanks_behind_the_line_that_ends_a_file_are_refused(size: int, blank: bytes) -> None:
+    """Thirty seconds for 30 MB."""
+    body = PART % (b"files", b"a", b"x\r\n--b" + blank * 99)
+    parts = [{"type": "http.request", "body": body[at : at + size]} for at in range(0, len(body), size)]
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def read() -> None:
+        checked = few_delimiters(receive, b"b")
+        while parts:
+            await checked()
+
+    with pytest.raises(HTTPException):
+        asyncio.run(read())
+    assert size == 1000 or parts
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain", ""])
+def test_what_is_no_form_with_a_file_is_not_read(server: Server, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form of 30 MB that holds `&` only took 25 seconds."""
+    monkeypatch.setattr("starlette.requests.Request.stream", None)
+    status, text = server.ask("POST", f"{API}/upload", b"&" * 100_000, kind)
+    assert status == 400 and b"no form with one file" in text
 
 
 @pytest.mark.parametrize(

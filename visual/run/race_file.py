@@ -10,7 +10,7 @@ from typing import Any
 
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
-from spectra.io.json_text import parse_json, read_json
+from spectra.io.json_text import TooManyError, parse_json, read_json
 from spectra.settings import MethodSettings, Value
 from spectra.trace import Trace
 from visual.engine import PLAIN
@@ -22,6 +22,8 @@ from visual.wire.events import Event, delta, trace_events
 from visual.wire.figures import figures, shared_by
 
 MAX_BYTES = 32_000_000
+MAX_VALUES = 3_000_000
+"""Keys included; a token of a shipped race has 55. While more are made of text all threads of the server wait."""
 METHOD = re.compile(r"[a-z0-9-]{1,64}")
 """Names of presets. The browser looks them up, so one that every object of JavaScript has is refused too."""
 
@@ -80,11 +82,13 @@ class RaceFile:
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise SpectraError("file", f"over {MAX_BYTES // 1_000_000} MB; give a race that this page downloaded")
-            data = read_json(path)
+            data = read_json(path, MAX_VALUES)
         except SpectraError:
             raise
         except (OSError, UnicodeDecodeError) as error:
             raise SpectraError("file", "it cannot be read as text; give a race that this page downloaded") from error
+        except TooManyError as error:
+            raise SpectraError("file", f"{error}; give a race that this page downloaded") from error
         except ValueError as error:
             raise SpectraError("file", "this is not JSON; give a race that this page downloaded") from error
         return cls._of(data)
