@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import suppress
@@ -279,7 +280,7 @@ def test_a_refusal_of_the_parser_is_short_and_printable(capsys):
     ],
 )
 def test_a_closed_or_full_stdout_is_no_crash(redirection, code, said):
-    command = f"{sys.executable} -m spectra methods {redirection}"
+    command = f"{shlex.quote(sys.executable)} -m spectra methods {redirection}"
     ran = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", said)
 
