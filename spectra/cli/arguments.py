@@ -227,7 +227,7 @@ def read_options(options: type[Options], chosen: argparse.Namespace) -> Options:
     except SpectraError as error:
         if not (found := variables(options)):
             raise
-        raise SpectraError(error.field, f"{error.problem} (the environment has {', '.join(found)})") from error
+        raise SpectraError(error.field, f"{error.problem}; the environment has {', '.join(found)}") from error
 
 
 def variables(options: type) -> list[str]:

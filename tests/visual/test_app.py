@@ -173,4 +173,4 @@ def test_a_folder_of_answers_is_refused_where_a_gpu_is_lent(monkeypatch, capsys,
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")
     monkeypatch.setenv("SPECTRA_REMEMBER", str(tmp_path / "memory"))
     said = "remember: nothing learned in a call to a lent GPU outlives it; leave it out"
-    assert refused(capsys, "--port", 7999) == f"{said} (the environment has SPECTRA_REMEMBER)\n"
+    assert refused(capsys, "--port", 7999) == f"{said}; the environment has SPECTRA_REMEMBER\n"
