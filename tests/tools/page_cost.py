@@ -37,7 +37,7 @@ PARTS = ("cost", "opening", "idle", "drawing", "stream")
 LANE = "lane"  # a part too, of the scripted engine only
 LANE_SECONDS = 2.5
 START_MS = 6500
-SETTLED_MS = 35_000  # Chromium tidies its memory once, 20 to 30 seconds after a page has loaded: 0.2 s of a processor
+SETTLED_MS = 45_000  # Chromium tidies its memory once, 20 to 30 seconds after plotly was loaded: 0.2 s of a processor
 TICK = os.sysconf("SC_CLK_TCK")
 LANES = {"plain": "autoregressive", "method": "spectra"}
 
