@@ -74,6 +74,10 @@ class Resources:
         """The same and these stores, which come first."""
         return Resources([*more, *self.stores], lambda: self.drafts, self.memory, self.weights)
 
+    def with_drafts(self, drafts: Drafts) -> Resources:
+        """The same with these draft models in the place of its own."""
+        return Resources(self.stores, drafts, self.memory, self.weights)
+
 
 def load_resources(
     target: HuggingFaceTarget,

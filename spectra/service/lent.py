@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spectra.errors import SpectraError
-from spectra.methods.resources import Resources
 from spectra.metrics import PlainRate
 from spectra.service.engine import Engine, of_first
 from spectra.service.loading import LoadedModel, ModelOptions
@@ -359,9 +358,7 @@ def unloaded(target: HuggingFaceTarget, options: ModelOptions) -> LoadedModel:
     from spectra.target.draft_model import named_drafts
 
     loaded = replace(options, drafts=()).equipped(target)
-    found = loaded.resources
-    drafts = named_drafts(options.drafts, target)
-    return replace(loaded, resources=Resources(found.stores, drafts, found.memory, found.weights))
+    return replace(loaded, resources=loaded.resources.with_drafts(named_drafts(options.drafts, target)))
 
 
 def measured(target: HuggingFaceTarget, options: ModelOptions) -> LoadedModel:
