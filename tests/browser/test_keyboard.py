@@ -19,8 +19,7 @@ def focused(page: Any, on: str) -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_start_and_stop_hand_the_focus_to_each_other(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_start_and_stop_hand_the_focus_to_each_other(page: Any) -> None:
     fill(page, max_new_tokens=2000)
     page.focus("#go")
     page.keyboard.press("Enter")
@@ -44,8 +43,7 @@ def test_start_and_stop_hand_the_focus_to_each_other(fake: Fake, visit: Visit) -
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_focus_that_went_elsewhere_stays_there(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_a_focus_that_went_elsewhere_stays_there(page: Any) -> None:
     start(page, max_new_tokens=2000)
     focused(page, "stop")
     page.mouse.click(5, 5)
@@ -57,8 +55,7 @@ def test_a_focus_that_went_elsewhere_stays_there(fake: Fake, visit: Visit) -> No
 
 
 @pytest.mark.usefixtures("slow")
-def test_chat_and_compare_keep_the_focus(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_chat_and_compare_keep_the_focus(page: Any) -> None:
     for name in ("chat", "compare"):
         stage = tab(page, name.title())
         fill(page, **{f"{name}-prompt": "hello", f"{name}-max_new_tokens": 2000})
@@ -75,9 +72,8 @@ def test_chat_and_compare_keep_the_focus(fake: Fake, visit: Visit) -> None:
     page.wait_for_function("document.activeElement.closest('#field-chat-prompt')")
 
 
-def test_a_build_keeps_the_focus(fake: Fake, visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_keeps_the_focus(fake: Fake, page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake[0], "step_seconds", 0.02)
-    page = visit(fake[1])
     stage = tab(page, "Datastore")
     page.get_by_role("button", name="Let the model write the text").click()
     fill(page, **{"own-texts": 300, "own-text-tokens": 100})
@@ -93,10 +89,10 @@ def test_a_build_keeps_the_focus(fake: Fake, visit: Visit, tmp_path: Path, monke
     stage.get_by_role("button", name="Delete it").focus()
     page.keyboard.press("Enter")
     focused(page, "own-library")
+    page.get_by_role("button", name="Let the model write the text").click()
 
 
-def test_folds_say_whether_they_are_open(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_folds_say_whether_they_are_open(page: Any) -> None:
     for name, card in (("Race", "#ask"), ("Compare", "#compare-ask"), ("Datastore", "#own-ask")):
         tab(page, name)
         folds = page.locator(f"{card} button.label-wrap")
@@ -124,8 +120,7 @@ REACHABLE = """() => [...document.querySelectorAll(
         *(pytest.param(name, marks=pytest.mark.all_cases) for name in ("Compare", "Datastore", "Replay", "Learn")),
     ],
 )
-def test_every_control_of_a_tab_is_reached(fake: Fake, visit: Visit, name: str) -> None:
-    page = visit(fake[1])
+def test_every_control_of_a_tab_is_reached(page: Any, name: str) -> None:
     if name in ("Race", "Learn"):
         race(page, max_new_tokens=30)
     tab(page, name)

@@ -56,9 +56,8 @@ def test_the_tour_waits_for_a_race_that_runs(fake: Fake, visit: Visit, monkeypat
     assert page.problems == []
 
 
-def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     race(page, max_new_tokens=100)
     plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
     steps = engine.answers[-1].trace.steps
@@ -90,9 +89,8 @@ def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fa
     assert f"the pool had {pool} token" in text and page.problems == []
 
 
-def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     race(page, max_new_tokens=100)
     stage = tab(page, "Learn")
     steps = engine.answers[-1].trace.steps
@@ -131,9 +129,8 @@ def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, visi
     assert page.problems == []
 
 
-def test_chapters_on_sampling_and_half_precision_have_measured_figures(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_chapters_on_sampling_and_half_precision_have_measured_figures(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     race(page, max_new_tokens=60, temperature=1)
     stage = tab(page, "Learn")
     steps = engine.answers[-1].trace.steps

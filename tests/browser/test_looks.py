@@ -24,17 +24,14 @@ def test_nothing_sticks_out_at_any_width(fake: tuple[FakeEngine, str], visit: Ca
         assert (tops[0] == tops[1]) == (width > 900)
 
 
-def test_each_chart_is_as_wide_as_its_box(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], width=1000)  # two columns, and the third chart spans both
+def test_each_chart_is_as_wide_as_its_box(page: Any) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})  # two columns, and the third chart spans both
     see_charts(page)
     for name in ("growth", "gain", "acceptance"):
         page.wait_for_function(AS_WIDE, arg=name)
 
 
-def test_charts_that_are_empty_yet_are_drawn_anew_in_other_colours_and_widths(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], slow: None
-) -> None:
-    page = visit(fake[1])
+def test_charts_that_are_empty_yet_are_drawn_anew_in_other_colours_and_widths(page: Any, slow: None) -> None:
     start(page, max_new_tokens=2000)
     page.locator("[data-id=plot-acceptance]").scroll_into_view_if_needed()
     inks = """() => ['growth', 'gain', 'acceptance'].map((name) => {
@@ -53,18 +50,15 @@ def test_charts_that_are_empty_yet_are_drawn_anew_in_other_colours_and_widths(
     finish(page)
 
 
-def test_both_bars_are_one_under_the_other_before_the_first_race(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_both_bars_are_one_under_the_other_before_the_first_race(page: Any) -> None:
     page.click("[data-id=clear]")
     appear(page, "#stage-race .stage[data-state=empty]")
     plain, method = (box.bounding_box() for box in page.locator("#stage-race .bar").all())
     assert (plain["x"], plain["width"]) == (method["x"], method["width"]) and method["y"] > plain["y"]
 
 
-def test_no_tab_sticks_out_on_a_narrow_screen(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], width=390)
+def test_no_tab_sticks_out_on_a_narrow_screen(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
     for name in ("Chat", "Compare", "Datastore", "Replay", "Learn", "Race"):
         page.get_by_role("tab", name=name).click()
         page.locator(f"#stage-{name.lower()} :is(.stage[data-state], .chapters)").first.wait_for()
@@ -152,10 +146,7 @@ def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], v
     assert page.locator("#field-method .options").evaluate(colour) == page.locator("#ask").evaluate(colour)
 
 
-def test_the_list_of_methods_closes_when_the_keyboard_leaves_it(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_the_list_of_methods_closes_when_the_keyboard_leaves_it(page: Any) -> None:
     for place, field in (("#ask", "#field-method"), ("#compare-ask", "#field-compare-method")):
         if place == "#compare-ask":
             tab(page, "Compare")
@@ -169,10 +160,7 @@ def test_the_list_of_methods_closes_when_the_keyboard_leaves_it(
         assert page.evaluate("(field) => !document.activeElement.closest(field)", field)
 
 
-def test_the_hairline_of_a_step_is_where_its_text_begins(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_the_hairline_of_a_step_is_where_its_text_begins(page: Any) -> None:
     race(page, max_new_tokens=20)
     shadow = """(leftward) => { const step = document.querySelector('[data-id=text-method] .step');
       step.classList.toggle('leftward', leftward);
@@ -216,8 +204,7 @@ def test_every_source_is_underlined_in_its_own_way(
     assert "source-ngram" not in shown and "source-backward" in shown
 
 
-def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
+def test_bars_are_seen_in_forced_colours(page: Any) -> None:
     page.emulate_media(forced_colors="active")
     bars = {"Race": ".bar i", "Learn": ".costs i", "Datastore": ".bins b"}
     for name, bar in bars.items():
@@ -226,10 +213,7 @@ def test_bars_are_seen_in_forced_colours(fake: tuple[FakeEngine, str], visit: Ca
         assert drawn.evaluate("(bar) => getComputedStyle(bar).backgroundColor") != behind, name
 
 
-def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_tints_and_what_is_chosen_are_seen_in_forced_colours(page: Any) -> None:
     page.emulate_media(forced_colors="active")
     paint = "(node) => getComputedStyle(node).backgroundColor"
     token = page.locator("[data-id=text-method] .t.source-backward").first
@@ -243,8 +227,7 @@ def test_tints_and_what_is_chosen_are_seen_in_forced_colours(
         assert page.locator(chosen).first.evaluate(paint) != page.locator(other).last.evaluate(paint), chosen
 
 
-def test_nothing_moves_for_who_asks_for_less_motion(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], motion="reduce")
+def test_nothing_moves_for_who_asks_for_less_motion(page: Any) -> None:
     page.evaluate("addEventListener('transitionrun', ({target}) => { document.body.dataset.moved = target.id; })")
     race(page, max_new_tokens=40)
     moving = "() => document.getAnimations().map(({effect}) => effect.target.outerHTML.slice(0, 99))"
@@ -297,10 +280,10 @@ def test_charts_are_drawn_once_they_are_seen(fake: tuple[FakeEngine, str], visit
     page.emulate_media(media="print")
     assert charts.is_visible()
     page.emulate_media(media="screen")
-    bars = "document.querySelector('[data-id=plot-gain]').calcdata"
-    page.wait_for_function(bars)
-    page.evaluate(f"window.before = {bars}")
     page.evaluate("scrollTo(0, 0)")
+    bars = "document.querySelector('[data-id=plot-gain]').calcdata"
+    settled = f"() => {{ const last = window.before; window.before = {bars}; return last && last === window.before; }}"
+    page.wait_for_function(settled, polling=500)
     page.set_viewport_size({"width": 1000, "height": 600})
     page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
     assert page.evaluate(f"window.before === {bars}"), "drawn, though they are below the screen"

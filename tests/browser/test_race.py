@@ -30,9 +30,8 @@ from visual.examples import EXAMPLES
 from visual.run.race_file import RaceFile
 
 
-def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_a_race_shows_what_the_trace_holds(fake: tuple[FakeEngine, str], page: Any) -> None:
+    engine = fake[0]
     race(page, max_new_tokens=200)
     assert download(page).keys() == {"plain", "method"}
     traces = download(page)
@@ -68,12 +67,11 @@ def test_a_finished_recording_greets_a_visitor(
 
 
 def test_a_race_that_gained_little_says_why(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    fake: tuple[FakeEngine, str], page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, url = fake
-    page = visit(url)
+    engine = fake[0]
     why = page.locator("#stage-race [data-id=why]")
-    assert why.is_hidden()  # the recorded race was fast
+    assert why.is_hidden()  # the race before was fast
     monkeypatch.setattr(engine, "guessing_seconds", 0.08)
     race(page, max_new_tokens=80)
     plain, method = (summarize(download(page)[lane].steps) for lane in ("plain", "method"))
@@ -86,8 +84,7 @@ def test_a_race_that_gained_little_says_why(
     assert why.is_hidden() and page.problems == []
 
 
-def test_markup_of_a_model_is_text(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
+def test_markup_of_a_model_is_text(page: Any) -> None:
     page.on("dialog", lambda dialog: page.problems.append("a dialog opened"))
     race(page, max_new_tokens=200, prompt="${alert(1)} {{constructor}} <img src=x onerror=window.hacked=3>")
     text = page.locator("[data-id=text-method]").evaluate("(box) => box.textContent")
@@ -98,9 +95,8 @@ def test_markup_of_a_model_is_text(fake: tuple[FakeEngine, str], visit: Callable
 
 
 @pytest.mark.usefixtures("slow")
-def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], page: Any) -> None:
+    engine = fake[0]
     start(page, max_new_tokens=1500)
     page.wait_for_function("document.querySelectorAll('[data-id=text-plain] .t').length > 40")
     appear(page, "#go:disabled")
@@ -165,8 +161,7 @@ def test_closing_the_page_ends_the_decoding(fake: tuple[FakeEngine, str], visit:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
+def test_bad_input_is_one_line_at_its_field(page: Any) -> None:
     good = {"prompt": "hi", "max_new_tokens": 16, "temperature": 0, "seed": 1}
     for field, value, text in (
         ("prompt", "   ", "it is empty"),
@@ -192,11 +187,8 @@ def test_bad_input_is_one_line_at_its_field(fake: tuple[FakeEngine, str], visit:
     assert page.locator("[data-id=badge]").inner_text() == "Identical output"
 
 
-def test_the_enter_that_ends_a_composed_word_starts_nothing(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
+def test_the_enter_that_ends_a_composed_word_starts_nothing(page: Any) -> None:
     """The page said that it waited for the model, though no race was asked for."""
-    page = visit(fake[1])
     verdict = page.locator("#stage-race [data-id=verdict]").inner_text()
     page.locator("#field-prompt textarea").evaluate(
         "(box) => box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true}))"
@@ -205,8 +197,7 @@ def test_the_enter_that_ends_a_composed_word_starts_nothing(
 
 
 @pytest.mark.all_cases
-def test_legend_buttons_toggle_a_colour(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
+def test_legend_buttons_toggle_a_colour(page: Any) -> None:
     race(page, max_new_tokens=120)
     tint = "getComputedStyle(document.querySelector('[data-id=text-method] .t.source-retrieval')).backgroundColor"
     before = page.evaluate(tint)
@@ -280,8 +271,7 @@ def test_the_embedded_model_races(visit: Callable[..., Any]) -> None:
         served.close()
 
 
-def test_a_race_of_one_token_claims_no_speedup(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
+def test_a_race_of_one_token_claims_no_speedup(page: Any) -> None:
     race(page, max_new_tokens=1)
     said = {
         name: page.locator(f"#stage-race [data-id={name}]").inner_text() for name in ("speedup", "verdict", "badge")
@@ -298,11 +288,8 @@ def test_a_race_of_one_token_claims_no_speedup(fake: tuple[FakeEngine, str], vis
     assert page.problems == []
 
 
-def test_an_answer_for_which_nothing_was_guessed_says_so(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_for_which_nothing_was_guessed_says_so(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeAnswer, "_grow", lambda *_: None)
-    page = visit(fake[1])
     race(page, max_new_tokens=20)
     offered = sum(step.offered or 0 for step in download(page)["method"].steps)
     see_charts(page)

@@ -22,10 +22,7 @@ from spectra.metrics import judge, summarize
 from visual import palette
 
 
-def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(page: Any) -> None:
     race(page, max_new_tokens=300)
     steps = download(page)["method"].steps
     see_charts(page)
@@ -33,8 +30,8 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
     last = f"{drawn}.map((line) => line.filter((point) => point.y !== undefined).at(-1).y)"
     figures = summarize(steps)
     for choice, place, shares, guesses in (
-        ("guessed", 2, figures.of_guessed, figures.guessed),
         ("reached", 1, figures.acceptance, figures.offered),
+        ("guessed", 2, figures.of_guessed, figures.guessed),
     ):
         page.click(f"[data-id=accepted-of] [data-choice={choice}]")
         recent = [judge(step) for step in steps[-32:]]
@@ -52,12 +49,9 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(
     assert page.problems == []
 
 
-def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = Source("my-own")
     monkeypatch.setattr(fakes_engine, "SOURCES", (own, Source.BACKWARD, own, Source.POOL))
-    page = visit(fake[1])
     race(page, max_new_tokens=300)
     steps = download(page)["method"].steps
     given = sum(source == own for step in steps for source in step.sources)
@@ -88,10 +82,9 @@ def start_with_a_slow_method(page: Any, engine: FakeEngine, monkeypatch: pytest.
 
 
 def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    fake: tuple[FakeEngine, str], page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, url = fake
-    page = visit(url)
+    engine = fake[0]
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
     see_charts(page)
     page.wait_for_function(drawn)  # of the recorded race
@@ -110,11 +103,10 @@ def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
 
 
 def test_what_a_visitor_asks_of_a_chart_is_drawn_while_the_race_runs(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    fake: tuple[FakeEngine, str], page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The charts follow a measured lane every 1.5 seconds at most; a click does not wait for that."""
-    engine, url = fake
-    page = visit(url)
+    engine = fake[0]
     start_with_a_slow_method(page, engine, monkeypatch, 200)
     page.locator("[data-id=plot-acceptance]").evaluate("(box) => box.scrollIntoView()")
     drawn = "document.querySelector('[data-id=plot-acceptance]').calcdata"
@@ -141,10 +133,7 @@ def test_what_a_visitor_asks_of_a_chart_is_drawn_while_the_race_runs(
     assert min(waits) < 1000, waits
 
 
-def test_credit_is_shared_where_several_offered_a_token(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_credit_is_shared_where_several_offered_a_token(page: Any) -> None:
     race(page, max_new_tokens=200)
     steps = download(page)["method"].steps
     offers = [[list(step.tree.sources[node]) for node in step.path][: len(step.tokens)] for step in steps]
@@ -169,11 +158,11 @@ def test_credit_is_shared_where_several_offered_a_token(
         f"{palette.LOOKS[source].name.lower()} {others.count(source)}" for source in palette.LOOKS if source in others
     ]
     assert page.locator("[data-id=tip] .also").inner_text() == "also offered by: " + " and ".join(named)
+    page.click(".legend [data-choice=first]")
     assert page.problems == []
 
 
-def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1])
+def test_a_step_is_linked_in_text_chart_and_tree(page: Any) -> None:
     race(page, max_new_tokens=120)
     steps = download(page)["method"].steps
     chosen = max(range(len(steps)), key=lambda i: (len(steps[i].path), -i))
@@ -207,10 +196,7 @@ def test_a_step_is_linked_in_text_chart_and_tree(fake: tuple[FakeEngine, str], v
 
 
 @pytest.mark.all_cases
-def test_the_mask_opens_what_the_tree_lets_each_token_read(
-    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
-) -> None:
-    page = visit(fake[1])
+def test_the_mask_opens_what_the_tree_lets_each_token_read(page: Any) -> None:
     race(page, max_new_tokens=120)
     steps = download(page)["method"].steps
     chosen = max(range(len(steps)), key=lambda i: len(steps[i].tree))

@@ -14,8 +14,10 @@ Fake = tuple[FakeEngine, str]
 
 
 def unfold(page: Any, root: str = "#ask") -> None:
-    page.click(f"{root} .method-settings button.label-wrap")
-    appear(page, f"{root} .method-settings button.label-wrap.open")
+    fold = f"{root} .method-settings button.label-wrap"
+    if not page.locator(f"{fold}.open").count():
+        page.click(fold)
+    appear(page, f"{fold}.open")
 
 
 def test_two_presets_fill_the_panel_and_changes_reach_trace_and_link(fake: Fake, visit: Visit) -> None:
@@ -188,9 +190,8 @@ def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -
     assert (value_of(page, "compare-guesses"), value_of(page, "compare-nodes")) == ("15", "")
 
 
-def test_bad_settings_are_refused_at_their_field(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_bad_settings_are_refused_at_their_field(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     unfold(page)
     before = len(engine.answers)
     for name, bad, said in (("order", "1", "from 2 to 16"), ("refine", "1.5", "from 0 to 1"), ("rows", "2.5", "whole")):
@@ -224,9 +225,8 @@ def test_a_link_with_bad_settings_says_what_it_left(fake: Fake, visit: Visit) ->
     assert "method: '${alert(1)}' is not offered here" in said and page.problems == []
 
 
-def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     race(page, max_new_tokens=30)
     assert page.locator("[data-id=dictionaries]").is_hidden()
     assert all(step.inside is None for step in download(page)["method"].steps)
@@ -276,6 +276,7 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, visit:
         page.wait_for_timeout(50)
     page.wait_for_function("document.querySelector('#stage-race .stage').dataset.state === 'done'")
     assert engine.answers[-1].explain and page.problems == []
+    page.uncheck("#field-explain input")
 
 
 def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:

@@ -143,9 +143,8 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
     assert saved["png"].startswith(b"\x89PNG") and page.problems == []
 
 
-def test_stock_generate_can_be_compared(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_stock_generate_can_be_compared(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     stage = tab(page, "Compare")
     for box in page.locator("#field-compare-methods input:visible").all():
         box.uncheck()
@@ -173,8 +172,7 @@ def test_plain_decoding_is_the_fastest_without_a_factor(
     assert stage.locator("[data-id=status]").text_content() == "Fastest: Plain decoding"
 
 
-def test_compare_stops_and_refuses_at_the_field(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
     stage = tab(page, "Compare")
     page.fill("#field-compare-max_new_tokens input", "5000")
     page.click("#compare-go")
@@ -228,9 +226,8 @@ def test_an_example_starts_a_conversation_and_then_makes_room(fake: Fake, visit:
     assert stage.locator(".turn .text").bounding_box()["height"] < 100  # a short answer's card is low
 
 
-def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     stage = tab(page, "Chat")
     page.fill("#field-chat-max_new_tokens input", "60")
     for said in ("Hello <b>there</b> ${alert(1)}", "And then?"):
@@ -277,9 +274,7 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, visit: Visit
     assert page.problems == [] and page.outside == []
 
 
-def test_a_refused_message_leaves_the_conversation_as_it_was(fake: Fake, visit: Visit) -> None:
-    _, url = fake
-    page = visit(url)
+def test_a_refused_message_leaves_the_conversation_as_it_was(page: Any) -> None:
     stage = tab(page, "Chat")
     page.fill("#field-chat-max_new_tokens input", "20")
     for said, state, turns in (("refuse", "empty", 0), ("hello", "done", 1), ("refuse", "done", 1)):
@@ -339,9 +334,8 @@ def test_what_was_kept_goes_when_the_tab_closes(fake: Fake, visit: Visit) -> Non
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_stopped_turn_keeps_what_was_written(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_a_stopped_turn_keeps_what_was_written(fake: Fake, page: Any) -> None:
+    engine = fake[0]
     stage = tab(page, "Chat")
     page.fill("#field-chat-max_new_tokens input", "2000")
     page.fill("#field-chat-prompt textarea", "Go on for long")
@@ -355,8 +349,7 @@ def test_a_stopped_turn_keeps_what_was_written(fake: Fake, visit: Visit) -> None
     page.wait_for_selector("#field-chat-prompt .field-error:has-text('it is empty')")
 
 
-def test_a_datastore_shows_its_card_and_what_follows_a_few_words(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_a_datastore_shows_its_card_and_what_follows_a_few_words(page: Any) -> None:
     stage = tab(page, "Datastore")
     text = stage.inner_text()
     assert "2,600 of 8,000 kept" in text and "120 near duplicates" in text and "up to a perplexity of 3.34" in text
