@@ -48,6 +48,7 @@
 export const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false };
 
 const AHEAD = 8000; // ms after the page: its start is over
+const SLOW = 500; // ms, after which a wait for the bundle is said
 const FEW = 5; // tokens or passes on an axis that is ticked at each of them
 
 /**
@@ -96,12 +97,15 @@ export function loadAhead() {
 }
 
 /**
- * Draw; what went wrong stands in a box until a drawing succeeds.
+ * Draw; what went wrong stands in a box until a drawing succeeds, and on a slow line what is waited for.
  * @param {HTMLElement} box
  * @param {() => Promise<unknown>} draw
  * @returns {Promise<boolean>} whether it did
  */
 export async function drawnIn(box, draw) {
+  const slow = setTimeout(() => {
+    if (!loaded()) box.dataset.waits = "The charts are being loaded.";
+  }, SLOW);
   try {
     await draw();
     delete box.dataset.problem;
@@ -109,6 +113,9 @@ export async function drawnIn(box, draw) {
   } catch (error) {
     box.dataset.problem = error instanceof Error ? error.message : String(error);
     return false;
+  } finally {
+    clearTimeout(slow);
+    delete box.dataset.waits;
   }
 }
 
