@@ -17,9 +17,10 @@ CHROMIUM = find_chromium()
 collect_ignore_glob = [] if CHROMIUM else ["test_*.py"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """Chromium. Its event loop runs in this thread until it closes, and nothing else can run one there."""
+    """Chromium. Its event loop runs in this thread until it closes after the last file of this folder, and nothing else
+    can run one there."""
     if not CHROMIUM:
         pytest.skip(LEFT_OUT)  # a file that was asked for by name
     from playwright.sync_api import sync_playwright
@@ -38,7 +39,7 @@ def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def fake(browser: Any, races: Path) -> Iterator[tuple[FakeEngine, str]]:
     engine = FakeEngine()
     page, url = serve(engine, races=races)
@@ -52,7 +53,7 @@ def slow(fake: tuple[FakeEngine, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake[0], "step_seconds", 0.02)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def context_of(browser: Any) -> Callable[..., Any]:
     """One for each kind of visitor: what was fetched for a test need not be fetched for the next."""
     return cache(partial(new_context, browser))
@@ -97,7 +98,7 @@ def visit(browser: Any, context_of: Callable[..., Any]) -> Iterator[Callable[...
         page.context.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def pages_left(fake: tuple[FakeEngine, str]) -> Iterator[list[Any]]:
     """The page that the last test with `page` has left, if it passed."""
     left: list[Any] = []
@@ -110,7 +111,7 @@ def pages_left(fake: tuple[FakeEngine, str]) -> Iterator[list[Any]]:
 def page(
     request: pytest.FixtureRequest, fake: tuple[FakeEngine, str], context_of: Callable[..., Any], pages_left: list[Any]
 ) -> Iterator[Any]:
-    """A page in which tests of this file may have run races: opening one takes longer than most tests.
+    """A page in which other tests may have run races: opening one takes longer than most tests.
 
     Before each test, what the visitor sees and the four fields of the race are as they were when it was opened. For
     tests that leave the settings of the methods as they found them.

@@ -139,6 +139,7 @@ def test_what_is_changed_before_the_first_answers_of_the_page_come_stays(fake: F
     assert page.problems == []
 
 
+@pytest.mark.all_cases
 def test_what_is_changed_before_a_link_is_read_stays(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     link = f"{url}?prompt=Count&method=spectra-paper&rows=5&order=3&temperature=0.5&seed=4&max_new_tokens=10"
@@ -155,6 +156,7 @@ def test_what_is_changed_before_a_link_is_read_stays(fake: Fake, visit: Visit) -
     assert (trace.settings["temperature"], trace.settings["seed"]) == (0.8, 4) and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_settings_of_a_link_are_left_where_another_method_was_chosen_before_it_was_read(
     fake: Fake, visit: Visit
 ) -> None:

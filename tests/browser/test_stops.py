@@ -111,6 +111,7 @@ def test_a_message_that_never_got_its_turn_is_still_there(fake: Fake, visit: Vis
     finish(first)
 
 
+@pytest.mark.all_cases
 @pytest.mark.usefixtures("slow")
 def test_what_a_chat_waits_for_is_said_no_longer_than_it_waits(fake: Fake, visit: Visit) -> None:
     first, second = visit(fake[1]), visit(fake[1])
@@ -163,6 +164,7 @@ def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: V
     assert engine.built == 1 and line.inner_text() == usual and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_message_refused_after_a_build_leaves_no_word_of_it(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)

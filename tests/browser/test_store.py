@@ -70,6 +70,7 @@ def test_a_store_is_built_used_and_deleted(builder: Served, visit: Visit, tmp_pa
     assert engine.own == {} and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_after_ones_own_the_look_up_falls_back_to_a_store_that_spectra_guesses_from(
     builder: Served, visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +207,7 @@ def test_what_a_reload_cut_off_is_said_once(builder: Served, visit: Visit, tmp_p
     assert "lost its connection" not in said_after_a_load() and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_store_that_went_with_its_model_is_shown_no_longer(builder: Served, visit: Visit, tmp_path: Path) -> None:
     """Its card said that the page guesses from it."""
     engine, url = builder

@@ -81,6 +81,7 @@ def test_a_file_of_ones_own_replays_and_one_that_is_none_is_told_why(fake: Fake,
     assert page.locator(".field-error").count() == 0 and page.evaluate("window.hacked") is None
 
 
+@pytest.mark.all_cases
 def test_of_two_recordings_chosen_at_once_the_one_that_is_shown_is_marked(visit: Visit, tmp_path: Path) -> None:
     for tokens in (20, 40, 60):
         (tmp_path / f"of-{tokens}.json").write_text(encode({**recorded_race(tokens), "title": f"{tokens} tokens"}))
@@ -192,6 +193,7 @@ def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
     page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
 
 
+@pytest.mark.all_cases
 @pytest.mark.usefixtures("slow")
 def test_what_is_stopped_in_the_build_of_its_datastore_shows_no_figures(fake: Fake, visit: Visit) -> None:
     engine, url = fake

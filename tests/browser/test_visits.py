@@ -211,6 +211,7 @@ def test_a_shared_race_claims_no_speedup_and_is_measured_alone_in_line(visit: Vi
         served.close()
 
 
+@pytest.mark.all_cases
 def test_chat_and_compare_say_that_they_were_shared(visit: Visit, races: Path) -> None:
     engine = FakeEngine(step_seconds=0.001, together=4, others=1)
     served, url = serve(engine, races=races)
@@ -410,6 +411,7 @@ def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit,
         served.close()
 
 
+@pytest.mark.all_cases
 def test_what_is_clicked_while_a_model_is_loaded_is_done_by_the_last_one_chosen(
     visit: Visit, races: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,6 +444,7 @@ def test_what_is_clicked_while_a_model_is_loaded_is_done_by_the_last_one_chosen(
         served.close()
 
 
+@pytest.mark.all_cases
 def test_what_was_let_go_is_said_where_the_page_still_shows_it(races: Path, visit: Visit) -> None:
     """Of so many tabs the runs are kept. *Again* waited without end, a conversation vanished without a word."""
     served, url = serve(FakeEngine(), races=races)
@@ -474,6 +477,7 @@ def test_what_was_let_go_is_said_where_the_page_still_shows_it(races: Path, visi
         served.close()
 
 
+@pytest.mark.all_cases
 def test_a_model_that_gets_no_turn_is_not_said_to_be_loading(visit: Visit, races: Path) -> None:
     """Where the queue was full the page said so, and for good that the other model was loading."""
     served, url = serve(

@@ -22,12 +22,16 @@ def model(tmp_path_factory):
     return save_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
-@pytest.fixture
-def prompts(tmp_path):
-    file = tmp_path / "prompts.jsonl"
+def asked(folder):
+    file = folder / "prompts.jsonl"
     rows = [{"user": " ".join(f"w{3 + (7 * i + j) % 60}" for j in range(1 + i % 4)), "source": "s"} for i in range(7)]
     file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
     return file
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    return asked(tmp_path)
 
 
 def write(model, prompts, out, *more):
@@ -36,6 +40,15 @@ def write(model, prompts, out, *more):
         return main(["selftext", *map(str, ("--prompts", prompts, "--out", out, *fixed, *more))])
     except SystemExit as stop:
         return stop.code
+
+
+@pytest.fixture(scope="module")
+def lines(model, tmp_path_factory):
+    """Of a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    out = folder / "whole.jsonl"
+    assert write(model, asked(folder), out) == 0
+    return out.read_bytes().splitlines(keepends=True)
 
 
 def test_without_prompts_it_answers_the_projects_own(model, tmp_path):
@@ -83,9 +96,7 @@ def test_an_answer_ends_where_the_model_ends_it(model, prompts):
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 8, 11, 14])
 @pytest.mark.parametrize("torn", [False, True])
-def test_a_stopped_run_goes_on_to_the_same_file(model, prompts, tmp_path, kept, torn):
-    write(model, prompts, tmp_path / "whole.jsonl")
-    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+def test_a_stopped_run_goes_on_to_the_same_file(model, prompts, lines, tmp_path, kept, torn):
     part = b"".join(lines[:kept]) + (lines[kept][:20] if torn and kept < 14 else b"")
     (tmp_path / "out.jsonl").write_bytes(part)
     assert write(model, prompts, tmp_path / "out.jsonl") == 0
@@ -94,10 +105,8 @@ def test_a_stopped_run_goes_on_to_the_same_file(model, prompts, tmp_path, kept, 
 
 @pytest.mark.parametrize("kept", [0, 3, 4, 13])
 @pytest.mark.parametrize("end", [1, 60, -2, -1])
-def test_a_last_line_that_is_cut_anywhere_is_cut_off(model, prompts, tmp_path, kept, end):
+def test_a_last_line_that_is_cut_anywhere_is_cut_off(model, prompts, lines, tmp_path, kept, end):
     """A row that lacks its line's end alone, too: whether it is whole is not known."""
-    write(model, prompts, tmp_path / "whole.jsonl")
-    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "out.jsonl").write_bytes(b"".join(lines[:kept]) + lines[kept][:end])
     assert write(model, prompts, tmp_path / "out.jsonl") == 0
     assert (tmp_path / "out.jsonl").read_bytes() == b"".join(lines)
