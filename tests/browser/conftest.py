@@ -98,9 +98,9 @@ def visit(browser: Any, context_of: Callable[..., Any]) -> Iterator[Callable[...
         page.context.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def pages_left(fake: tuple[FakeEngine, str]) -> Iterator[list[Any]]:
-    """The page that the last test with `page` has left, if it passed."""
+    """The page that the last test of a file with `page` has left, if it passed."""
     left: list[Any] = []
     yield left
     for page in left:
@@ -111,7 +111,7 @@ def pages_left(fake: tuple[FakeEngine, str]) -> Iterator[list[Any]]:
 def page(
     request: pytest.FixtureRequest, fake: tuple[FakeEngine, str], context_of: Callable[..., Any], pages_left: list[Any]
 ) -> Iterator[Any]:
-    """A page in which other tests may have run races: opening one takes longer than most tests.
+    """A page in which tests of this file may have run races: opening one takes longer than most tests.
 
     Before each test, what the visitor sees and the four fields of the race are as they were when it was opened. For
     tests that leave the settings of the methods as they found them.

@@ -319,7 +319,7 @@ def test_charts_that_could_not_be_loaded_say_so_and_come_with_the_next_look(
     """What was said stayed under charts that had come since, and nothing was said of What if? and the picture."""
     page = visit("about:blank", ready="body")
     asked: list[Any] = []
-    page.route("**/plotly.min.js", asked.append)
+    page.route("**/plotly.min.js", lambda route: asked.append(route))
     page.goto(fake[1])
     appear(page, "#stage-race .figures")
     page.locator("#stage-race .figures").evaluate("(box) => box.scrollIntoView()")
