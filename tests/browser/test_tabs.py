@@ -172,6 +172,7 @@ def test_plain_decoding_is_the_fastest_without_a_factor(
     assert stage.locator("[data-id=status]").text_content() == "Fastest: Plain decoding"
 
 
+@pytest.mark.usefixtures("slow")
 def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
     stage = tab(page, "Compare")
     page.fill("#field-compare-max_new_tokens input", "5000")
