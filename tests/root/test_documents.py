@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import threading
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,6 +128,15 @@ def test_every_variable_is_on_the_page_of_the_command_line():
     read |= named - set(re.findall(r"^(\w+) := ", makefile, re.MULTILINE))
     page = text_of(ROOT / "docs" / "command-line.md")
     assert [name for name in sorted(read - HOSTS) if f"`{name}`" not in page] == []
+
+
+def test_the_package_is_installed_with_extras_that_it_has():
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    asked = re.findall(
+        r"pip install (?:-\S+ )*'?([\w-]*spectra[\w-]*)(?:\[([\w,-]+)\])?", "".join(map(text_of, [*PAGES, *OTHERS]))
+    )
+    assert {name for name, _ in asked} == {project["name"]}
+    assert {one for _, extras in asked for one in extras.split(",") if one} <= project["optional-dependencies"].keys()
 
 
 def test_every_page_with_python_has_a_test():
