@@ -193,9 +193,11 @@ def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
     page.wait_for_selector("#field-compare-methods .field-error:has-text('tick at least one')")
 
 
-@pytest.mark.usefixtures("slow")
-def test_what_is_stopped_in_the_build_of_its_datastore_shows_no_figures(fake: Fake, visit: Visit) -> None:
+def test_what_is_stopped_in_the_build_of_its_datastore_shows_no_figures(
+    fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, url = fake
+    monkeypatch.setattr(engine, "step_seconds", 0.05)  # the build takes 20 s
     engine.built = 0
     page = visit(url)
     stage = tab(page, "Compare")
