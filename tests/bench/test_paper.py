@@ -4,9 +4,10 @@ import json
 
 import pytest
 from benched import loaded
+from examples import ROOT, blocks
 
 from spectra.bench.paper import run
-from spectra.bench.paper.figures import read_figures
+from spectra.bench.paper.figures import COLUMNS, read_figures
 from spectra.bench.paper.run import LENGTHS, MODELS, PaperOptions, hub_id
 from spectra.bench.paper.tables import ABLATIONS, COMPARED, TABLE_2, paper_tables
 from spectra.bench.run.answers import AnswerOptions
@@ -173,6 +174,15 @@ class TestFigures:
         figures = read_figures(None, LENGTHS)
         assert "ACL 2025" in figures.source and len(figures.stated) == 2
         assert all(hub_id(model) in MODELS.values() for model in figures.models)
+
+    def test_a_file_of_the_form_that_the_page_shows_is_read(self, tmp_path):
+        (form,) = blocks(ROOT / "docs/measuring.md", "json")
+        for word, own in (("HUB_ID", "hub/tiny"), ("TASK", "gsm8k"), ("METHOD", "anpd"), (": 0", ": 2.5")):
+            assert word in form
+            form = form.replace(word, own)
+        (tmp_path / "figures.json").write_text(form)
+        figures = read_figures(tmp_path / "figures.json", LENGTHS)
+        assert figures.of("tiny") == {("gsm8k", "anpd", column): 2.5 for column in COLUMNS} and figures.stated
 
     def test_a_model_is_known_by_its_last_part(self, tmp_path):
         cells = {"all": {"anpd": {"tau": 2}}}

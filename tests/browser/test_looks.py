@@ -33,7 +33,7 @@ def test_each_chart_is_as_wide_as_its_box(page: Any) -> None:
 
 def test_charts_that_are_empty_yet_are_drawn_anew_in_other_colours_and_widths(page: Any, slow: None) -> None:
     start(page, max_new_tokens=2000)
-    page.locator("[data-id=plot-acceptance]").scroll_into_view_if_needed()
+    page.locator("#stage-race [data-id=plot-acceptance]").scroll_into_view_if_needed()
     inks = """() => ['growth', 'gain', 'acceptance'].map((name) => {
       const tick = document.querySelector(`[data-id=plot-${name}] .ytick text`);
       return tick && getComputedStyle(tick).fill; })"""
@@ -58,6 +58,7 @@ def test_both_bars_are_one_under_the_other_before_the_first_race(page: Any) -> N
 
 
 def test_no_tab_sticks_out_on_a_narrow_screen(page: Any) -> None:
+    race(page, max_new_tokens=60)  # the page may be empty
     page.set_viewport_size({"width": 390, "height": 900})
     for name in ("Chat", "Compare", "Datastore", "Replay", "Learn", "Race"):
         page.get_by_role("tab", name=name).click()

@@ -1,5 +1,6 @@
 """Charts, step panel and replay of a race in a real browser: acceptance by source, links of text, chart and tree."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -75,10 +76,9 @@ def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(page: Any, mon
 
 def start_with_a_slow_method(page: Any, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, tokens: int) -> None:
     """Start a race whose method's lane takes several drawings long."""
-    monkeypatch.setattr(engine, "step_seconds", 0.03)
+    monkeypatch.setattr(engine, "before_step", lambda _: time.sleep(0.3 if engine.answers[-1].guesses else 0.03))
     start(page, max_new_tokens=tokens)
-    page.wait_for_function(f"{STAGE}.phase === 'plain' && document.querySelector('[data-id=text-plain] .step')")
-    monkeypatch.setattr(engine, "step_seconds", 0.3)  # of the lane that has not begun
+    page.wait_for_function("document.querySelector('[data-id=text-plain] .step')")
 
 
 def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(

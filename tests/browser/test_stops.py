@@ -151,7 +151,7 @@ def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: V
     engine.step_seconds = 0.001
     race(page)
     assert engine.built == 1 and page.locator("[data-id=badge]").inner_text() == "Identical output"
-    engine.built, engine.step_seconds = 0, 0.005
+    engine.built, engine.step_seconds = 0, 0.01  # four seconds in which the build is told
     page.get_by_role("tab", name="Chat").click()
     page.click("#field-chat-method input")
     page.get_by_role("option", name="Baseline: REST").click()

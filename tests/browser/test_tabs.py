@@ -173,6 +173,7 @@ def test_plain_decoding_is_the_fastest_without_a_factor(
     assert stage.locator("[data-id=status]").text_content() == "Fastest: Plain decoding"
 
 
+@pytest.mark.usefixtures("slow")
 def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
     stage = tab(page, "Compare")
     page.fill("#field-compare-max_new_tokens input", "5000")
@@ -194,9 +195,11 @@ def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
 
 
 @pytest.mark.all_cases
-@pytest.mark.usefixtures("slow")
-def test_what_is_stopped_in_the_build_of_its_datastore_shows_no_figures(fake: Fake, visit: Visit) -> None:
+def test_what_is_stopped_in_the_build_of_its_datastore_shows_no_figures(
+    fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, url = fake
+    monkeypatch.setattr(engine, "step_seconds", 0.05)  # the build takes 20 s
     engine.built = 0
     page = visit(url)
     stage = tab(page, "Compare")

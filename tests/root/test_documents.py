@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import threading
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,19 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`(?:python )?((?:assets|docs|spectra|tests|visual)/[\w./-]+\w)/?(?:`| -k (\"[\w ]+\"|\w+))")
 INSTALLED = {"tests/js/node_modules"}
 """What is there once `make lint` has run."""
-PYTHON = ["docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md"]
+PYTHON = {
+    "docs/drafter.md", "docs/page.md", "docs/python.md", "docs/serving.md", "docs/tour.md",
+    "assets/hub/README.md",  # tests/root/test_hub.py
+}  # fmt: skip
+SHOWN = {
+    ("docs/architecture.md", "mermaid"),  # tests/root/test_architecture.py
+    ("docs/benchmarks/gpu-rehearsal.md", "text"),  # what a command printed
+    ("docs/drafter.md", "text"),
+    ("docs/guides.md", "text"),  # tests/root/test_real.py
+    ("docs/measuring.md", "json"),  # tests/bench/test_paper.py
+}
+"""Blocks that are neither Python nor command lines, and where each is read."""
+FENCE = re.compile(r"^.*?(?:```|~~~)(.*)", re.MULTILINE)
 
 
 def program(arguments):
@@ -117,8 +130,27 @@ def test_every_variable_is_on_the_page_of_the_command_line():
     assert [name for name in sorted(read - HOSTS) if f"`{name}`" not in page] == []
 
 
+def test_the_package_is_installed_with_extras_that_it_has():
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    asked = re.findall(
+        r"pip install (?:-\S+ )*'?([\w-]*spectra[\w-]*)(?:\[([\w,-]+)\])?", "".join(map(text_of, [*PAGES, *OTHERS]))
+    )
+    assert {name for name, _ in asked} == {project["name"]}
+    assert {one for _, extras in asked for one in extras.split(",") if one} <= project["optional-dependencies"].keys()
+
+
 def test_every_page_with_python_has_a_test():
-    assert [name_of(page) for page in PAGES if blocks(page, "python")] == PYTHON
+    assert {name_of(page) for page in [*PAGES, *OTHERS] if blocks(page, "python")} == PYTHON
+
+
+def test_every_block_is_of_a_kind_that_a_test_reads():
+    """One of `bash`, of `py` or in a list would be looked at by none."""
+    kinds = set()
+    for page in [*PAGES, *OTHERS]:
+        found = [kind for kind, _ in FENCED.findall(text_of(page))]
+        assert FENCE.findall(text_of(page)) == [each for kind in found for each in (kind, "")], page
+        kinds |= {(name_of(page), kind) for kind in found}
+    assert {(page, kind) for page, kind in kinds if kind not in ("sh", "python")} == SHOWN
 
 
 def test_the_reference_has_everything_that_is_exported():

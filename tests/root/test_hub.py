@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from examples import blocks
 from tiny import make, model_of
 from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.generation.streamers import BaseStreamer
-from words import letters
+from words import letters, save_model
 
 import spectra
 from spectra.errors import SpectraError
@@ -127,6 +128,17 @@ def test_in_the_repository_of_a_model_it_is_that_models_generate(tmp_path):
     assert heard.tokens == truth[0].tolist()
     with pytest.raises(SpectraError, match="method"):
         model.generate(input_ids=PROMPT, **OPTIONS, method="nothing")
+
+
+def test_the_example_of_its_page(capsys, tmp_path):
+    (example,) = blocks(HUB / "README.md", "python")
+    name = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    assert name in example
+    ran = {"REPOSITORY": str(HUB)}
+    exec(example.replace(name, str(save_model(tmp_path))), ran)
+    truth = ran["model"].generate(**ran["inputs"], max_new_tokens=40, do_sample=False)
+    assert torch.equal(ran["output"], truth) and truth.shape[1] > ran["inputs"]["input_ids"].shape[1]
+    assert capsys.readouterr().out == ran["tokenizer"].decode(truth[0]) + "\n"
 
 
 def test_it_asks_for_trust():

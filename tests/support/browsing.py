@@ -153,12 +153,20 @@ def busy_ms(trace: bytes, clock: str = "tdur") -> list[float]:
     return sorted(e.get(clock, 0) / 1000 for e in tasks)
 
 
+SHOWN = """(selector) => new Promise((told) => new IntersectionObserver((_, own) => {
+    own.disconnect();
+    told();
+  }).observe(document.querySelector(selector)))"""
+"""Comes to its end when those who watch what is on the screen were told of it."""
+
+
 def tab(page: Any, name: str) -> Any:
-    """Open a tab; returns its stage once it is drawn."""
+    """Open a tab; returns its stage once it is drawn, anew where it is when it is opened."""
     page.get_by_role("tab", name=name).click()
-    stage = page.locator(f"#stage-{name.lower()}")
-    appear(page, f"#stage-{name.lower()} :is(.stage[data-state], .learn .chapters)")
-    return stage
+    drawn = f"#stage-{name.lower()} :is(.stage[data-state], .learn .chapters)"
+    page.wait_for_function("(drawn) => document.querySelector(drawn)?.checkVisibility()", arg=drawn)
+    page.evaluate(SHOWN, drawn)
+    return page.locator(f"#stage-{name.lower()}")
 
 
 def ended(stage: Any, *states: str) -> None:
