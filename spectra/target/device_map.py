@@ -22,6 +22,22 @@ def try_device(device: Any) -> torch.device:
     return place
 
 
+def input_device(model: torch.nn.Module) -> torch.device:
+    """Where inputs go: the device of the first parameter that is not on disk."""
+    places = (parameter.device for parameter in model.parameters() if parameter.device.type != "meta")
+    return next(places, torch.device("cpu"))
+
+
+def output_embeddings(model: Any) -> torch.Tensor:
+    """[vocabulary, hidden] in fp32, on the device where they are multiplied; those on disk are read."""
+    from accelerate.utils import align_module_device
+
+    head = model.get_output_embeddings()
+    with align_module_device(head):
+        weights: torch.Tensor = head.weight.detach().float()
+    return weights
+
+
 def device_name(device: str | torch.device | None) -> str | None:
     """Raises SpectraError for what is no device."""
     if not isinstance(device, str | torch.device | None):

@@ -22,6 +22,7 @@ from spectra.settings import Sampling
 from spectra.target import attention
 from spectra.target.attention_metadata import BLOCK, Attend, AttentionMetadata, mask_argument
 from spectra.target.cache import Layout, SlabCache
+from spectra.target.device_map import input_device
 from spectra.target.ends import end_ids
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
@@ -133,9 +134,8 @@ class HuggingFaceTarget:
 
     @property
     def device(self) -> torch.device:
-        """Where inputs go: the first parameter that is not on disk."""
-        places = (p.device for p in self.model.parameters() if p.device.type != "meta")
-        return next(places, torch.device("cpu"))
+        """See `input_device`."""
+        return input_device(self.model)
 
     @property
     def dtype(self) -> torch.dtype:

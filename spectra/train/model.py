@@ -19,6 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from spectra.datastore.card import describe_files
 from spectra.errors import SpectraError
+from spectra.target.device_map import output_embeddings
 from spectra.train.conversations import Conversations
 from spectra.train.scoring import answer_states, in_groups, sample
 from spectra.train.settings import TrainSettings
@@ -62,12 +63,13 @@ def factorised(target: Any, conversations: Conversations, rows: NDArray[np.int64
     With h the target's last hidden states (a sample), C the mean of h h^T and E the embeddings less their mean, which
     no softmax sees: E C^(1/2) is cut to the directions in which frequent tokens differ most.
     """
-    weights = target.get_output_embeddings().weight.float()
+    weights = output_embeddings(target)
     if settings.hidden > weights.shape[1]:
         raise SpectraError("hidden", f"{settings.hidden} is wider than the target's {weights.shape[1]}; give less")
     few = sample(conversations, rows, settings.length, SAMPLE)
     groups = in_groups(conversations, few, settings.length, settings.batch)
-    states = torch.cat([answer_states(target, conversations, group, settings.length)[0].float() for group in groups])
+    found = [answer_states(target, conversations, group, settings.length)[0].float() for group in groups]
+    states = torch.cat(found).to(weights.device)
     values, vectors = torch.linalg.eigh(states.T @ states / len(states))
     root = vectors * values.clamp(min=0).sqrt() @ vectors.T
     counts = np.bincount(conversations.tokens, minlength=len(weights))[: len(weights)]

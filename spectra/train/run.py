@@ -23,6 +23,7 @@ from spectra.io.files import check_writable_folder
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
 from spectra.io.workdir import note_placed, remove, where
+from spectra.target.device_map import input_device
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.target.parameter_state import odd_numbers
@@ -143,7 +144,7 @@ class TrainingRun:
             model.load_state_dict(first.state_dict())
         elif not resumed:
             model.get_input_embeddings().weight.data.copy_(factorised(network, data, rows, self.settings))
-        return model.to(network.device)
+        return model.to(input_device(network))
 
     def _load_first(self, folder: Path) -> Any:
         try:
@@ -154,7 +155,7 @@ class TrainingRun:
 
     def _load_draft(self, folder: Path) -> Any:
         draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        return draft.to(self._target.model.device).eval()
+        return draft.to(input_device(self._target.model)).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
         total = min(self.settings.teacher_tokens, data.answer_tokens(rows, self.settings.length))

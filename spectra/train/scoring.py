@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spectra.target.device_map import input_device
 from spectra.train.conversations import Conversations, padded
 from spectra.train.settings import TrainSettings
 
@@ -36,10 +37,10 @@ def answer_states(
     """(last hidden states [n, hidden], the tokens that follow [n]) at the n answer tokens, in order of `rows`."""
     ids = padded(conversations, rows, length)
     places = answer_places(conversations, rows, length, ids.shape[1])
-    batch = torch.from_numpy(ids).to(model.device)
+    batch = torch.from_numpy(ids).to(input_device(model))
     states = model.base_model(input_ids=batch, use_cache=False).last_hidden_state
-    where = torch.from_numpy(places).to(model.device)
-    return states.flatten(0, 1)[where], batch.flatten()[where + 1]
+    where = torch.from_numpy(places)
+    return states.flatten(0, 1)[where.to(states.device)], batch.flatten()[where.to(batch.device) + 1]
 
 
 @torch.inference_mode()
@@ -48,10 +49,10 @@ def answer_logits(model: Any, conversations: Conversations, rows: NDArray[np.int
     ids = padded(conversations, rows, length)
     width = ids.shape[1]
     kept = width - int(conversations.answers[rows].min()) + 1
-    batch = torch.from_numpy(ids).to(model.device)
+    batch = torch.from_numpy(ids).to(input_device(model))
     logits = model(input_ids=batch, use_cache=False, logits_to_keep=kept).logits
     line, column = np.divmod(answer_places(conversations, rows, length, width), width)
-    where = torch.from_numpy(line * kept + column - (width - kept)).to(model.device)
+    where = torch.from_numpy(line * kept + column - (width - kept)).to(logits.device)
     found: Tensor = logits.flatten(0, 1)[where]
     return found
 

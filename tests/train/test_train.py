@@ -61,8 +61,8 @@ def texts(data):
     return read_conversations([data], tokenizer(), 0.2)
 
 
-def train(model, data, out, *more):
-    fixed = ("--data", data, "--out", out, "--model", model, "--device", "cpu", "--dtype", "fp32", *RUN, *more)
+def train(model, data, out, *more, place=("--device", "cpu")):
+    fixed = ("--data", data, "--out", out, "--model", model, *place, "--dtype", "fp32", *RUN, *more)
     try:
         return main(list(map(str, fixed)))
     except SystemExit as stop:
@@ -91,6 +91,17 @@ def test_training_teaches_and_writes_a_stock_model_with_its_card(model, data, tm
         table = loaded.get_input_embeddings().weight
         assert torch.equal(table, stored["model.embed_tokens.weight"].to(dtype))
         assert table.data_ptr() == loaded.get_output_embeddings().weight.data_ptr()
+
+
+@pytest.mark.parametrize("on_disk", [{"model.embed_tokens": "disk"}, {"lm_head": "disk"}])
+def test_a_target_that_is_on_disk_in_part_gives_the_same_weights(model, data, tmp_path, on_disk):
+    (tmp_path / "map.json").write_text(json.dumps({"": "cpu", **on_disk}))
+    place = ("--device-map", tmp_path / "map.json", "--offload-folder", tmp_path / "offload")
+    more = ("--steps", "3", "--teacher-tokens", "50")
+    assert train(model, data, tmp_path / "whole", *more) == 0
+    assert train(model, data, tmp_path / "spread", *more, place=place) == 0
+    whole, spread = (tmp_path / name / "model.safetensors" for name in ("whole", "spread"))
+    assert whole.read_bytes() == spread.read_bytes()
 
 
 @pytest.mark.parametrize("stops", [1, 7, 19])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spectra.datastore.build.workdir import SCORE, Workdir, append
 from spectra.errors import SpectraError
+from spectra.target.device_map import input_device
 
 BLOCK = 8192
 """Candidates sorted by length at a time."""
@@ -27,7 +28,7 @@ def perplexities(model: Any, texts: Sequence[NDArray[np.integer]], context: Sequ
 
     Without a context the first token is given, not scored. Texts have 2 tokens or more.
     """
-    device = next(p.device for p in model.parameters() if p.device.type != "meta")
+    device = input_device(model)
     rows = [np.concatenate([np.asarray(context, np.int64), text.astype(np.int64)]) for text in texts]
     width = max(map(len, rows))
     ids = torch.zeros(len(rows), width, dtype=torch.long)

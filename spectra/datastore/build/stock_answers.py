@@ -9,6 +9,7 @@ import torch
 from spectra.datastore.build.selftext import Answering, Question, Row
 from spectra.errors import SpectraError
 from spectra.io.chat_template import template_ids
+from spectra.target.device_map import input_device
 from spectra.target.ends import end_ids
 from spectra.verify.picks import NO_NUMBERS
 
@@ -38,8 +39,9 @@ def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens
     _check_fits(model, width, max_new_tokens)
     ends = end_ids(model.generation_config.eos_token_id)
     pad = min(ends, default=0)
-    ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=model.device)
-    mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=model.device)
+    device = input_device(model)
+    ids = torch.tensor([[pad] * (width - len(one)) + list(one) for one in prompts], device=device)
+    mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=device)
     temperature = batch[0].temperature
     drawn: dict[str, Any] = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature else {}
     output = model.generate(

@@ -34,8 +34,8 @@ def prompts(tmp_path):
     return asked(tmp_path)
 
 
-def write(model, prompts, out, *more):
-    fixed = ("--model", model, "--dtype", "fp32", "--device", "cpu", "--max-new-tokens", "12", "--batch", "3")
+def write(model, prompts, out, *more, place=("--device", "cpu")):
+    fixed = ("--model", model, "--dtype", "fp32", *place, "--max-new-tokens", "12", "--batch", "3")
     try:
         return main(["selftext", *map(str, ("--prompts", prompts, "--out", out, *fixed, *more))])
     except SystemExit as stop:
@@ -72,6 +72,14 @@ def test_each_prompt_is_answered_at_each_temperature(model, prompts, tmp_path):
     wanted = {"source", "user", "assistant", "temperature", "finished", *told}
     assert all(set(row) == wanted and row.items() >= told.items() for row in rows)
     assert all(row["assistant"].count("w") + row["assistant"].count("u") for row in rows)
+
+
+def test_a_model_whose_embeddings_are_on_disk_writes_the_same(model, prompts, tmp_path):
+    (tmp_path / "map.json").write_text(json.dumps({"": "cpu", "model.embed_tokens": "disk"}))
+    place = ("--device-map", tmp_path / "map.json", "--offload-folder", tmp_path / "offload")
+    assert write(model, prompts, tmp_path / "whole.jsonl") == 0
+    assert write(model, prompts, tmp_path / "spread.jsonl", place=place) == 0
+    assert (tmp_path / "whole.jsonl").read_bytes() == (tmp_path / "spread.jsonl").read_bytes()
 
 
 def test_greedy_answers_are_those_of_one_prompt_alone(model, prompts, tmp_path):
