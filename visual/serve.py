@@ -1,5 +1,6 @@
 """How the page is launched: its own theme, style, icon and files. All come from this machine, nothing from a CDN."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -72,8 +73,11 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
 def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = False) -> None:
     """Serve the page until it is stopped, by Ctrl-C or a signal to terminate: either way uploads are deleted.
 
-    Gradio asks it once, as a browser would: see `check_proxies`.
+    Gradio asks it once, as a browser would: see `check_proxies`. The address that a header names counts for a visitor's
+    where FORWARDED_ALLOW_IPS trusts who sends it; uvicorn would trust this machine unasked, and so each visitor whose
+    own header a proxy here, or a tunnel, lets pass.
     """
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     name = f"[{host}]" if ":" in host else host  # it makes an address for a browser of it
     try:

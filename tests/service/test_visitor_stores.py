@@ -9,6 +9,7 @@ from stores import rows, write_rows
 from tiny import make
 from words import letters
 
+from spectra.datastore.language import Language
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.service.engine import Engine
@@ -96,6 +97,7 @@ BAD = {
     "a loop": ("a.txt", "w5 w6 " * 90, "no text of it is left"),
     "too large": ("a.txt", "w" * 2_000_001, "2.0 MB; give at most 2 MB"),
     "too long": ("a.txt", "w5 " * 50_001, "50,001 tokens; give at most 50,000"),
+    "too many": ("a.txt", "w5\n\n" * 60_000, "51,000 tokens and more; give at most 50,000"),
 }
 
 
@@ -109,6 +111,16 @@ def test_a_bad_file_is_one_line_at_the_field_and_the_last_store_stays(name, engi
     assert "\n" not in str(error.value) and str(temporary) not in str(error.value)
     assert len(engine.stores("a")) == 1 and len(left(temporary)) == 1
     engine.forget("a")
+
+
+def test_of_hundreds_of_thousands_of_texts_no_more_than_it_takes_are_made_tokens(engine, temporary, monkeypatch):
+    """All at once, the 600,000 of 2 MB took eleven seconds of a core, and the server stood still."""
+    sizes = []
+    encode = Language.encode
+    monkeypatch.setattr(Language, "encode", lambda self, texts: (sizes.append(len(texts)), encode(self, texts))[1])
+    with pytest.raises(SpectraError, match="tokens and more"):
+        engine.build_store("a", write(temporary / "bad.txt", "a\n\n" * 100_000), 9, lambda *_: None)
+    assert max(sizes) <= 1000 and sum(sizes) < 60_000 and left(temporary) == []
 
 
 def test_a_build_that_is_stopped_leaves_nothing(engine, temporary):

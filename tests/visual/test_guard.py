@@ -2,15 +2,20 @@
 
 import http.client
 import json
+import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
+import gradio as gr
 import pytest
 from browsing import serve
 from fakes_engine import FakeEngine
@@ -19,6 +24,7 @@ from spectra.errors import SpectraError
 from visual.asgi import declared
 from visual.guard import UNHEARD, Guard, RequestLimits, address_of, listener_of, read_data, session_of
 from visual.run.admission import AdmissionQueue
+from visual.serve import launch
 
 GRACE = 0.6
 LIMITS = RequestLimits(body=20_000, upload=60_000, starts=70, uploads=4, grace=GRACE, patience=1.0, upload_patience=1.0)
@@ -342,6 +348,36 @@ def test_starts_have_a_rate_for_each_address() -> None:
 def test_all_addresses_of_one_connection_count_as_one(client: object, address: str) -> None:
     """Whoever has IPv6 has 2 ** 64 of them, each of which had limits of its own."""
     assert address_of({"client": client}) == address
+
+
+@pytest.mark.parametrize(("trusted", "statuses"), [(None, [200, 200, 429]), ("127.0.0.1", [200, 200, 200])])
+def test_the_address_is_the_one_that_connects_unless_a_proxy_is_named(
+    trusted: str | None, statuses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who came by a proxy on this machine that lets the header pass had the limits of as many addresses as it named."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted or "")
+    if trusted is None:
+        monkeypatch.delenv("FORWARDED_ALLOW_IPS")
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    guard = Guard(RequestLimits(calls=2))
+    with gr.Blocks() as page:
+        gr.HTML()
+    started = SimpleNamespace(launch=partial(page.launch, prevent_thread_lock=True, quiet=True))
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launch(started, guard, host="127.0.0.1", port=port)  # type: ignore[arg-type]
+    try:
+        given = []
+        for number in range(3):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            headers = {"content-type": "application/json", "x-forwarded-for": f"1.2.3.{number}"}
+            connection.request("POST", f"{API}/reset", b'{"event_id": "a"}', headers)
+            given.append(connection.getresponse().status)
+            connection.close()
+        assert given == statuses
+    finally:
+        page.close()
 
 
 def test_calls_beside_the_queue_have_a_rate_too(server: Server) -> None:
