@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import READY, appear, download, ended, fill, race, serve, tab, value_of
+from browsing import READY, appear, download, fill, race, serve, tab, value_of
 from fakes_engine import LIBRARY, SETTINGS, FakeEngine
 
 Visit = Callable[..., Any]
@@ -345,15 +345,15 @@ def test_a_sweep_that_changes_nothing_says_so(fake: Fake, visit: Visit, monkeypa
     for box in page.locator("#field-compare-methods input:visible").all():
         box.uncheck()
     unfold(page, "#compare-ask")
-    said = stage.locator("[data-id=cut]")
+    said, compared = stage.locator("[data-id=cut]"), "document.querySelector('#stage-compare .stage').dataset"
     for method, nothing in (("SPECTRA", True), ("Paper: SPECTRA", False)):
         choose(page, "method", method)
         choose(page, "sweep", "Refine")
         fill(page, **{"compare-max_new_tokens": 20, "compare-values": "0, 0.5, 1"})
         before = len(engine.answers)
+        run = page.evaluate(f"{compared}.run ?? ''")
         page.click("#compare-go")
-        page.wait_for_function("document.querySelector('#stage-compare .stage').dataset.state === 'running'")
-        ended(stage)
+        page.wait_for_function(f"(run) => {compared}.run !== run && {compared}.state === 'done'", arg=run)
         assert len(engine.answers) == before + 4
         assert said.is_visible() == nothing
         assert said.inner_text() == ("Refine changed nothing: there was no candidate pool." if nothing else "")
