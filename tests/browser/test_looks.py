@@ -319,15 +319,13 @@ def test_charts_that_could_not_be_loaded_say_so_and_come_with_the_next_look(
 ) -> None:
     """What was said stayed under charts that had come since, and nothing was said of What if? and the picture."""
     page = visit("about:blank", ready="body")
-    asked: list[Any] = []
-    page.route("**/plotly.min.js", lambda route: asked.append(route))
+    first: list[Any] = []
+    page.route("**/plotly.min.js", lambda route: route.abort() if first else first.append(route))
     page.goto(fake[1])
     appear(page, "#stage-race .figures")
     page.locator("#stage-race .figures").evaluate("(box) => box.scrollIntoView()")
     appear(page, "#stage-race .figures[data-waits='The charts are being loaded.']")
-    page.unroute("**/plotly.min.js")
-    page.route("**/plotly.min.js", lambda route: route.abort())
-    asked[0].abort()
+    first[0].abort()
     appear(page, "#stage-race .figures[data-problem^='The charts could not be loaded.']:not([data-waits])")
     tab(page, "Learn")
     appear(page, "#stage-learn .plot[data-problem]")
