@@ -45,7 +45,7 @@ def decode(
     try:
         one = Decoding(session, prompt, method, limits, explain=explain, trees=target.trees)
         while not one.finish:
-            tree = one.cut(method.budget.choose(one.grow()))
+            tree = one.cut(method.choose(one.grow()))
             scored = session.score(tree, one.tokens)  # ONE forward pass
             one.lap("forward")
             yield one.take(tree, scored)

@@ -14,7 +14,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.inside import Inside
 from spectra.settings import Limits, Sampling, Value, check_functions, check_kind, check_nodes, check_number
-from spectra.tree import Noise, TokenTree
+from spectra.tree import ROOT, Noise, TokenTree
 from spectra.verify.walk import walk
 
 
@@ -279,6 +279,14 @@ class Method:
     def top_k(self) -> int:
         """How many likely tokens of each scored node its drafters want."""
         return max((getattr(drafter, "top_k", 0) for drafter in self.drafters), default=0)
+
+    def choose(self, grown: TokenTree) -> TokenTree:
+        """What the budget keeps of a grown tree. Raises SpectraError for no tree, and for one under another token."""
+        chosen = self.budget.choose(grown)
+        check_kind("budget", chosen, TokenTree, "tree.subset(nodes)", needed=True)
+        if chosen.tokens[ROOT] != grown.tokens[ROOT]:
+            raise SpectraError("budget", "its tree has another root than the grown one; give `tree.subset(nodes)`")
+        return chosen
 
 
 CALLED = ("held", "look", "taught", "end")

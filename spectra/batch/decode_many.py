@@ -16,7 +16,7 @@ from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.share import Ranking, share, worths_at_the_end
 from spectra.decode import Decoding
 from spectra.method import Asked, Group, Scored, SharedTarget
-from spectra.settings import check_functions, check_kind, check_number
+from spectra.settings import check_functions, check_number
 from spectra.trace import StepTrace
 from spectra.tree import TokenTree
 
@@ -188,9 +188,7 @@ def _wanted(
         budget = one.method.budget
         if ranked and isinstance(budget, AdaptiveBudget):
             return budget.rank(grown[number])
-        chosen = budget.choose(grown[number])
-        check_kind("budget", chosen, TokenTree, "tree.subset(nodes)", needed=True)
-        return chosen
+        return one.method.choose(grown[number])
 
     if all(len(tree) == 1 for tree in grown.values()):
         return dict(grown)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from figures import cycles, figures, imports_of, reachable
+from figures import cycles, figures, imports_of, lines, reachable
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 400  # lines
@@ -221,6 +221,15 @@ def test_the_document_has_the_figures_of_the_tool():
         assert row, name
         written, counted = (int(number.replace(",", "")) for number in (row[1], now))
         assert abs(written - counted) <= counted / 10, f"{name}: {written} in the document, {counted} counted"
+
+
+def test_the_figures_of_the_native_step_tell_the_size_of_its_room():
+    text = (ROOT / "docs" / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"at a0d9959 and has ([\d,]+), and ([\d,]+) of C\+\+", text)
+    target = ROOT / "spectra" / "target"
+    counted = lines(target.rglob("*.py")), lines([*target.rglob("*.cpp"), *target.rglob("*.h")])
+    for figure, now in zip(written, counted, strict=True):
+        assert abs(int(figure.replace(",", "")) - now) <= now / 10, f"{figure} in the document, {now} counted"
 
 
 def test_few_modules_at_the_root():

@@ -133,9 +133,9 @@ def test_every_variable_is_on_the_page_of_the_command_line():
 def test_the_package_is_installed_with_extras_that_it_has():
     project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
     asked = re.findall(
-        r"pip install (?:-\S+ )*'?([\w-]*spectra[\w-]*)(?:\[([\w,-]+)\])?", "".join(map(text_of, [*PAGES, *OTHERS]))
+        r"pip install (?:-\S+ )*'?([\w-]*spectra[\w-]*|\.)(?:\[([\w,-]+)\])?", "".join(map(text_of, [*PAGES, *OTHERS]))
     )
-    assert {name for name, _ in asked} == {project["name"]}
+    assert {name for name, _ in asked} == {project["name"], "."}  # the latter in a checkout
     assert {one for _, extras in asked for one in extras.split(",") if one} <= project["optional-dependencies"].keys()
 
 

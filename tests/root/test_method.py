@@ -8,6 +8,7 @@ from tiny import make, target_of
 import spectra
 from spectra import AdaptiveBudget, FixedBudget, Guess, Limits, Method, Source, SpectraError, decode, make_method
 from spectra.batch.decode_many import decode_many
+from spectra.batch.request import Request
 from spectra.tree import TokenTree
 
 MINE = Source("mine")
@@ -95,6 +96,39 @@ def test_a_budget_says_what_it_cannot_take(target):
     ):
         with pytest.raises(SpectraError) as refused:
             make_budget()
+        assert str(refused.value).startswith(said)
+
+
+class Chosen:
+    """A budget that gives what a function makes of the grown tree."""
+
+    def __init__(self, choose):
+        self.choose = choose
+
+    def observe(self, grown, emitted):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("choose", "said"),
+    [
+        (lambda grown: None, "budget: a NoneType is none; give `tree.subset(nodes)`"),
+        (lambda grown: [0, 1], "budget: a list is none; give `tree.subset(nodes)`"),
+        (lambda grown: TokenTree(9), "budget: its tree has another root than the grown one; give `tree.subset(nodes)`"),
+    ],
+)
+def test_what_a_budget_may_not_choose(target, choose, said):
+    """A tree under another token would change the text."""
+
+    def method():
+        return Method("mine", [Drafter()], Chosen(choose), 8)
+
+    for answers in (
+        lambda: decode(target, [3, 7], method()),
+        lambda: decode_many(target, [Request([3, 7], method()), Request([5, 7], method())]),
+    ):
+        with pytest.raises(SpectraError) as refused:
+            list(answers())
         assert str(refused.value).startswith(said)
 
 
