@@ -1,11 +1,12 @@
 """Runs that are stopped, left, cleared or asked for twice, in a real browser: one at a time, and none comes back."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import STAGE, appear, download, fill, finish, race, serve, start
+from browsing import STAGE, appear, download, fill, finish, race, serve, start, tab
 from fakes_engine import FakeEngine
 
 Fake = tuple[FakeEngine, str]
@@ -42,6 +43,38 @@ def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, r
         assert engine.answers[-2].closed and page.problems == []
     finally:
         served.close()
+
+
+@pytest.mark.parametrize("tab_name", ["Race", "Chat"])
+def test_what_is_cleared_before_it_was_heard_of_does_not_come_up(fake: Fake, visit: Visit, tab_name: str) -> None:
+    """The start reaches the server half a second late, after whatever cancels it was sent."""
+    page = visit(fake[1])
+    name, scope = tab_name.lower(), "" if tab_name == "Race" else "chat-"
+    stage = f"#stage-{name} .stage"
+    tab(page, tab_name)
+    fill(page, **{f"{scope}prompt": "first", f"{scope}max_new_tokens": 8})
+    page.click(f"#{scope}go")
+    appear(page, f"{stage}[data-state=done][data-run]")
+    appear(page, f"#{scope}go:enabled")
+    fill(page, **{f"{scope}prompt": "second", f"{scope}max_new_tokens": 200})
+
+    def late(route: Any) -> None:
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route("**/queue/join*", late)
+    clicks = """([go, clear]) => {
+      document.querySelector(go).click();
+      setTimeout(() => document.querySelector(clear).click());
+    }"""
+    page.evaluate(clicks, [f"#{scope}go", f"{stage} [data-id=clear]"])
+    appear(page, f"{stage}[data-state=empty]")
+    appear(page, f"#{scope}go:enabled")
+    page.wait_for_timeout(1500)
+    page.unroute("**/queue/join*")
+    assert page.locator(f"{stage}[data-state=empty]").count() == 1
+    assert page.locator(f"{stage} .t").count() == 0 and page.locator(f"#{scope}go:enabled").count() == 1
+    assert page.problems == []
 
 
 @pytest.mark.all_cases

@@ -53,3 +53,14 @@ def test_a_message_that_is_refused_leaves_the_conversation_as_it_was_and_returns
     assert talk.turns == before and not talk.busy and talk.latest is (before[-1] if before else None)
     say(do, talk, "hello")
     assert len(talk.turns) == turns + 1
+
+
+def test_a_message_that_is_cancelled_before_it_waits_for_its_turn_leaves_the_conversation_free() -> None:
+    do, talk = ChatHandlers(FakeEngine(step_seconds=0.0), AdmissionQueue()), Conversation()
+    updates = do.say(VISIT, talk, False, "hello", "spectra", 5, 0, 7)
+    next(updates)
+    assert talk.busy
+    updates.close()
+    assert not talk.busy
+    say(do, talk, "hello")
+    assert len(talk.turns) == 1

@@ -1,5 +1,7 @@
 """What one visitor's tab holds between requests. A run belongs to the tab it was started in, never to the page."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from spectra.errors import SpectraError
@@ -16,6 +18,17 @@ class TabState:
     def busy(self) -> bool:
         """Whether that run goes on or waits for its turn: no other one is started beside it."""
         return self.latest is not None and self.latest.active
+
+    @contextmanager
+    def holding(self, run: Run) -> Iterator[None]:
+        """It is `latest`, and not active any more when its handler ends, be it cancelled before anything was asked of
+        the queue.
+        """
+        self.latest = run
+        try:
+            yield
+        finally:
+            run.stop.set()
 
     def stop(self) -> None:
         """End it; the run's own messages tell the browser."""

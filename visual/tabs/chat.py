@@ -73,17 +73,17 @@ class ChatHandlers:
                 *fields, earlier=conversation.messages, in_conversation=True, visitor=visitor, warm=bool(warm)
             )
             run = Run(request, {"method": request})
-            conversation.latest = run
             start, halt = button_updates(running=True)
-            yield ChatUpdate(memory=conversation, start_button=start, stop_button=halt)
-            for message in stream(self._backend, run, self._admission):
-                begins = message is not None and message["kind"] == "begin"
-                if begins:
-                    conversation.turns.append(run)
-                if message is not None and message["kind"] == "end" and refused(run):
-                    yield self.without_last(conversation)
-                else:
-                    yield ChatUpdate(self.with_turn(message, conversation), prompt="" if begins else SKIP)
+            with conversation.holding(run):
+                yield ChatUpdate(memory=conversation, start_button=start, stop_button=halt)
+                for message in stream(self._backend, run, self._admission):
+                    begins = message is not None and message["kind"] == "begin"
+                    if begins:
+                        conversation.turns.append(run)
+                    if message is not None and message["kind"] == "end" and refused(run):
+                        yield self.without_last(conversation)
+                    else:
+                        yield ChatUpdate(self.with_turn(message, conversation), prompt="" if begins else SKIP)
         except SpectraError as error:
             yield ChatUpdate(refusal(error))
 
@@ -118,13 +118,13 @@ class ChatHandlers:
             return
         try:
             run = raced(conversation.turns[-1])
-            conversation.latest = run
             turn = {"turn": len(conversation.turns) - 1}
-            yield RunUpdate.begun()
-            for message in stream(self._backend, run, self._admission):
-                kind = message["kind"] if message else ""
-                shown = {"begin": {"kind": "measuring", **turn}, "waiting": message, "left": message}.get(kind)
-                yield RunUpdate(send(shown) if shown else SKIP)
+            with conversation.holding(run):
+                yield RunUpdate.begun()
+                for message in stream(self._backend, run, self._admission):
+                    kind = message["kind"] if message else ""
+                    shown = {"begin": {"kind": "measuring", **turn}, "waiting": message, "left": message}.get(kind)
+                    yield RunUpdate(send(shown) if shown else SKIP)
             if run.thread is not None:
                 problem = run.problem or {}
                 result = {"kind": "measured", **turn, "problem": problem.get("text"), **race_figures(run)}

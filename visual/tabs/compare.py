@@ -101,12 +101,12 @@ class CompareHandlers:
                 run.facts["left"] = left
             if vary is not None:
                 run.facts["sweep"] = vary.facts(request)
-            state.latest = run
-            yield RunUpdate.begun(state)
-            for message in stream(self._engine, run, self._admission):
-                if run.thread is not None:
-                    state.shown = run
-                yield RunUpdate(send(with_rows(message, run)) if message else SKIP)
+            with state.holding(run):
+                yield RunUpdate.begun(state)
+                for message in stream(self._engine, run, self._admission):
+                    if run.thread is not None:
+                        state.shown = run
+                    yield RunUpdate(send(with_rows(message, run)) if message else SKIP)
         except SpectraError as error:
             yield RunUpdate(refusal(error))
 

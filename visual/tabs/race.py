@@ -77,12 +77,12 @@ class RaceHandlers:
 
     def race(self, state: ShownTabState, request: AnswerRequest, *, alone: bool = False) -> Iterator[RunUpdate]:
         run = Run.against_plain(request, alone=alone, drawn=True)
-        state.latest = run
-        yield RunUpdate.begun(state)
-        for message in relay(self._engine, run, self._admission):
-            if run.thread is not None:
-                state.shown = run
-            yield RunUpdate(message)
+        with state.holding(run):
+            yield RunUpdate.begun(state)
+            for message in relay(self._engine, run, self._admission):
+                if run.thread is not None:
+                    state.shown = run
+                yield RunUpdate(message)
 
     def start(self, visit: gr.Request, state: ShownTabState | None, filled: str, *fields: Any) -> Iterator[RunUpdate]:
         state = state or ShownTabState()

@@ -1,6 +1,7 @@
 /** The Chat tab: turns of a conversation, each answer coloured by source, with a readout of what it gained. */
 
 import { TurnView } from "../chat/turn-view.js";
+import { AfterBegun } from "../common/after-begun.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural, seconds, sentence, speed } from "../common/format.js";
@@ -77,6 +78,7 @@ class ChatTab {
     this.views = [];
     this.rate = ""; // what the line at the end says while nothing else is to be said
     this.at = fill(stage, TEMPLATE);
+    this.clearing = new AfterBegun(() => ask("clear"));
     this.fields = new Fields(byId("chat-ask"), "chat-");
     this.legend = new Legend(this.at("legend"), stage, facts.legend, () => {});
     this.fields.explain(facts.examples);
@@ -97,8 +99,15 @@ class ChatTab {
     this.at("back").addEventListener("click", () => {
       if (this.stage.dataset.state !== "running") this.ask("back");
     });
-    this.at("clear").addEventListener("click", () => this.ask("clear"));
-    byId("chat-go").addEventListener("click", () => this.fields.clear());
+    this.at("clear").addEventListener("click", () => this.clearing.request());
+    byId("chat-go").addEventListener("click", () => {
+      this.fields.clear();
+      this.clearing.ask();
+    });
+    this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey, isComposing }) => {
+      const sends = key === "Enter" && !shiftKey && !isComposing;
+      if (sends && byId("chat-go").matches(":enabled")) this.clearing.ask();
+    });
     handOver("#chat-go", byId("chat-stop"));
     addEventListener("pagehide", () => stored((store) => this.keep(store)));
   }
@@ -114,6 +123,12 @@ class ChatTab {
 
   /** @param {Message} message */
   take(message) {
+    this.handle(message);
+    if (message.kind !== "rate") this.clearing.told();
+  }
+
+  /** @param {Message} message */
+  handle(message) {
     this.word = WORDS[message.kind] ?? "";
     switch (message.kind) {
       case "refused":

@@ -1,5 +1,6 @@
 /** The Race tab: its form, its buttons and the race view under them, which opens on a recorded race. */
 
+import { AfterBegun } from "../common/after-begun.js";
 import { byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
@@ -26,6 +27,8 @@ import { shared } from "../race/shared.js";
 /** @typedef {{ kind: "model" } & Model & Measured} Ready */
 /** @typedef {Loading | Ready | Refused | FileMessage | Waiting | Building | Left | RunMessage} Message */
 
+const OF_NO_RUN = new Set(["loading", "model", "file"]);
+
 /** @param {Host<Facts>} host */
 export function mount({ element, props, watch, facts, ask }) {
   const tab = new RaceTab(element, facts, ask);
@@ -44,6 +47,7 @@ class RaceTab {
     this.ask = ask;
     /** @type {string | null} the verdict that "waiting" stands in place of */
     this.verdict = null;
+    this.clearing = new AfterBegun(() => ask("clear"));
     this.fields = new Fields(byId("ask"));
     this.view = new RaceView(find(element, ".stage"), facts, { ask, refuse: (problem) => this.fields.refuse(problem) });
     shared.race = this.view;
@@ -64,7 +68,7 @@ class RaceTab {
         this.ask(id);
       });
     }
-    at("clear").addEventListener("click", () => this.ask("clear"));
+    at("clear").addEventListener("click", () => this.clearing.request());
     at("link").addEventListener("click", () => this.copyLink());
     addEventListener("pagehide", () => stored((store) => this.keep(store)));
     byId("go").addEventListener("click", () => this.wait());
@@ -107,6 +111,12 @@ class RaceTab {
 
   /** @param {Message} message */
   take(message) {
+    this.handle(message);
+    if (!OF_NO_RUN.has(message.kind)) this.clearing.told();
+  }
+
+  /** @param {Message} message */
+  handle(message) {
     switch (message.kind) {
       case "loading":
         this.fields.clear();
@@ -152,6 +162,7 @@ class RaceTab {
     const go = /** @type {HTMLButtonElement} */ (byId("go"));
     if (this.view.state === "running" || this.verdict !== null || go.disabled) return;
     this.fields.clear();
+    this.clearing.ask();
     this.verdict = this.view.at("verdict").textContent;
     this.view.at("verdict").textContent = "waiting for the model …";
     this.view.say("Waiting for the model");
