@@ -38,7 +38,6 @@ from spectra.target.device_map import (
     device_name,
     empty_model,
     flat_map,
-    is_on_disk,
     places_of,
     try_device,
 )
@@ -348,8 +347,6 @@ def _prepare(
         model.eval()
         try:
             if recalled is None:
-                if is_on_disk(model):
-                    log.warning("%s: it is measured now, by about a hundred such passes", target.name)
                 lasting = measure(target, numerics, step)
             else:
                 target.use(Execution(recalled, native if recalled.step == "native" else None))
