@@ -112,16 +112,18 @@ def check_here(field: str, places: Iterable[Any]) -> None:
 def check_on_disk(model: Any, device_map: Any, name: str) -> None:
     """Say in one line what is read from disk at every pass. Raises SpectraError where a computed map puts all there."""
     placed = getattr(model, "hf_device_map", None) or {}
-    if "disk" not in placed.values():
+    if not is_on_disk(model):
         return
     if not isinstance(device_map, Mapping) and set(placed.values()) == {"disk"}:
         raise SpectraError("max_memory", "no part of the model fits into it beside the largest one; give more")
     parameters = model.named_parameters()
     size = sum(one.nbytes for path, one in parameters if place_of(path, placed) == "disk")
-    log.warning(
-        "%s: %.2f GB of it are read from disk at every pass; the passes that measure it, about a hundred, take as long",
-        name, size / 1e9,
-    )  # fmt: skip
+    log.warning("%s: %.2f GB of it are read from disk at every pass", name, size / 1e9)
+
+
+def is_on_disk(model: Any) -> bool:
+    """Whether accelerate reads a part of it from disk at every pass."""
+    return "disk" in (getattr(model, "hf_device_map", None) or {}).values()
 
 
 def place_of(parameter: str, device_map: Mapping[str, Any], tied: str = "") -> Any:

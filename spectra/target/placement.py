@@ -82,7 +82,7 @@ class Placement:
         for place in found.values():
             if not re.fullmatch(PLACE, str(place)):
                 raise SpectraError("device_map", f"{file} names {place!r}; a device is 0, cuda:0, cpu or disk")
-        return {str(name): place for name, place in found.items()}
+        return {name: int(place) if str(place).isdecimal() else place for name, place in found.items()}
 
     @property
     def memory(self) -> dict[int | str, str] | None:

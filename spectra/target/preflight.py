@@ -5,6 +5,7 @@ rows a pass of exact steps has; what does a step of q query tokens cost.
 """
 
 import dataclasses
+import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.cache import SlabCache
+from spectra.target.device_map import is_on_disk
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.parameter_state import odd_numbers
@@ -24,6 +26,7 @@ from spectra.target.quantized import quantized_by
 from spectra.target.session import HuggingFaceSession, synchronize
 from spectra.verify.picks import likeliest
 
+log = logging.getLogger("spectra")
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 COST_BLOCKS = 3
 """Row blocks of the native step whose ends are measured too."""
@@ -46,6 +49,8 @@ def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
     """
     if target.context < (least := PREFIX + len(PARENTS)):
         raise SpectraError("model", f"its context is {target.context} tokens; give one of at least {least}")
+    if is_on_disk(target.model):
+        log.warning("%s: it is measured now, by about a hundred such passes", target.name)
     native = target.native
     with target.using(Execution()):
         trees = stock_trees(target) if native is None or native.checkable else True

@@ -310,6 +310,19 @@ def test_a_part_is_open_without_the_packages_of_which_it_takes_one(tmp_path, mon
     assert obstacle(part, gpu=True) == "it takes the package torchao or bitsandbytes, which is not installed"
     there.add("bitsandbytes")
     assert obstacle(part, gpu=True) == ""
+    assert obstacle(part, gpu=False) == "it takes a CUDA GPU, and there is none"
+    assert obstacle(part, gpu=False, device="cpu") == "it takes a CUDA GPU, and the device is cpu"
+
+
+@pytest.mark.parametrize(
+    ("out", "shown"),
+    [("/s", "`python --out OUT/a.md` tokens/s 'OUT/b c' OUT"), ("/", "`python --out /a.md` tokens/s '/b c' /")],
+)
+def test_the_folder_of_a_run_is_taken_out_of_paths_alone(out, shown):
+    """With the folder /s the report had "tokensOUT" for tokens/s."""
+    folder = Path(out)
+    text = f"`python --out {folder / 'a.md'}` tokens/s '{folder / 'b c'}' {folder}"
+    assert report.without_folder(text, folder) == shown
 
 
 def test_a_machine_with_torch_and_transformers_is_carried_the_rest_of_what_the_project_takes():

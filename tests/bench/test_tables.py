@@ -193,6 +193,13 @@ class TestFigures:
         assert sorted(file.name for file in tmp_path.iterdir()) == ["a.html", "a.json", "plotly.min.js"]
 
 
+def test_a_folder_for_figures_that_cannot_be_one_is_named(tmp_path, capsys):
+    """`out` was named, which is another option."""
+    (tmp_path / ROWS).write_text(json.dumps(row("autoregressive", steps=9)) + "\n")
+    assert main(["report", str(tmp_path), "--charts", str(tmp_path / ROWS)]) == 2
+    assert capsys.readouterr().err.startswith("spectra.bench: charts: ")
+
+
 def test_a_report_does_not_load_torch(tmp_path):
     (tmp_path / ROWS).write_text(json.dumps(row("autoregressive", steps=9)) + "\n")
     code = f"import sys; from spectra.cli.bench import main; main(['report', {str(tmp_path)!r}])"

@@ -266,6 +266,8 @@ def test_a_server_that_does_not_start_says_why(tmp_path, capsys):
     more = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "mt-bench", "--python", sys.executable]
     assert apart(bench, ["serve", *more, "--flags", "--method eagle"]) == 2
     assert "it ended at once" in (err := capsys.readouterr().err) and "'eagle' is unknown" in err
+    assert bench(["serve", *more[:3], str(tmp_path / "mute"), *more[4:6], "--python", "/bin/false"]) == 2
+    assert "it ended at once: no word; see " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--device-map", "--weights=int8", "--numerics", "--draft"])

@@ -19,6 +19,9 @@ def test_what_transformers_is_told(tmp_path):
         "device_map": {"model.layers.0": 0, "model.layers.1": "disk", "lm_head": "cpu"},
         "offload_folder": tmp_path,
     }
+    file.write_text(json.dumps({"model.layers.0": "0", "lm_head": 0}))
+    assert Placement(str(file)).arguments() == {"device_map": {"model.layers.0": 0, "lm_head": 0}}
+    assert not Placement(str(file)).several
     assert Placement("auto", ("0=1.5GiB", "cpu = 60GB"), tmp_path).arguments() == {
         "device_map": "auto",
         "max_memory": {0: "1.5GiB", "cpu": "60GB"},

@@ -44,7 +44,7 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.target import load
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.load import wrap_model
+from spectra.target.load import load_network, wrap_model
 
 CHEAP = StepCost(((1, 1.0), (9, 1.0)))
 """A step in which every row pays."""
@@ -304,7 +304,12 @@ def test_a_computed_map_of_no_room_is_refused_and_what_is_read_from_disk_is_told
     spread = load_target(folder, dtype="fp32", device_map="auto", max_memory={"cpu": "180KB"})
     assert spread.spread and set(spread.model.hf_device_map.values()) == {"cpu", "disk"}
     (said,) = (one.getMessage() for one in caplog.records if "from disk" in one.getMessage())
-    assert said.startswith("tiny: 0.00 GB of it are read from disk at every pass")
+    assert said == "tiny: 0.00 GB of it are read from disk at every pass"
+    assert "tiny: it is measured now, by about a hundred such passes" in caplog.messages
+    caplog.clear()
+    load_network(folder, dtype="fp32", device_map="auto", max_memory={"cpu": "180KB"})
+    own = [one.getMessage() for one in caplog.records if one.name == "spectra"]
+    assert own == [said], "nothing is measured"
     whole = load_target(folder, dtype="fp32", device="cpu")
     truth = answer(whole, [5, 6, 7, 5, 6], "autoregressive", 24)
     assert answer(spread, [5, 6, 7, 5, 6], "spectra-paper-core", 24) == truth

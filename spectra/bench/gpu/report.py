@@ -50,8 +50,15 @@ def write_report(
         own = [part for part in parts if part.about == about]
         lines += [f"## {about}", "", *(_starts(own, known) if own[0].module == GENERATE else _sections(own, known))]
     lines += _failures(parts, known)
-    text = "\n".join(lines).rstrip().replace(str(out), "OUT")
+    text = without_folder("\n".join(lines).rstrip(), out)
     write_text(out / REPORT, text + "\n", "out")
+
+
+def without_folder(text: str, out: Path) -> str:
+    """The text with OUT for the run's folder: as a whole path or the begin of one, not inside another word."""
+    if not out.name:  # the root: any slash
+        return text
+    return re.sub(rf"(?<![\w./-]){re.escape(str(out))}(?![\w.-])", "OUT", text)
 
 
 def _starts(parts: Sequence[GpuPart], known: Mapping[str, PartOutcome]) -> list[str]:

@@ -127,7 +127,7 @@ def _run(
     late = 0
     for part in wanted:
         own, left = own_seconds(part, known.get(part.name)), over - time.monotonic()
-        why = obstacle(part, gpu=there)
+        why = obstacle(part, gpu=there, device=options.model.device)
         if why:
             known[part.name] = PartOutcome("open", 0.0, why, "")
         elif min(own, left) < LEAST_SECONDS:
@@ -218,10 +218,10 @@ def own_seconds(part: GpuPart, before: PartOutcome | None) -> float:
     return 2 * before.seconds if before is not None and before.state == "stopped" else 60 * part.minutes
 
 
-def obstacle(part: GpuPart, *, gpu: bool) -> str:
-    """Why it cannot be run here, or ""."""
+def obstacle(part: GpuPart, *, gpu: bool, device: str | None = None) -> str:
+    """Why it cannot be run here, or "". device: the one that was named for the models."""
     if part.gpu and not gpu:
-        return "it takes a CUDA GPU, and there is none"
+        return f"it takes a CUDA GPU, and {f'the device is {device}' if device else 'there is none'}"
     if part.needs and not any(map(find_spec, part.needs)):
         return f"it takes the package {' or '.join(part.needs)}, which is not installed"
     return ""

@@ -74,7 +74,7 @@ def run_report(options: ReportOptions) -> int:
     sections = merge(options.folders)
     text = report(sections)
     if options.charts is not None:
-        make_folder(options.charts)  # the tables may go there too
+        make_folder(options.charts, "charts")  # the tables may go there too
     if options.out is not None:
         write_text(options.out, text, "out")
     for number, rows in enumerate(sections.values(), 1):

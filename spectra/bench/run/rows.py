@@ -147,10 +147,10 @@ def _read_settings(file: Path) -> dict[str, Any]:
         raise SpectraError("out", f"{file} is damaged ({error}); give another folder") from error
 
 
-def make_folder(folder: Path) -> None:
-    """Make it where it is not there. Raises SpectraError naming `out`, also where nothing can be written into it."""
+def make_folder(folder: Path, field: str = "out") -> None:
+    """Make it where it is not there. Raises SpectraError naming the field, also where nothing can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SpectraError("out", f"cannot make {folder} ({error.strerror}); give a writable folder") from error
-    check_writable_folder(folder, "out")
+        raise SpectraError(field, f"cannot make {folder} ({error.strerror}); give a writable folder") from error
+    check_writable_folder(folder, field)

@@ -81,7 +81,7 @@ class RunningServer:
         try:
             while True:
                 if self.process.poll() is not None:
-                    raise SpectraError("server", f"it ended at once: {self.last_lines()}; see {self.log}")
+                    raise SpectraError("server", f"it ended at once: {self.last_lines() or 'no word'}; see {self.log}")
                 if time.monotonic() - began > READY:
                     raise SpectraError("server", f"it did not answer in {READY:.0f} seconds; see {self.log}")
                 try:
