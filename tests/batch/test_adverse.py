@@ -128,6 +128,27 @@ def test_a_prompt_of_another_kind_of_list_reads_as_a_list_does(kind, way, known)
     assert alone(target, request_of(target, kind(prompt))) == text
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    ("way", "family"), [("native bf16", "llama"), ("native fp32", "llama"), ("native bf16", "gemma3")]
+)
+def test_the_default_dtype_of_torch_changes_nothing(way, family, kind, known):
+    """The library writes fp32, whatever a tensor would be by default."""
+    target = target_by(way, family, known)
+
+    def requests():
+        return [request_of(target, [5, 6, 7] * size, temperature=0.8) for size in (2, 9)]
+
+    texts = together(target, requests())
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(kind)
+        assert together(target, requests()) == texts
+        assert alone(target, requests()[1]) == texts[1]
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_a_bad_request_that_is_seen_late_frees_the_target(known):
     target = target_by("torch exact", "llama", known)
     with pytest.raises(SpectraError, match="prompt: of request 1: it holds no token"):
