@@ -149,6 +149,13 @@ def test_the_default_dtype_of_torch_changes_nothing(way, family, kind, known):
         torch.set_default_dtype(before)
 
 
+def test_an_exact_batch_under_autocast_reads_as_without(known):
+    target = target_by("torch exact", "llama", known)
+    texts = together(target, [request_of(target, [5, 6, 7]), request_of(target, [8, 9])])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert together(target, [request_of(target, [5, 6, 7]), request_of(target, [8, 9])]) == texts
+
+
 def test_a_bad_request_that_is_seen_late_frees_the_target(known):
     target = target_by("torch exact", "llama", known)
     with pytest.raises(SpectraError, match="prompt: of request 1: it holds no token"):
