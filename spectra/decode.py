@@ -63,6 +63,7 @@ class Decoding:
         self, session: Session, prompt: Sequence[int], method: Method, limits: Limits, *, explain: bool, trees: bool
     ) -> None:
         self.session, self.method, self.limits, self._trees = session, method, limits, trees
+        prompt = [int(token) for token in prompt]
         self.tokens, self.finish = list(prompt), ""
         self.produced = self._index = 0
         self._holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]

@@ -336,7 +336,11 @@ def _check_callable(**given: Any) -> None:
 
 def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:
     """What follows one sequence only, and a streamer that is none."""
-    from transformers import EncoderNoRepeatNGramLogitsProcessor, PrefixConstrainedLogitsProcessor
+    from transformers import (
+        EncoderNoRepeatNGramLogitsProcessor,
+        PrefixConstrainedLogitsProcessor,
+        UnbatchedClassifierFreeGuidanceLogitsProcessor,
+    )
 
     if streamer is not None and not all(callable(getattr(streamer, name, None)) for name in ("put", "end")):
         raise SpectraError("streamer", f"a {type(streamer).__name__} has no put and end; give one of transformers")
@@ -349,4 +353,8 @@ def _refuse_several(rows: int, processors: Any, streamer: Any) -> None:
     if rows > 1 and any(isinstance(one, EncoderNoRepeatNGramLogitsProcessor) for one in processors or ()):
         raise SpectraError(
             "encoder_no_repeat_ngram_size", f"it goes with one sequence, and there are {rows}; leave it out"
+        )
+    if rows > 1 and any(isinstance(one, UnbatchedClassifierFreeGuidanceLogitsProcessor) for one in processors or ()):
+        raise SpectraError(
+            "logits_processor", f"one for guidance has a KV cache of one sequence, and there are {rows}; leave it out"
         )

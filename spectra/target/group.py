@@ -79,6 +79,7 @@ class HuggingFaceGroup:
         It is read where it stands as far as the layout allows (`SlabCache.continued`), the rest is copied.
         """
         self.check(prompt, max_new_tokens, processors, prefix)
+        prompt = [int(token) for token in prompt]  # a deque has no slices, and torch takes bools for a mask
         chooser = self._target.chooser(sampling, processors, top_k)
         beginning = self._beginning(prompt) if prefix is None else None
         session = HuggingFaceSession(
@@ -93,7 +94,7 @@ class HuggingFaceGroup:
         A prefill by torch goes in runs of PREFILL_ROWS, and its bits may depend on what is in the run: only whole runs
         that are equal are the same.
         """
-        wanted, best = list(prompt[:-1]), None
+        wanted, best = list(prompt)[:-1], None
         for session in self._open_sessions():
             held = session.committed if self._target.rows_alone else session.prefilled
             length = common(held, wanted)

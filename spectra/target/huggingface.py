@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -392,7 +392,9 @@ class HuggingFaceTarget:
         picks_rows = "logits_to_keep" in self._steers and not self.spread
         if picks_rows:
             arguments["logits_to_keep"] = rows
-        logits: torch.Tensor = self.model(ids, **arguments).logits[0]
+        # in 16 bits our attention would not be exact
+        with torch.autocast(self.device.type, enabled=False) if self.plan.exact else nullcontext():
+            logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 
 

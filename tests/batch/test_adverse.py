@@ -1,5 +1,7 @@
 """Batches that try to break the promise: whatever comes together, each text is its own and the target is free after."""
 
+from collections import deque
+
 import pytest
 import torch
 from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
@@ -114,6 +116,44 @@ def test_a_prefix_that_is_larger_than_its_next_turn_counts_whole(known):
         together(target, requests, cache_bytes=prefix.size - 1)
     order = [number for number, _ in decode_many(target, requests, cache_bytes=prefix.size)]
     assert order == sorted(order)  # the other one does not fit beside it
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch exact"])
+@pytest.mark.parametrize("kind", [tuple, deque, bytes, lambda prompt: list(map(bool, prompt))])
+def test_a_prompt_of_another_kind_of_list_reads_as_a_list_does(kind, way, known):
+    target = target_by(way, "llama", known)
+    prompt = [1, 0, 1, 1] * 5
+    text = alone(target, request_of(target, prompt))
+    assert together(target, [request_of(target, kind(prompt)) for _ in range(2)], cache_bytes=2**30) == [text, text]
+    assert alone(target, request_of(target, kind(prompt))) == text
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    ("way", "family"), [("native bf16", "llama"), ("native fp32", "llama"), ("native bf16", "gemma3")]
+)
+def test_the_default_dtype_of_torch_changes_nothing(way, family, kind, known):
+    """The library writes fp32, whatever a tensor would be by default."""
+    target = target_by(way, family, known)
+
+    def requests():
+        return [request_of(target, [5, 6, 7] * size, temperature=0.8) for size in (2, 9)]
+
+    texts = together(target, requests())
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(kind)
+        assert together(target, requests()) == texts
+        assert alone(target, requests()[1]) == texts[1]
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_an_exact_batch_under_autocast_reads_as_without(known):
+    target = target_by("torch exact", "llama", known)
+    texts = together(target, [request_of(target, [5, 6, 7]), request_of(target, [8, 9])])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert together(target, [request_of(target, [5, 6, 7]), request_of(target, [8, 9])]) == texts
 
 
 def test_a_bad_request_that_is_seen_late_frees_the_target(known):

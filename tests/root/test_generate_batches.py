@@ -12,6 +12,9 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
 )
+from transformers import (
+    UnbatchedClassifierFreeGuidanceLogitsProcessor as Guidance,
+)
 
 import spectra
 from spectra.errors import SpectraError
@@ -29,6 +32,7 @@ class Biases(LogitsProcessor):
     [
         ("logits_processor", {"logits_processor": [Biases()]}),
         ("logits_processor", {"logits_processor": [lambda ids, scores: scores[0]]}),
+        ("logits_processor", {"logits_processor": [Guidance(1.5, model_of("llama"))]}),
         ("streamer", {"custom_generate": partial(spectra.generate, streamer=Reader())}),
         ("encoder_no_repeat_ngram_size", {"encoder_no_repeat_ngram_size": 2}),
         ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda number, ids: [1, 2, 3]}),

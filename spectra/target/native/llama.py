@@ -161,7 +161,7 @@ class LlamaStep:
         A row's bits depend on its own tokens alone: not on other rows, other sequences, slots or threads.
         """
         count = sum(one.rows for one in sequences)
-        tokens, positions, rows = (x.to(torch.int64).contiguous() for x in (tokens, positions, rows))
+        tokens, positions, rows = (x.to("cpu", torch.int64).contiguous() for x in (tokens, positions, rows))
         tree = self._chains(sequences, chains)
         if len(tokens) != count or len(positions) != count:
             raise ValueError(f"{len(tokens)} tokens and {len(positions)} positions for {count} rows")
@@ -170,7 +170,7 @@ class LlamaStep:
             raise ValueError(f"token ids go from 0 to {vocabulary - 1}")
         if len(rows) > count or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
             raise ValueError(f"rows of {count} are asked for, not {rows.tolist()}")
-        logits = torch.empty(len(rows), self._view.head.outputs)
+        logits = torch.empty(len(rows), self._view.head.outputs, dtype=torch.float32, device="cpu")
         if not count:
             return logits
         views = (SequenceView * len(sequences))()
@@ -235,13 +235,13 @@ class Rope:
     def __init__(self, rotary: Any) -> None:
         self._frequencies = rotary.inv_freq.detach().float()
         self._scaling = float(rotary.attention_scaling)
-        empty = torch.empty(0, len(self._frequencies))
+        empty = torch.empty(0, len(self._frequencies), dtype=torch.float32, device="cpu")
         self._tables = (empty, empty)
 
     def tables(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
         cosine, sine = self._tables
         while (start := len(cosine)) < positions:
-            angles = torch.arange(start, start + ROPE_RUN)[:, None].float() * self._frequencies
+            angles = torch.arange(start, start + ROPE_RUN, device="cpu")[:, None].float() * self._frequencies
             cosine = torch.cat([cosine, angles.cos() * self._scaling])
             sine = torch.cat([sine, angles.sin() * self._scaling])
         self._tables = cosine, sine  # at once: other threads may ask, and find either pair whole

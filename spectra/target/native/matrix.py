@@ -84,7 +84,7 @@ class Matrix:
     def product(self, rows: torch.Tensor) -> torch.Tensor:
         """rows [q, inputs] bf16 or fp32 -> fp32 [q, outputs]. Each output is one sum over the inputs in one order."""
         x = rows.detach().float().contiguous()
-        out = torch.empty(len(x), self.outputs)
+        out = torch.empty(len(x), self.outputs, dtype=torch.float32, device="cpu")
         if len(x):
             self.library.calls.spectra_product(
                 ctypes.byref(self.view),
@@ -99,7 +99,7 @@ class Matrix:
     def rows(self, which: torch.Tensor) -> torch.Tensor:
         """Rows of the weight, as an embedding has them: which [n] int64 -> fp32 [n, inputs]."""
         which = which.contiguous()
-        out = torch.empty(len(which), self.view.inputs)
+        out = torch.empty(len(which), self.view.inputs, dtype=torch.float32, device="cpu")
         self.library.calls.spectra_rows(
             ctypes.byref(self.view),
             ctypes.c_void_p(which.data_ptr()),
