@@ -63,13 +63,12 @@ class Decoding:
         self, session: Session, prompt: Sequence[int], method: Method, limits: Limits, *, explain: bool, trees: bool
     ) -> None:
         self.session, self.method, self.limits, self._trees = session, method, limits, trees
-        prompt = [int(token) for token in prompt]
-        self.tokens, self.finish = list(prompt), ""
+        self.tokens, self.finish = [int(token) for token in prompt], ""
         self.produced = self._index = 0
         self._holders = [drafter for drafter in method.drafters if isinstance(drafter, Holder)]
         self._clock = Laps()
         for drafter in method.drafters:
-            drafter.begin(prompt)
+            drafter.begin(self.tokens[:])
         self._explainers = [drafter for drafter in method.drafters if explain and isinstance(drafter, Explainer)]
 
     def grow(self, *, asks: bool = True) -> TokenTree:

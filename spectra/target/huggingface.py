@@ -390,10 +390,8 @@ class HuggingFaceTarget:
         elif mask is not None:
             arguments["attention_mask"] = mask
         picks_rows = "logits_to_keep" in self._steers and not self.spread
-        if picks_rows:
-            arguments["logits_to_keep"] = rows
-        # in 16 bits our attention would not be exact
-        with torch.autocast(self.device.type, enabled=False) if self.plan.exact else nullcontext():
+        arguments |= {"logits_to_keep": rows} if picks_rows else {}
+        with torch.autocast(self.device.type, enabled=False) if self.plan.exact else nullcontext():  # not in 16 bits
             logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 
