@@ -27,6 +27,17 @@ export class Fields {
   }
 
   /**
+   * Enter in a field of several lines sends it; while composing it takes what was composed.
+   * @param {string} field
+   * @param {() => void} act
+   */
+  onEnter(field, act) {
+    this.box(field)?.addEventListener("keydown", ({ key, shiftKey, isComposing }) => {
+      if (key === "Enter" && !shiftKey && !isComposing) act();
+    });
+  }
+
+  /**
    * @param {Problem} problem
    * @returns {HTMLElement} the message
    */

@@ -104,9 +104,8 @@ class ChatTab {
       this.fields.clear();
       this.clearing.ask();
     });
-    this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey, isComposing }) => {
-      const sends = key === "Enter" && !shiftKey && !isComposing;
-      if (sends && byId("chat-go").matches(":enabled")) this.clearing.ask();
+    this.fields.onEnter("prompt", () => {
+      if (byId("chat-go").matches(":enabled")) this.clearing.ask();
     });
     handOver("#chat-go", byId("chat-stop"));
     addEventListener("pagehide", () => stored((store) => this.keep(store)));

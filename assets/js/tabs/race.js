@@ -73,9 +73,7 @@ class RaceTab {
     addEventListener("pagehide", () => stored((store) => this.keep(store)));
     byId("go").addEventListener("click", () => this.wait());
     handOver("#go", byId("stop"));
-    this.fields.box("prompt")?.addEventListener("keydown", ({ key, shiftKey, isComposing }) => {
-      if (key === "Enter" && !shiftKey && !isComposing) this.wait(); // while composing it takes what was composed
-    });
+    this.fields.onEnter("prompt", () => this.wait());
   }
 
   /** @param {Model} model */
