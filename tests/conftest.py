@@ -1,5 +1,6 @@
 """Shared fixtures: a private cache folder for every test but the `real` ones, and the embedded model for those."""
 
+import gc
 import os
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: processes that share the cores have one thread each
     os.environ["OMP_NUM_THREADS"] = "1"
+    gc.disable()  # until all tests are collected: looking through what is imported meanwhile takes a third of that time
 import torch
 from chromium import LEFT_OUT, find_chromium
 
@@ -61,6 +63,12 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in set(left_out)]
 
 
+def pytest_collection_finish():
+    """What was imported stays: it is not looked through any more."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_terminal_summary(terminalreporter, config):
     """Here and not in tests/browser: with several processes, the one that prints loads no other file of tests."""
     browser = config.rootpath / BROWSER
@@ -90,11 +98,12 @@ def private_cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_world(request, private_cache, monkeypatch):
     """Not for `real` tests: they share the user's own cache, so that the embedded model is converted once, and every
-    core. Tiny models are several times faster on one thread."""
+    core. Tiny models are several times faster on one thread, and T(q) need not be exact for them."""
     if request.node.get_closest_marker("real") is not None:
         yield
         return
     monkeypatch.setenv("XDG_CACHE_HOME", str(private_cache))
+    monkeypatch.setattr("spectra.target.preflight.COST_SECONDS", 0.25)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

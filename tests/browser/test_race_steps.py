@@ -76,7 +76,7 @@ def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(page: Any, mon
 
 def start_with_a_slow_method(page: Any, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, tokens: int) -> None:
     """Start a race whose method's lane takes several drawings long."""
-    monkeypatch.setattr(engine, "before_step", lambda _: time.sleep(0.3 if engine.answers[-1].guesses else 0.03))
+    monkeypatch.setattr(engine, "before_step", lambda _: time.sleep(0.3 if engine.answers[-1].guesses else 0.005))
     start(page, max_new_tokens=tokens)
     page.wait_for_function("document.querySelector('[data-id=text-plain] .step')")
 
