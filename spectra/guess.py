@@ -58,6 +58,7 @@ class Guess:
     tokens: the guessed continuation, nearest first, never empty.
     rank: 0 for the drafter's first choice, 1 for the next, ... (a feature of the budget's acceptance estimates).
     match: how many context tokens the lookup matched (0 when it does not match a context).
+    Raises ValueError where there is no token.
     """
 
     tokens: tuple[int, ...]

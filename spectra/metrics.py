@@ -50,7 +50,10 @@ class PlainRate(NamedTuple):
 
 
 def summarize(steps: Sequence[StepTrace]) -> Summary:
-    """The figures of a run of steps (an empty run gives zeros)."""
+    """The figures of a run of steps, see `spectra.metrics.Summary`; an empty run gives zeros, and 1 for `distinct4`.
+
+    tau is tokens / passes, micro tokens / seconds, prefill included; share and acceptance are by source.
+    """
     tokens = [token for step in steps for token in step.tokens]
     prefill = sum(step.prefill_seconds for step in steps)
     seconds = prefill + sum(step.seconds for step in steps)

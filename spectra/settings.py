@@ -55,7 +55,8 @@ class Sampling:
     """How the target picks a token from its logits. `temperature=0` is greedy.
 
     The draw at output position i uses noise that depends on (seed, i) only, so the same seed gives the same text with
-    and without speculation. Filters run in the order of transformers: penalty, temperature, top-k, top-p, min-p.
+    and without speculation. Filters run in the order of transformers: penalty, temperature, top-k, top-p, min-p. Raises
+    SpectraError for a number out of range.
     """
 
     temperature: float = 0.0
@@ -85,7 +86,8 @@ class Sampling:
 class Limits:
     """When an answer ends. Tested after each token, so a run accepted at once is cut where plain decoding ends.
 
-    eos: ids that end the answer (they are part of the output). criteria: asked with all tokens, prompt included.
+    eos: ids that end the answer (they are part of the output). criteria: asked with all tokens, prompt included. Raises
+    SpectraError for a number out of range, and for ids or criteria that are none.
     """
 
     max_new_tokens: int = 256

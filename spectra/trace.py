@@ -65,7 +65,8 @@ class StepTrace:
     tokens / sources: what the step added to the output, in order, and who gets the credit for each.
     path: accepted nodes of `tree`, one for each guessed token in `tokens`. picks: the target's own token at each node
     of the walk, the root first. seconds: wall time of the whole step, the prefill of the first one excluded.
-    prefill_seconds: only on the first step. parts: seconds by part (draft, forward, verify, keep).
+    prefill_seconds: only on the first step. parts: seconds by part (draft, forward, verify, keep; in a batch also wait,
+    for what is done for the others).
     finish: why the answer ended here ("eos", "length", "criteria"), else "". held: n-grams that a source had learned
     before this step, for those that tell. offered: guessed tokens that the drafters had, those that the budget left out
     of the tree included (None in old files). inside: what dictionaries and datastores held and learned, if asked for.

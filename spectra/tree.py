@@ -73,7 +73,8 @@ class TokenTree:
     ) -> int:
         """Put `token` under `parent` and return its node; a merging tree reuses an eligible child of this token.
 
-        token: an int, or a number of numpy or torch. Raises SpectraError for what is no whole number.
+        token: an int, or a number of numpy or torch. Raises SpectraError for what is no whole number, IndexError for a
+        parent that is no node.
         """
         try:
             token = index(token)
@@ -110,7 +111,10 @@ class TokenTree:
         return parent
 
     def ask(self, node: int, avoid: Collection[int] = ()) -> int:
-        """Ask for the most likely token after `node` that is not in `avoid`. Returns the ticket to read it by."""
+        """Ask for the most likely token after `node` that is not in `avoid`. Returns the ticket to read it by.
+
+        Raises IndexError for what is no node.
+        """
         if not 0 <= node < len(self.tokens):
             raise IndexError(f"node {node} is none of this tree of {len(self.tokens)}")
         ticket = len(self.reads)

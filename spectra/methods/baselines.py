@@ -1,6 +1,7 @@
-"""Presets of other training-free methods at their authors' sizes, in the same loop, verified by the same exact rule.
+"""Presets of other training-free methods, in the same loop, verified by the same exact rule.
 
-A target that cannot score trees gets chains: then Lookahead has no window and Token Recycling guesses one path.
+Sizes are their authors', of `lookahead` SPECTRA's. A target that cannot score trees gets chains: then Lookahead has no
+window and Token Recycling guesses one path.
 """
 
 from collections.abc import Callable

@@ -131,8 +131,8 @@ def load_target(
     (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where
     possible). step: "native" (the project's own library, on a CPU), "eager" (torch), "graphs" (a GPU replays captured
     steps), "flash-eager" (reads the context by a flash kernel; not exact), "flash" (both) or "auto" (the fastest that
-    agrees). device_map, options: handed to `from_pretrained`
-    (`device_map="auto"` spreads the layers with accelerate). Raises SpectraError naming the argument that is wrong.
+    agrees). device_map, options: handed to `from_pretrained` (`device_map="auto"` spreads the layers with accelerate).
+    It has `model`, `tokenizer`, `eos` and `cost`, its T(q). Raises SpectraError naming the argument that is wrong.
     """
     device = device_name(device)
     check_choices(device=device, dtype=dtype, weights=weights, numerics=numerics, step=step)

@@ -11,6 +11,7 @@ from spectra.budget.estimates import Estimates
 from spectra.budget.policy import AdaptiveBudget, FixedBudget
 from spectra.budget.share import share
 from spectra.budget.step_cost import StepCost
+from spectra.budget.weights import Weights
 from spectra.guess import Guess, Source
 from spectra.tree import ROOT, TokenTree
 
@@ -71,6 +72,37 @@ def test_what_is_taken_has_the_best_ratio_of_all_sizes():
         assert max(ratios) == pytest.approx(ratios[len(small) - 1])
 
 
+def with_rows(dice, rows, size=30):
+    """A tree with rows of a pool, two tokens each, that ride along."""
+    tree = random_tree(dice, size)
+    for _ in range(rows):
+        leaf = tree.add(tree.add(ROOT, 70, Source.POOL, eligible=False), 71, Source.POOL, eligible=False)
+        tree.ask(leaf)
+    return tree
+
+
+def test_rows_that_ride_along_stay_as_far_as_they_fit_and_guesses_pay_beside_them():
+    dice = random.Random(7)
+    for cost in (COST, STEEP, StepCost(((1, 1.0), (4, 3.0), (128, 20.0)))):
+        for rows in (1, 3, 9):
+            tree = with_rows(dice, rows)
+            small = AdaptiveBudget(cost, 12).choose(tree)
+            kept = min(rows, 6)
+            assert len(small) <= 13 and len(small.reads) == kept
+            chances = sorted((p for p in tree.probability[1:] if p), reverse=True)[: 12 - 2 * kept]
+            ratios = [(1 + sum(chances[:n])) / cost.seconds(1 + 2 * kept + n) for n in range(len(chances) + 1)]
+            assert max(ratios) == pytest.approx(ratios[len(small) - 1 - 2 * kept])
+
+
+def test_of_nodes_with_one_chance_the_parent_is_the_first():
+    sure = Weights({(Source.FORWARD, 0, later): 100.0 for later in (False, True)})
+    tree = TokenTree(9)
+    tree.insert(Guess((1, 2, 3), Source.FORWARD))
+    budget = AdaptiveBudget(FREE, 2, weights=sure)
+    assert budget.choose(tree).tokens == [9, 1, 2]
+    assert tree.probability == [None, 1.0, 1.0, 1.0]
+
+
 def test_what_follows_a_guess_that_cannot_pay_is_not_judged_and_the_choice_is_the_same():
     dice = random.Random(6)
     for cost in (COST, FREE, STEEP, StepCost(((1, 1.0), (8, 1.9), (128, 15.0)))):
@@ -80,11 +112,12 @@ def test_what_follows_a_guess_that_cannot_pay_is_not_judged_and_the_choice_is_th
             known = sum(1 for p in tree.probability if p)
             assert budget.choose(tree).tokens == whole.tokens
             assert sum(1 for p in tree.probability if p) <= known
-    budget = AdaptiveBudget(StepCost(((1, 1.0), (128, 26.4))), 64)
-    tree = TokenTree(9)
-    tree.insert(Guess((1, 2, 3), Source.FORWARD))
-    budget.choose(tree)
-    assert tree.probability[1] > 0 == tree.probability[2]
+    for unit in (1.0, 0.005, 1000.0):  # seconds of a plain step
+        budget = AdaptiveBudget(StepCost(((1, unit), (128, 26.4 * unit))), 64)
+        tree = TokenTree(9)
+        tree.insert(Guess((1, 2, 3), Source.FORWARD))
+        budget.choose(tree)
+        assert tree.probability[1] > 0 == tree.probability[2]
 
 
 def test_the_trace_shows_the_estimates():
@@ -128,13 +161,35 @@ def test_path_probabilities_multiply():
 def test_step_cost_is_linear_between_and_goes_on_past_the_end():
     cost = StepCost(((1, 1.0), (3, 2.0), (5, 6.0)))
     assert [cost.seconds(q) for q in (0, 1, 2, 3, 4, 5, 7)] == [1.0, 1.0, 1.5, 2.0, 4.0, 6.0, 10.0]
+    assert StepCost(((1, 3.0), (4, 2.0))).seconds(9) == 2.0  # a machine's unrest is no slope
+    assert StepCost(((1, 3.0),)).seconds(9) == 3.0
     for table in ((), ((2, 1.0), (1, 1.0)), ((1, 1.0), (1, 2.0))):
         with pytest.raises(ValueError, match="rising"):
             StepCost(table)
 
 
+def test_the_properties_of_a_node():
+    """Its first source with its grade, the others, its confidence; a source that nobody knows has one grade."""
+    tree = TokenTree(9)
+    parent = tree.add(ROOT, 1, Source("mine"), rank=7)
+    node = tree.add(parent, 2, Source.NGRAM, match=9, confidence=3)
+    tree.add(parent, 2, Source.RETRIEVAL)
+    tree.add(parent, 2, Source.RECYCLED, rank=2)
+    assert Estimates.features(tree, parent) == [(Source("mine"), 0, False)]
+    others = [("and", Source.RETRIEVAL), ("and", Source.RECYCLED)]
+    assert Estimates.features(tree, node) == [(Source.NGRAM, 5, True), *others, ("confidence", 3)]
+
+
 class TestKnownNoise:
     """A node's chance once the noise of its token is known."""
+
+    @pytest.mark.parametrize(("temperature", "flat"), [(0.5, 0.5), (1.0, 1.0), (1.5, 1.5), (40.0, 1.5)])
+    def test_what_it_is_worth_grows_with_the_square_of_the_temperature(self, temperature, flat):
+        """g counts up to 6, and the flattest temperature is 1.5."""
+        estimates = Estimates(temperature, Weights({(Source.BACKWARD, 2, False): -1.0}, drawn=-0.5, luck=0.25))
+        for noise, luck in ((1.0, -0.5772), (0.1, -math.log(0.1) - 0.5772), (1e-7, 6.0), (0.0, 6.0)):
+            score = -1.0 - 0.5 * flat + 0.25 * flat**2 * luck
+            assert estimates.chance(guessed(noise), 1) == pytest.approx(1 / (1 + math.exp(-score)))
 
     def test_the_budget_takes_the_node_that_the_noise_favours(self):
         noise = [9.0] * 64

@@ -46,6 +46,13 @@ def test_guesses_share_their_prefix_and_the_first_source_gets_the_credit():
     assert tree.child(ROOT, 3) is None
 
 
+def test_a_node_keeps_the_first_confidence_that_it_got():
+    tree = TokenTree(9)
+    for source, confidence in ((Source.BACKWARD, 0), (Source.RETRIEVAL, 4), (Source.MEMORY, 7), (Source.RECYCLED, 0)):
+        node = tree.add(ROOT, 1, source, confidence=confidence)
+    assert tree.confidence[node] == 4
+
+
 def test_draws_from_a_distribution_do_not_merge():
     tree = TokenTree(9, merge=False)
     tree.insert(Guess((1, 2), Source.FORWARD))
@@ -85,6 +92,7 @@ def test_a_subset_keeps_columns_and_answers():
     for _ in range(50):
         tree = random_tree(dice, 30)
         tree.probability = [None, *(dice.random() for _ in range(29))]
+        tree.confidence = [dice.randrange(10) for _ in range(30)]
         tickets = {tree.ask(node, (1,)): node for node in dice.sample(range(30), 5)}
         kept = {node for leaf in dice.sample(range(30), 4) for node in tree.path(leaf)}
         small = tree.subset(kept)
@@ -95,6 +103,7 @@ def test_a_subset_keeps_columns_and_answers():
             assert small.sources[new] == tree.sources[old]
             assert small.probability[new] == tree.probability[old]
             assert (small.ranks[new], small.matches[new]) == (tree.ranks[old], tree.matches[old])
+            assert old == ROOT or small.confidence[new] == tree.confidence[old]
         for ticket, node in tickets.items():
             assert (ticket in small.reads) == (node == ROOT or node in kept)
 

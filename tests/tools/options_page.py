@@ -43,8 +43,8 @@ def default_of(action: argparse.Action) -> str:
         return "required"
     if value == sys.executable:
         return "the one that runs"
-    if isinstance(value, bool):
-        return "on" if value else "off"
+    if isinstance(value, bool):  # of a switch that turns something off too
+        return "off"
     if value in (None, (), [], {}, "", argparse.SUPPRESS) or "(default: " in (action.help or ""):
         return ""
     values = value if isinstance(value, list | tuple) else [value]
@@ -59,7 +59,7 @@ def page() -> str:
         for action in parser._actions:
             shown = action.help != argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)
             if action.option_strings and shown:
-                option = max(action.option_strings[:1] or [""], key=len)
+                option = "`, `".join(action.option_strings)
                 rows[option, default_of(action), " ".join((action.help or "").split())].append(command)
                 if option == "--numerics":
                     loading.append(command)

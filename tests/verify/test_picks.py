@@ -29,6 +29,9 @@ def test_whoever_drafts_reads_the_noise_that_the_pick_is_made_with():
     assert torch.equal(noise.row(7, 60, CPU), keyed_noise(3, 7, 60, CPU))
     picks = Chooser(Sampling(1.0, seed=3), noise=noise).choose(logits[None], {0: 0}, TokenTree(1), [0] * 7)
     assert picks.pick(0) == (logits.softmax(-1) / row).argmax()
+    for token in (-1, 50):  # -1 would be the last one of a list
+        with pytest.raises(IndexError, match=f"token {token} is not one of 50"):
+            noise.read(7)[token]
     noise.forget(8)
     assert torch.equal(noise.row(7, 50, CPU), row)
 
