@@ -15,7 +15,7 @@ from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.share import Ranking, share, worths_at_the_end
 from spectra.decode import Decoding
-from spectra.method import Asked, Group, Scored, SharedTarget
+from spectra.method import Asked, Group, Scored, SharedTarget, walk_picks
 from spectra.settings import check_functions, check_number
 from spectra.trace import StepTrace
 from spectra.tree import TokenTree
@@ -144,8 +144,13 @@ def _take(passed: Passed) -> StepTrace:
 
 
 def _adapts(one: Decoding) -> bool:
-    """Whether its text is the same whatever its trees are, and its budget weighs what they cost."""
-    return isinstance(one.method.budget, AdaptiveBudget)
+    """Whether its text is the same whatever its trees are, and its budget weighs what they cost.
+
+    A walk of one's own may read the whole tree, and a budget of one's own chooses by other rules.
+    """
+    method = one.method
+    weighs = isinstance(method.budget, AdaptiveBudget) and type(method.budget).choose is AdaptiveBudget.choose
+    return weighs and method.walk is walk_picks
 
 
 def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
@@ -186,7 +191,7 @@ def _wanted(
     def ask(number: int) -> TokenTree | Ranking:
         one = running[number]
         budget = one.method.budget
-        if ranked and isinstance(budget, AdaptiveBudget):
+        if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
             return budget.rank(grown[number])
         return one.method.choose(grown[number])
 

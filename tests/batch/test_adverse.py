@@ -8,7 +8,7 @@ from batches import WAYS, alone, dice_of, random_prompts, random_request, target
 from tiny import VOCABULARY, model_of
 
 import spectra
-from spectra import Limits, Request, Sampling, SpectraError, decode_many, make_method
+from spectra import AdaptiveBudget, Limits, Method, Request, Sampling, SpectraError, decode, decode_many, make_method
 from spectra.target.prefix import Prefix
 
 
@@ -154,6 +154,39 @@ def test_an_exact_batch_under_autocast_reads_as_without(known):
     texts = together(target, [request_of(target, [5, 6, 7]), request_of(target, [8, 9])])
     with torch.autocast("cpu", torch.bfloat16):
         assert together(target, [request_of(target, [5, 6, 7]), request_of(target, [8, 9])]) == texts
+
+
+def narrow(target):
+    class Narrow(AdaptiveBudget):
+        def choose(self, tree):
+            return tree.subset([node for node in range(1, len(tree)) if tree.depths[node] == 1][:1])
+
+    return Method("narrow", make_method("spectra-core", target).drafters, Narrow(target.cost, 9), 9)
+
+
+def counted(target):
+    def walk(tree, scored):
+        return [], [len(tree) % VOCABULARY]
+
+    return Method("counted", make_method("spectra-core", target).drafters, AdaptiveBudget(target.cost, 9), 9, walk)
+
+
+@pytest.mark.parametrize("made", [narrow, counted])
+def test_trees_that_are_chosen_or_walked_by_ones_own_rules_are_those_of_decode(made, known):
+    """Their nodes were ranked with those of the others: another choice, and another text where it hangs on the tree."""
+    target = target_by("native bf16", "llama", known)
+    prompts = [[5, 6, 7, 8] * 6, [9, 8, 9, 7] * 6]
+
+    def steps_of(steps):
+        return [(step.tokens, step.tree.tokens) for step in steps]
+
+    truth = [steps_of(decode(target, prompt, made(target), limits=Limits(20))) for prompt in prompts]
+    got = [[], [], []]
+    requests = [Request(prompt, made(target), limits=Limits(20)) for prompt in prompts]
+    for number, step in decode_many(target, [*requests, request_of(target, [4, 5], preset="spectra", most=20)]):
+        got[number].append((step.tokens, step.tree.tokens))
+    assert got[:2] == truth
+    assert max(len(tree) for _, tree in truth[0]) > 1
 
 
 def test_a_bad_request_that_is_seen_late_frees_the_target(known):
