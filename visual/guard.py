@@ -47,7 +47,7 @@ LONGEST_LINK = 60_000
 UPLOAD = "/gradio_api/upload"
 """How the path of uploads ends; a folder may come before it."""
 CLOSED = re.compile(
-    "/gradio_api/+(component_server|custom_component|deep_link|dev/|file=http|process_recording|proxy=|runs|stream|"
+    "/gradio_api/+(component_server|custom_component|deep_link|dev/|file/|file=http|process_recording|proxy=|runs|stream|"
     "undo-vibe|upload_progress|vibe)",
     re.IGNORECASE,
 )
