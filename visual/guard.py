@@ -193,6 +193,8 @@ class Guard:
         if fetches(data):
             raise RefusedError(400, "a file has to be uploaded; this server fetches none")
         visitor = session_of(data)
+        if isinstance(data, dict) and data.get("session_hash") == "":  # gradio's queue would end, for all visitors
+            raise RefusedError(400, "session_hash: it is empty; give a name, or leave it out")
         if len(visitor) > LONGEST_NAME:
             raise RefusedError(400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
         if request.kind == "starts" and visitor:

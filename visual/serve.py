@@ -1,5 +1,6 @@
 """How the page is launched: its own theme, style, icon and files. All come from this machine, nothing from a CDN."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -52,6 +53,14 @@ class LastUsed(LRUCache[str, Any]):
         return super().__getitem__(key)
 
 
+class Messages(LastUsed):
+    """The messages for each visitor. Where gradio has one for a visitor who is not among them, an error would end its
+    queue for all: nobody waits for such a message, so it goes nowhere."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key) if key in self else asyncio.Queue()
+
+
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     """The page with its queue of requests, max_size long, which looks for work every 50 ms.
 
@@ -63,7 +72,7 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     page.queue(max_size=max_size, api_open=False)
     queue = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
-    queue.pending_messages_per_session = LastUsed(4 * max_size)
+    queue.pending_messages_per_session = Messages(4 * max_size)
     queue.pending_event_ids_session = LastUsed(REMEMBERED_VISITORS)
     queue.ANALYTICS_MAX_EVENTS = 1
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
