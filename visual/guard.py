@@ -40,6 +40,9 @@ REMEMBERED = 10_000
 """Visitors whose address is known."""
 LONGEST_NAME = 200
 """Characters of a visitor's name, which gradio keeps; a page draws 11."""
+NAME = re.compile(r"[\w.:-]+", re.ASCII)
+"""What such a name is made of. With an empty one gradio's queue would end, for all visitors; with one that holds what
+stands between the parts of its tasks' names, nobody could cancel."""
 UNHEARD = 8
 """Starts of a visitor who listens for none of their answers: gradio keeps them all."""
 LONGEST_LINK = 60_000
@@ -193,10 +196,10 @@ class Guard:
         if fetches(data):
             raise RefusedError(400, "a file has to be uploaded; this server fetches none")
         visitor = session_of(data)
-        if isinstance(data, dict) and data.get("session_hash") == "":  # gradio's queue would end, for all visitors
-            raise RefusedError(400, "session_hash: it is empty; give a name, or leave it out")
         if len(visitor) > LONGEST_NAME:
             raise RefusedError(400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
+        if isinstance(data, dict) and data.get("session_hash") is not None and not NAME.fullmatch(visitor):
+            raise RefusedError(400, "session_hash: it is no name; give letters, digits, . : _ or -, or leave it out")
         if request.kind == "starts" and visitor:
             if not self._is_heard(visitor):
                 raise RefusedError(429, "nobody listens for what was started here; load the page again")

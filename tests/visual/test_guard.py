@@ -192,12 +192,13 @@ def test_long_names_of_visitors_are_refused(server: Server) -> None:
     assert len(listener_of(f"{API}/call/compare/{'x' * 50_000}", "")) == 200
 
 
-def test_an_empty_name_of_a_visitor_is_refused(server: Server) -> None:
-    """One such request ended gradio's queue: from then on it answered every visitor that it is stopped."""
-    body = json.dumps({"data": ["go on", "spectra", 1, 0, 7], "fn_index": server.ids["compare"], "session_hash": ""})
+@pytest.mark.parametrize("name", ["", " ", "a<gradio-sep>b", "\ud800", "a\nb", "é"], ids=ascii)
+def test_what_is_no_name_of_a_visitor_is_refused(server: Server, name: str) -> None:
+    """After one request of an empty name gradio's queue answered every visitor that it is stopped."""
+    body = json.dumps({"data": ["go on", "spectra", 1, 0, 7], "fn_index": server.ids["compare"], "session_hash": name})
     for path in ("/queue/join", "/run/predict", "/call/compare"):
         status, text, _ = server.ask("POST", f"{API}{path}", body.encode())
-        assert status == 400 and b"session_hash: it is empty" in text
+        assert status == 400 and b"session_hash: it is no name" in text
 
 
 def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_queue() -> None:
