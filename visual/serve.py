@@ -20,6 +20,7 @@ from visual import palette
 from visual.first_script import with_first_script
 from visual.form_values import with_refusals
 from visual.guard import Guard
+from visual.kept_tabs import with_kept_tabs
 from visual.run.race_file import MAX_BYTES
 from visual.uploads import Uploads, with_places
 
@@ -114,6 +115,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "app_kwargs": {
             "middleware": [
                 Middleware(guard.wrap),
+                Middleware(with_kept_tabs, guard.presence),
                 Middleware(with_places),
                 Middleware(with_refusals),
                 Middleware(with_first_script),

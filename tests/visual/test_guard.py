@@ -529,4 +529,9 @@ def test_of_the_tabs_that_are_kept_closed_ones_go_first(server: Server) -> None:
         opened(f"again-{number}").close()
         until(lambda number=number: f"again-{number}" in server.engine.gone)
     assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
+    server.guard._asked.clear()
+    for number in range(tabs.capacity + 8):  # names that nobody has a page under
+        asked = json.dumps({**body, "session_hash": f"made-up-{number}"}).encode()
+        assert server.ask("POST", f"{API}/run/predict", asked)[0] == 200
+    assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
     still.close()
