@@ -56,10 +56,15 @@ class LastUsed(LRUCache[str, Any]):
 
 class Messages(LastUsed):
     """The messages for each visitor. Where gradio has one for a visitor who is not among them, an error would end its
-    queue for all: nobody waits for such a message, so it goes nowhere."""
+    queue for all: nobody waits for such a message, so it goes nowhere. Who listens twice and hangs up is let go twice:
+    an error then would leave a task that never ends."""
 
     def __getitem__(self, key: str) -> Any:
         return super().__getitem__(key) if key in self else asyncio.Queue()
+
+    def __delitem__(self, key: str) -> None:
+        if key in self:
+            super().__delitem__(key)
 
 
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:

@@ -62,6 +62,15 @@ def test_a_message_for_a_visitor_who_is_forgotten_goes_nowhere() -> None:
     assert "gone" not in queue.pending_messages_per_session
 
 
+def test_who_listens_twice_and_hangs_up_leaves_no_task_behind() -> None:
+    """gradio lets such a visitor go twice; the error left a task that woke every 15 seconds until the server ended."""
+    messages = queued(gr.Blocks(), 4)._queue.pending_messages_per_session
+    messages["twice"] = "an answer"
+    for _ in range(2):
+        del messages["twice"]
+    assert len(messages) == 0
+
+
 def test_no_table_of_past_requests_is_made(page: gr.Blocks) -> None:
     for _ in range(3):
         Client(page.local_url, verbose=False).predict("hello", "spectra", 3, 0.0, 7, api_name="/compare")
