@@ -230,7 +230,7 @@ class Trace:
             )
             trace.check()
             return trace
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
 
     @classmethod

@@ -40,6 +40,9 @@ REMEMBERED = 10_000
 """Visitors whose address is known."""
 LONGEST_NAME = 200
 """Characters of a visitor's name, which gradio keeps; a page draws 11."""
+NAME = re.compile(r"[\w.:-]+", re.ASCII)
+"""What such a name is made of. With an empty one gradio's queue would end, for all visitors; with one that holds what
+stands between the parts of its tasks' names, nobody could cancel."""
 UNHEARD = 8
 """Starts of a visitor who listens for none of their answers: gradio keeps them all."""
 LONGEST_LINK = 60_000
@@ -47,7 +50,7 @@ LONGEST_LINK = 60_000
 UPLOAD = "/gradio_api/upload"
 """How the path of uploads ends; a folder may come before it."""
 CLOSED = re.compile(
-    "/gradio_api/+(component_server|custom_component|deep_link|dev/|file=http|process_recording|proxy=|runs|stream|"
+    "/gradio_api/+(component_server|custom_component|deep_link|dev/|file/|file=http|process_recording|proxy=|runs|stream|"
     "undo-vibe|upload_progress|vibe)",
     re.IGNORECASE,
 )
@@ -195,6 +198,8 @@ class Guard:
         visitor = session_of(data)
         if len(visitor) > LONGEST_NAME:
             raise RefusedError(400, f"session_hash: {len(visitor)} characters; give at most {LONGEST_NAME}")
+        if isinstance(data, dict) and data.get("session_hash") is not None and not NAME.fullmatch(visitor):
+            raise RefusedError(400, "session_hash: it is no name; give letters, digits, . : _ or -, or leave it out")
         if request.kind == "starts" and visitor:
             if not self._is_heard(visitor):
                 raise RefusedError(429, "nobody listens for what was started here; load the page again")

@@ -20,6 +20,10 @@ class Presence:
         """Whether a look at some visitor is still to come."""
         return bool(self._looks)
 
+    def is_here(self, visitor: str) -> bool:
+        """Whether the visitor has a connection open. Safe from any thread."""
+        return visitor in self._here
+
     def came(self, visitor: str) -> None:
         """A connection of the visitor's was opened."""
         self._here[visitor] += 1

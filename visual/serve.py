@@ -1,5 +1,6 @@
 """How the page is launched: its own theme, style, icon and files. All come from this machine, nothing from a CDN."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from visual import palette
 from visual.first_script import with_first_script
 from visual.form_values import with_refusals
 from visual.guard import Guard
+from visual.kept_tabs import with_kept_tabs
 from visual.run.race_file import MAX_BYTES
 from visual.uploads import Uploads, with_places
 
@@ -52,6 +54,19 @@ class LastUsed(LRUCache[str, Any]):
         return super().__getitem__(key)
 
 
+class Messages(LastUsed):
+    """The messages for each visitor. Where gradio has one for a visitor who is not among them, an error would end its
+    queue for all: nobody waits for such a message, so it goes nowhere. Who listens twice and hangs up is let go twice:
+    an error then would leave a task that never ends."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key) if key in self else asyncio.Queue()
+
+    def __delitem__(self, key: str) -> None:
+        if key in self:
+            super().__delitem__(key)
+
+
 def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     """The page with its queue of requests, max_size long, which looks for work every 50 ms.
 
@@ -63,7 +78,7 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
     page.queue(max_size=max_size, api_open=False)
     queue = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
-    queue.pending_messages_per_session = LastUsed(4 * max_size)
+    queue.pending_messages_per_session = Messages(4 * max_size)
     queue.pending_event_ids_session = LastUsed(REMEMBERED_VISITORS)
     queue.ANALYTICS_MAX_EVENTS = 1
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
@@ -105,6 +120,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "app_kwargs": {
             "middleware": [
                 Middleware(guard.wrap),
+                Middleware(with_kept_tabs, guard.presence),
                 Middleware(with_places),
                 Middleware(with_refusals),
                 Middleware(with_first_script),

@@ -9,8 +9,12 @@ from spectra.io.bounded import open_regular
 
 
 def canonical(data: object) -> bytes:
-    """The one way to write `data` as JSON that checksums are taken of."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    """The one way to write `data` as JSON that checksums are taken of. Raises ValueError for what is nested too deeply,
+    which may just have been read."""
+    try:
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def json_sha256(data: object) -> str:

@@ -93,6 +93,7 @@ def read_recipe(file: Path) -> dict[str, Any] | None:
         return None
     try:
         found = parse_json(file.read_bytes())
+        canonical(found)  # as it is compared
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -140,5 +140,5 @@ def is_whole(folder: Path) -> bool:
             (folder / name).stat().st_size == size and file_sha256(folder / name) == sha
             for name, (size, sha) in mark.items()
         )
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, AttributeError):  # the last for a mark that is no table
         return False

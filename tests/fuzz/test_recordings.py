@@ -135,6 +135,17 @@ def test_answers_that_are_no_race_are_refused() -> None:
             RaceFile.from_json(json.dumps(race))
 
 
+@pytest.mark.parametrize("place", ["settings", "environment"])
+def test_facts_that_are_nested_as_deeply_as_can_be_read(place: str) -> None:
+    """They could be read and not written again."""
+    text = json.dumps({**RACE["method"], place: {"deep": "HERE"}})
+    for depth in range(850, 1000):
+        try:
+            Trace.from_json(text.replace('"HERE"', "[" * depth + "]" * depth))
+        except SpectraError as error:
+            assert error.field == "trace" and is_one_short_line(error)
+
+
 def test_a_setting_of_hundreds_of_digits_is_refused() -> None:
     """The page would make a float of it."""
     with pytest.raises(SpectraError, match="a number of 401 digits is no setting"):

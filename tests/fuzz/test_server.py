@@ -47,7 +47,20 @@ def server() -> Iterator[Server]:
     served = Server()
     yield served
     assert served.ask("GET", "/")[0] == 200
+    assert b"event: complete" in raced(served)
     served.page.close()
+
+
+def started(server: Server) -> str:
+    """The event of a race that is asked for as a program would."""
+    status, text = server.ask("POST", f"{API}/call/compare", json.dumps({"data": ["hello", "spectra", 4]}).encode())
+    assert status == 200, text
+    return str(json.loads(text)["event_id"])
+
+
+def raced(server: Server) -> bytes:
+    """What such a race streams."""
+    return server.ask("GET", f"{API}/call/compare/{started(server)}")[1]
 
 
 def status_of(server: Server, method: str, path: str, body: bytes | None = None) -> int:
@@ -62,6 +75,26 @@ def status_of(server: Server, method: str, path: str, body: bytes | None = None)
 @example("/queue/join", {"data": [], "fn_index": 10**30, "session_hash": "a"})
 @example("/call/compare", {"data": ["\ud800", "spectra", 5, 0, 1]})
 def test_any_body(server: Server, path: str, body: Any) -> None:
+    assert status_of(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 500
+
+
+PARTS = ("session_hash", "event_id", "event_data", "trigger_id", "simple_format", "batched", "oauth_token", "fn_index")
+
+
+@given(
+    st.integers(0, 80),
+    st.sampled_from(["/queue/join", "/call/compare", "/run/predict"]),
+    st.sampled_from(PARTS),
+    values,
+)
+@example(0, "/call/compare", "session_hash", "")
+@example(0, "/queue/join", "session_hash", "a<gradio-sep>b")
+def test_a_start_with_another_part(server: Server, which: int, path: str, part: str, value: Any) -> None:
+    """Whatever is beside the values of a form, and behind another start that waits to begin."""
+    handler = server.handlers[which % len(server.handlers)]
+    data = ["hello", "spectra", 4] if path == "/call/compare" else [None] * len(handler["inputs"])
+    body = {"data": data, "fn_index": handler["id"], "session_hash": "by-part", part: value}
+    started(server)
     assert status_of(server, "POST", f"{API}{path}", json.dumps(body).encode()) < 500
 
 

@@ -138,6 +138,17 @@ def test_a_card_changed_and_sealed_anew(whole: Path, copy: Path, place: tuple[st
         assert is_one_short_line(error)
 
 
+def test_a_card_that_is_nested_as_deeply_as_can_be_read(whole: Path, copy: Path) -> None:
+    """It could be read and not written again, which is how its checksum is taken."""
+    folder = fresh(whole, copy)
+    card = (folder / CARD).read_text().rstrip().removesuffix("}")
+    for depth in range(850, 1000):
+        (folder / CARD).write_text(f'{card}, "more": {"[" * depth + "]" * depth}}}')
+        with pytest.raises(SpectraError) as refused:
+            read_card(folder)
+        assert is_one_short_line(refused.value)
+
+
 def test_every_place_of_the_card_is_tried(whole: Path) -> None:
     card = json.loads((whole / CARD).read_text())
     assert set(CARD_PLACES) <= set(places(card)) | {("perplexity", "edges")}

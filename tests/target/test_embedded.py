@@ -63,6 +63,12 @@ def test_damage_is_noticed(copy, name):
     assert not embedded.is_whole(copy)
 
 
+@pytest.mark.parametrize("mark", ["[1]", '"x"', "5", '{"a": 1}', '{"a": [1, 2, 3]}', "{}", "null"])
+def test_a_mark_that_is_no_table_of_files_is_damage(tmp_path, mark):
+    (tmp_path / embedded.MARK).write_text(mark)
+    assert not embedded.is_whole(tmp_path)
+
+
 @pytest.mark.all_cases
 def test_a_damaged_copy_is_built_again_with_one_line(copy, capsys, monkeypatch):
     before = json.loads((copy / embedded.MARK).read_text())

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
 from fakes_engine import FakeEngine
+from gradio.server_messages import EstimationMessage
 from gradio_client import Client
 
 from visual.page import build_page
@@ -50,6 +52,23 @@ def test_visitors_who_left_are_forgotten_and_those_who_listen_are_not() -> None:
             assert books["listens"]
         assert len(books) == most
         assert books.get("left-0") is None and books.get("nobody") is None
+
+
+def test_a_message_for_a_visitor_who_is_forgotten_goes_nowhere() -> None:
+    """It ended gradio's queue for all visitors."""
+    queue = queued(gr.Blocks(), 4)._queue
+    forgotten: Any = SimpleNamespace(alive=True, session_hash="gone", _id="one")
+    queue.send_message(forgotten, EstimationMessage(queue_size=1))
+    assert "gone" not in queue.pending_messages_per_session
+
+
+def test_who_listens_twice_and_hangs_up_leaves_no_task_behind() -> None:
+    """gradio lets such a visitor go twice; the error left a task that woke every 15 seconds until the server ended."""
+    messages = queued(gr.Blocks(), 4)._queue.pending_messages_per_session
+    messages["twice"] = "an answer"
+    for _ in range(2):
+        del messages["twice"]
+    assert len(messages) == 0
 
 
 def test_no_table_of_past_requests_is_made(page: gr.Blocks) -> None:

@@ -202,6 +202,15 @@ def test_long_names_of_visitors_are_refused(server: Server) -> None:
     assert len(listener_of(f"{API}/call/compare/{'x' * 50_000}", "")) == 200
 
 
+@pytest.mark.parametrize("name", ["", " ", "a<gradio-sep>b", "\ud800", "a\nb", "é"], ids=ascii)
+def test_what_is_no_name_of_a_visitor_is_refused(server: Server, name: str) -> None:
+    """After one request of an empty name gradio's queue answered every visitor that it is stopped."""
+    body = json.dumps({"data": ["go on", "spectra", 1, 0, 7], "fn_index": server.ids["compare"], "session_hash": name})
+    for path in ("/queue/join", "/run/predict", "/call/compare"):
+        status, text, _ = server.ask("POST", f"{API}{path}", body.encode())
+        assert status == 400 and b"session_hash: it is no name" in text
+
+
 def test_one_visitor_has_a_few_runs_and_one_address_half_of_the_queue() -> None:
     guard = Guard()
     for number in range(9):
@@ -529,5 +538,10 @@ def test_of_the_tabs_that_are_kept_closed_ones_go_first(server: Server) -> None:
     for number in range(tabs.capacity + 8):
         opened(f"again-{number}").close()
         until(lambda number=number: f"again-{number}" in server.engine.gone)
+    assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
+    server.guard._asked.clear()
+    for number in range(tabs.capacity + 8):  # names that nobody has a page under
+        asked = json.dumps({**body, "session_hash": f"made-up-{number}"}).encode()
+        assert server.ask("POST", f"{API}/run/predict", asked)[0] == 200
     assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
     still.close()

@@ -390,7 +390,9 @@ def test_the_server_fetches_nothing_for_a_visitor(server: Server) -> None:
         url = f"http://127.0.0.1:{elsewhere.server_port}/race.json"
         assert "fetches none" in server.open_race(url)
         assert "fetches none" in server.open_race("https://example.com/race.json")
-        for path in (f"file={url}", "file=https://example.com/", f"proxy={url}", f"FILE={url}", f"/file={url}"):
+        places = (url, "https://example.com/")
+        ways = [f"{way}{place}" for way in ("file=", "FILE=", "/file=", "file/", "/file/") for place in places]
+        for path in (*ways, f"proxy={url}"):
             assert server.ask("GET", f"{API}/{path}")[0] == 404
             assert server.ask("GET", f"{API}/{path}{API}/x")[0] == 404
         elsewhere.shutdown()
