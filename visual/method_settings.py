@@ -49,11 +49,12 @@ ON, OFF = "on", "off"
 NUMBERS = tuple(name for name, field in FIELDS.items() if not field.switch)
 
 
-def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> MethodSettings:
+def settings_of(form: Mapping[str, object], preset: Mapping[str, Value], varied: str = "") -> MethodSettings:
     """What a form changes about a preset. What the form or the preset has not and what is equal is not changed.
 
     A number of rows alone would bring a pool, so a pool that the form leaves off beside one is switched off. Another
-    retrieval alone would bring another top-k, so the form's is asked for beside it.
+    retrieval alone would bring another top-k, another N or node budget other rows, so the form's are asked for beside
+    it. varied: a setting that will have other values than the form's, see `visual.run.sweep`.
     Raises `SpectraError` naming the field that is no number, out of range, or empty where the preset has a number, and
     for a pool without rows.
     """
@@ -70,9 +71,22 @@ def settings_of(form: Mapping[str, object], preset: Mapping[str, Value]) -> Meth
         raise SpectraError("rows", "it is 0, so there is no pool; give 1 or more, or switch the pool off")
     if changed.get("rows") and not form.get("pool", True):
         changed["pool"] = False
+    if "rows" in preset and "rows" not in changed and _rows_follow(preset) & {*changed, varied}:
+        if not form.get("pool", True):
+            changed["pool"] = False
+        elif form.get("rows") not in (None, ""):
+            changed["rows"] = number("rows", form["rows"])
     if "retrieval" in changed and "successors" in preset and form.get("successors") not in (None, ""):
         changed["successors"] = number("successors", form["successors"])
     return MethodSettings(**changed)  # type: ignore[arg-type]
+
+
+def _rows_follow(preset: Mapping[str, Value]) -> set[str]:
+    """What the rows of a preset go by: a fixed number is cut to the node budget, one that goes by the device by N too.
+
+    Only presets that go by the device have successors.
+    """
+    return {"order", "nodes"} if "successors" in preset else {"nodes"}
 
 
 def form_of(preset: Mapping[str, Value], changed: Mapping[str, Value]) -> dict[str, Value]:

@@ -56,9 +56,9 @@ class SettingsPanel:
         named = dict(zip(FIELDS, self.fields, strict=True))
         named["rows"].input(None, named["rows"], named["pool"], js=ROWS_MAKE_A_POOL, **PRIVATE)
 
-    def read(self, method: object, values: Sequence[object], visitor: str) -> MethodSettings:
-        """What the fields change about a preset. Raises `SpectraError` naming the field."""
-        return settings_of(dict(zip(FIELDS, values, strict=True)), self.values(str(method), visitor))
+    def read(self, method: object, values: Sequence[object], visitor: str, varied: str = "") -> MethodSettings:
+        """What the fields change about a preset, see `settings_of`. Raises `SpectraError` naming the field."""
+        return settings_of(dict(zip(FIELDS, values, strict=True)), self.values(str(method), visitor), varied)
 
     def chosen(self, visit: gr.Request, method: str) -> list[Any]:
         """`updates` for a preset that the visitor chose."""

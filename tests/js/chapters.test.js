@@ -3,8 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { context, guessers, priceOf } from "../../assets/js/learn/chapters.js";
+import { noise, temperature } from "../../assets/js/learn/sampling-chapters.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
-import { stepOf } from "./support/runs.js";
+import { EMPTY, reduce } from "../../assets/js/stream/reducer.js";
+import { beginOf, COMPARED, endOf, snapshotOf, stepOf } from "./support/runs.js";
 
 /** @param {string} text */
 function after(text) {
@@ -36,4 +38,17 @@ test("a drafter's own source is spoken of by its name, whatever names the langua
 test("only a budget that weighs chances is said to stop guessing", () => {
   assert.match(priceOf({ chances: [null, 0.3] }), /budget stops guessing/);
   assert.doesNotMatch(priceOf({ chances: null }), /budget|slightly/);
+});
+
+test("a race whose drafts were tested by their chances is not said to have plain decoding's text", () => {
+  const begin = beginOf("r", { method: "spechub" }, { link: { prompt: "hello", method: "spechub", temperature: 1 } });
+  for (const drawn of [true, false]) {
+    const end = endOf("r", { method: 1 }, { figures: { ...COMPARED, drawn } });
+    const race = reduce(EMPTY, snapshotOf(begin, { method: [stepOf(["model"])] }, end)).turns[0];
+    for (const chapter of [temperature(race), noise(race)]) {
+      const said = chapter.text.at(-1) ?? "";
+      assert.match(said, /^This race was at temperature 1: 2.00 tokens a pass/);
+      assert.equal(said.endsWith("so its text is a draw of its own."), drawn);
+    }
+  }
 });

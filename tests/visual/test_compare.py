@@ -1,6 +1,7 @@
 """The Compare tab without a browser."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -8,18 +9,35 @@ from fakes_engine import FakeEngine
 
 from spectra.target.choices import STOCK
 from visual.run.admission import AdmissionQueue
+from visual.run.run import Run
 from visual.tabs.compare import CompareHandlers, compare_fields
+
+
+def compared(engine: FakeEngine, methods: tuple[str, ...], **fields: Any) -> Run:
+    """What Compare runs with these methods ticked; fields: of the form, by id."""
+    with gr.Blocks():
+        ask = compare_fields(engine)
+    for box in ask.methods:
+        box.value = [method for method in methods if method in dict(box.choices).values()]
+    form = {str(field.elem_id).removeprefix("field-compare-"): field for field in ask.inputs if field.elem_id}
+    for name, value in fields.items():
+        form[name].value = value
+    values = [field.value for field in ask.inputs]
+    visit = SimpleNamespace(session_hash="visitor")
+    updates = list(CompareHandlers(engine, AdmissionQueue(), ask).start(visit, None, engine.chosen, *values))
+    run: Run = updates[0].memory.latest
+    return run
 
 
 @pytest.mark.parametrize(("method", "alone"), [("spectra", False), (STOCK, True)])
 def test_nobody_decodes_beside_stock_generate(method: str, alone: bool) -> None:
-    engine = FakeEngine(step_seconds=0)
-    with gr.Blocks():
-        ask = compare_fields(engine)
-    values = [field.value for field in ask.inputs]
-    values[0] = "Sort a matrix."
-    values[1 : 1 + len(ask.methods)] = [[method] if method in dict(box.choices).values() else [] for box in ask.methods]
-    visit = SimpleNamespace(session_hash="visitor")
-    updates = list(CompareHandlers(engine, AdmissionQueue(), ask).start(visit, None, engine.chosen, *values))
-    run = updates[0].memory.latest
+    run = compared(FakeEngine(step_seconds=0), (method,))
     assert run.state == "done" and list(run.traces) == ["autoregressive", method] and run.alone == alone
+
+
+def test_a_sweep_over_n_leaves_the_rows_as_the_panel_has_them() -> None:
+    engine = FakeEngine(step_seconds=0)
+    panel = {"method": "spectra-core", **engine.settings["spectra-core"]}
+    run = compared(engine, (), **panel, sweep="order", values="3, 5")
+    ran = [trace.changed for lane, trace in run.traces.items() if lane != "autoregressive"]
+    assert ran == [{"order": 3, "rows": 2}, {"order": 5, "rows": 2}]

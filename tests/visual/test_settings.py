@@ -126,6 +126,21 @@ def test_the_top_k_of_the_form_runs_beside_another_retrieval(retrieval: bool, ra
     assert not settings_of(form_of(preset, {}), preset).changed
 
 
+@pytest.mark.parametrize(("rows", "pool"), [(2, True), (0, False), (2, False)])
+def test_the_rows_of_the_form_run_beside_another_n_or_node_budget(rows: int, pool: bool) -> None:
+    """With W 0 and the pool's box off another N ran with 3 rows, and a sweep over N with other rows for each."""
+    preset = {**SETTINGS, "successors": 8, "rows": rows, "pool": rows > 0}
+    form = {**form_of(preset, {}), "pool": pool}
+    beside = {"rows": rows} if pool else {"pool": False}
+    for name, value in (("order", 3), ("nodes", 20)):
+        assert settings_of({**form, name: value}, preset).changed == {name: value, **beside}
+        assert settings_of(form, preset, varied=name).changed == beside
+    assert settings_of({**form, "refine": 0.2}, preset).changed.keys() - {"pool"} == {"refine"}
+    fixed = settings_of({**SETTINGS, "nodes": 40}, {**SETTINGS, "nodes": None})
+    assert fixed.changed == {"rows": 15, "nodes": 40}  # cut to 10, which is told
+    assert settings_of({**SETTINGS, "order": 3}, SETTINGS).changed == {"order": 3}  # 15 at any N
+
+
 def test_what_a_preset_leaves_open_is_changed_only_where_it_was_named() -> None:
     preset = {**SETTINGS, "rows": None, "successors": None}
     assert not settings_of(form_of(preset, {}), preset).changed

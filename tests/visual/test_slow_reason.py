@@ -90,6 +90,12 @@ def test_the_sentence_names_what_the_traces_hold(method: Trace, said: str) -> No
     assert shown["why"].count(". ") == 0 and shown["why"].endswith(".")
 
 
+def test_a_race_that_was_stopped_early_is_not_a_short_answer() -> None:
+    method = guessed(NEW)
+    method.steps = method.steps[:12]
+    assert figures(plain_of(NEW), method)["why"].startswith("The race ended after 12 tokens of the method: too few")
+
+
 def test_a_single_guess_is_one() -> None:
     method = guessed(NEW, offered=0)
     method.steps[3] = guessed(NEW, offered=1).steps[3]

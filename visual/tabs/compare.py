@@ -92,7 +92,9 @@ class CompareHandlers:
             form, rest = fields[boxes : boxes + numbers], fields[boxes + numbers :]
             own, settings, vary = str(rest[0]), rest[1:-2], read_sweep(*rest[-2:])
             request = request_of(prompt, own, *form, visitor=visitor_of(visit))
-            request = replace(request, settings=self._ask.panel.read(own, settings, request.visitor))
+            varied = vary.name if vary is not None else ""
+            own_settings = self._ask.panel.read(own, settings, request.visitor, varied)
+            request = replace(request, settings=own_settings)
             self.check_sweep(vary, own)
             alone = any(method in self._engine.references for method in chosen)
             run = Run(request, lanes_of(request, chosen, request, vary), brief=True, drawn=True, alone=alone)

@@ -53,7 +53,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             return f"{gained}: {_percent(_draft_share(method))} of its time went into making the guesses."
         return f"{gained}: wide passes are slow on this device."
     if ours.tokens < FEW_TOKENS:
-        return too_short(ours.tokens)
+        return too_short(ours.tokens, cut=not ours.finish)
     accepted, _, guessed = overall(method.steps)
     offered = sum(step.offered or 0 for step in method.steps)
     if guessed < SELDOM * ours.passes and offered > guessed and _weighed(method):
@@ -84,10 +84,11 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     return f"Only {right}: the answer was not what the sources knew."
 
 
-def too_short(tokens: int) -> str:
-    """Why an answer of so few tokens gained nothing."""
+def too_short(tokens: int, *, cut: bool = False) -> str:
+    """Why an answer of so few tokens gained nothing. cut: the race ended before it did."""
     only = "one token" if tokens == 1 else f"{tokens} tokens"
-    return f"The answer has only {only}: too few to learn from and to guess again."
+    had = f"The race ended after {only} of the method" if cut else f"The answer has only {only}"
+    return f"{had}: too few to learn from and to guess again."
 
 
 def _ratio(x: float) -> str:

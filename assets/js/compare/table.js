@@ -1,7 +1,7 @@
 /** The table of Compare: its columns, its rows and its CSV. */
 
 import { make } from "../common/dom.js";
-import { count, percent, prose, ratio, speed } from "../common/format.js";
+import { count, list, percent, prose, ratio, sentence, speed } from "../common/format.js";
 import { PLAIN } from "../stream/lane.js";
 
 /** @import { Lane } from "../stream/lane.js" */
@@ -161,6 +161,17 @@ function nameCell(row) {
 function lookOf(column, row, stage, best) {
   if (column === SPEEDUP && best) return "best";
   return column === OUTPUT && stage === "ended" ? agreement(row).look : "";
+}
+
+/**
+ * What did not come of the settings of some methods, a sentence each; with the methods' names where there are several.
+ * @param {ComparedRow[]} rows
+ */
+export function cutsOf(rows) {
+  /** @type {Map<string, string[]>} names by what is said of them */
+  const told = new Map();
+  for (const { cut, name } of rows) if (cut) told.set(cut, [...(told.get(cut) ?? []), name]);
+  return [...told].map(([cut, names]) => (told.size > 1 ? `${list(names)}: ${cut}` : sentence(cut)));
 }
 
 /** @param {ComparedRow[keyof ComparedRow]} value */

@@ -7,7 +7,7 @@ import { bonusOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
 import { methodChapters } from "./method-chapters.js";
 import { sample } from "./sample.js";
-import { noise, precision, temperature } from "./sampling-chapters.js";
+import { isDrawn, noise, precision, temperature } from "./sampling-chapters.js";
 import { hub, trees } from "./tree-chapters.js";
 import { secondsOver } from "./what-if.js";
 
@@ -121,15 +121,6 @@ function widths(table) {
   return bars(
     shown.map(([n, seconds]) => ({ name: plural(n, "token"), length: seconds, label: milliseconds(seconds) })),
   );
-}
-
-/**
- * Whether the method draws a text of its own, of plain decoding's distribution.
- * @param {Turn | null} race
- */
-function isDrawn(race) {
-  const figures = race?.end?.figures;
-  return Boolean(figures && "level" in figures && figures.drawn);
 }
 
 /**

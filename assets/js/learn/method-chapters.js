@@ -96,6 +96,7 @@ function withoutPool({ begin }) {
   if (!WITH_POOL.test(begin.lanes.method)) return "its method has no pool.";
   if (pool === "off") return "it was switched off.";
   if (Number(rows ?? 1) === 0) return "W was 0.";
+  if (begin.cap === 1) return "only one token was asked for, so there was nothing to look ahead for.";
   if (Number(rows) > 0 || begin.lanes.method.startsWith("spectra-paper"))
     return "the node budget left no room for them.";
   return "rows did not pay, as wide passes are slow here. Set W to see it work.";

@@ -55,7 +55,19 @@ function measured(race) {
   const right = guesses
     ? `, and ${percent(accepted / guesses)} of ${plural(guesses, "guess was", "guesses were")} accepted`
     : "";
-  return prose`This race was at temperature ${heat}: ${ratio(figures.tau)} tokens a pass${right}.`;
+  const own = isDrawn(race)
+    ? " Its method tests drafts by their chances instead, so its text is a draw of its own."
+    : "";
+  return prose`This race was at temperature ${heat}: ${ratio(figures.tau)} tokens a pass${right}.${own}`;
+}
+
+/**
+ * Whether the method draws a text of its own, of plain decoding's distribution.
+ * @param {Turn | null} race
+ */
+export function isDrawn(race) {
+  const figures = race?.end?.figures;
+  return Boolean(figures && "level" in figures && figures.drawn);
 }
 
 /** @param {Turn} race */

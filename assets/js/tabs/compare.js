@@ -8,7 +8,7 @@ import { building, list, plural, prose, ratio, seconds, sentence } from "../comm
 import { save } from "../common/save.js";
 import { handOver } from "../common/steady-focus.js";
 import { Throttle } from "../common/throttle.js";
-import { csvOf, headRow, liveRow, tableRow } from "../compare/table.js";
+import { csvOf, cutsOf, headRow, liveRow, tableRow } from "../compare/table.js";
 import { keepCutOff, leaveWord, stored, takeCutOff, WAITED } from "../race/cut-off.js";
 import { PLAIN } from "../stream/lane.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
@@ -225,11 +225,11 @@ class CompareTab {
     const text = prose`Shared with ${plural(shared, "other")}: seconds and tokens/s are not those of one who decodes
       alone, no speedup is claimed, and trees may be smaller.`;
     write(this.at("shared"), text);
-    const cut = new Set(turn.rows.map((row) => sentence(row.cut ?? "")));
+    const cut = cutsOf(turn.rows);
     const left = turn.begin.left ?? [];
-    if (left.length) cut.add(`Left out, as the model in use does not run it: ${list(left)}.`);
-    if (turn.rows.some((row) => row.few)) cut.add("Too little was decoded to compare speeds.");
-    write(this.at("cut"), [...cut].join(" ").trim());
+    if (left.length) cut.push(`Left out, as the model in use does not run it: ${list(left)}.`);
+    if (turn.rows.some((row) => row.few)) cut.push("Too little was decoded to compare speeds.");
+    write(this.at("cut"), cut.join(" "));
     this.at("cut").hidden = !this.at("cut").textContent;
     this.note(turn.state === "running" ? this.soFar(turn) : this.summary(turn));
     this.draw(turn.rows.length !== this.ended);
