@@ -87,7 +87,7 @@ def test_the_limits_are_those_of_the_page():
         "any other request that sends something": f"{limits.calls} a minute of one address",
         "uploads": f"{limits.uploads} a minute of one address, {race} a race file, {corpus} a corpus",
         "uploads on their way, or that nobody took": f"{held} of one address, {all_held} of all",
-        "a visitor's name (`session_hash`)": f"{guard.LONGEST_NAME} characters",
+        "a visitor's name (`session_hash`)": f"{guard.LONGEST_NAME} letters, digits, `.`, `:`, `_` and `-`",
         "any other request": f"{limits.body // 10**6} MB and {size(limits.values)} values, {within}",
     }
     shown = dict(table("docs/security.md", "limit"))
