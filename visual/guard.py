@@ -15,6 +15,7 @@ from ipaddress import IPv6Address, IPv6Network
 from typing import Any, Literal
 from urllib.parse import parse_qs
 
+import httpx
 from starlette.exceptions import HTTPException
 
 from spectra.io.json_text import most_values, parse_json
@@ -157,6 +158,7 @@ class Guard:
         request = RequestHead.of(scope)
         answer: Send = send
         try:
+            check_hosts(scope)
             self._check_head(request)
             if request.kind == "uploads":
                 receive = bounded(receive, self.limits.upload, self.limits.upload_patience)
@@ -268,6 +270,25 @@ class Guard:
             return False
         times.append(self.now())
         return True
+
+
+def check_hosts(scope: Message) -> None:
+    """Raise RefusedError for the name of a server that is none: gradio makes an address of it when a page is closed,
+    long after the answer began. A request of HTTP/1.0 may name no host, which gradio looks for beside an `Origin`: it
+    gets one.
+    """
+    headers = scope["headers"]
+    try:
+        for name, value in headers:
+            first = str(value, "latin-1").partition(",")[0].strip()
+            if name == b"x-forwarded-host":
+                httpx.URL(f"http://{first}")
+            elif name == b"x-gradio-server":
+                httpx.URL(first)
+    except httpx.InvalidURL:
+        raise RefusedError(400, "a header names a server that cannot be one") from None
+    if all(name != b"host" for name, _ in headers):
+        headers.append((b"host", b"localhost"))
 
 
 def address_of(scope: Message) -> str:

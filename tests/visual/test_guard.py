@@ -477,6 +477,23 @@ def test_a_broken_chunk_leaves_a_line_in_the_log_not_a_traceback(
     assert "connection that is closed" in caplog.text
 
 
+def test_a_request_without_a_host_is_answered(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Beside an `Origin` gradio looked for one: status 500 without a policy, and a traceback."""
+    for path, status in (("/nothing", b" 404 "), ("/", b" 200 "), (f"{API}/proxy=x", b" 404 ")):
+        answer = raw(server, f"GET {path} HTTP/1.0\r\nOrigin: http://elsewhere\r\n\r\n".encode())
+        assert status in answer.splitlines()[0] and b"content-security-policy" in answer
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    "header", [{"X-Forwarded-Host": "a\tb"}, {"X-Forwarded-Host": "a:b, c"}, {"X-Gradio-Server": "x\ty"}]
+)
+def test_a_header_that_names_no_server_is_refused(server: Server, header: dict[str, str]) -> None:
+    """A page that was opened so ended in a traceback when it was closed."""
+    status, text, _ = server.ask("GET", f"{API}/heartbeat/a", **header)
+    assert status == 400 and b"a header names a server" in text
+
+
 def own_threads() -> set[threading.Thread]:
     """All threads but those of the web server's and of Python's pools, which stay for the next request."""
     pools = ("AnyIO worker thread", "asyncio_", "ThreadPoolExecutor")
