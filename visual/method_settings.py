@@ -120,6 +120,8 @@ CUT_BY = {
     "nodes": "N, W and G, or this device, allow no more",
 }
 """Settings of which a method may take less than was asked for, and why."""
+CUT_BY_SIZE = {"nodes": "the method, or this device, allows no more"}
+"""The same of a method that has no other setting."""
 
 
 def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) -> str:
@@ -136,7 +138,7 @@ def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) ->
     cut = [f"{letters} changed nothing: there was no candidate pool"] if idle else []
     cut += [
         f"{FIELDS[name].letter} was {values[name]} instead of {changed[name]}: {why}"
-        for name, why in CUT_BY.items()
+        for name, why in (CUT_BY_SIZE if values.keys() == CUT_BY_SIZE.keys() else CUT_BY).items()
         if name in changed and name in values and values[name] != changed[name] and name not in idle
     ]
     return f"{'; '.join(cut)}." if cut else ""

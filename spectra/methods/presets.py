@@ -60,7 +60,10 @@ def make_method(
         check_number("nodes", nodes, 1, 1024, whole=True)
     check_functions("target", target, ("start",), '`load_target("MODEL")`')
     setup = Setup(name, target, resources or Resources(), nodes, sampling or Sampling(), step_cost, settings, together)
-    return METHODS[name].build(setup)
+    method = METHODS[name].build(setup)
+    if name != PLAIN and not method.settings:
+        method.settings = {"nodes": method.max_nodes}  # every method has this one
+    return method
 
 
 def check_method(name: str, settings: MethodSettings | None = None) -> None:

@@ -25,4 +25,8 @@ test("a dictionary that a race ran without is said to be none, not to know nothi
   assert.deepEqual(half, { forward: without, backward: "It knows no end of this text.", some: true });
   const whole = { inside: { ...inside, forward: [[1, 2]] }, held: { forward: 1, backward: 1 } };
   assert.equal(textsOf(stepOf(["model"], whole), "a").forward, "Held for “a”, newest first: 1 continuation.");
+  /** @type {[number, number][]} as many as a guess may have, without a miss */
+  const backward = Array.from({ length: 12 }, (_, token) => [4, token]);
+  const long = textsOf(stepOf(["model"], { inside: { ...inside, backward }, held: { backward: 12 } }), "a");
+  assert.match(long.backward, /to the first miss or the longest guess/);
 });

@@ -9,6 +9,7 @@ from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.recycling import Recycling
 from spectra.drafters.retrieval import FilledCore, Retrieval
 from spectra.errors import SpectraError
+from spectra.methods.draft_models import DRAFT_MODELS
 from spectra.methods.presets import METHODS, check_method, make_method
 from spectra.methods.resources import Resources
 from spectra.settings import MethodSettings
@@ -36,8 +37,10 @@ def test_a_preset_tells_what_its_settings_are(target):
     assert ours["nodes"] == 64 and ours["guesses"] is None and ours["retrieval"] is True
     assert made(target, "spectra-core").settings["successors"] == 8
     for name, preset in METHODS.items():
-        if preset.takes != ("nodes",) and name != "spectra-draft":  # it takes a draft model
+        if name not in (*DRAFT_MODELS, "spectra-draft", "autoregressive"):  # the first two take a draft model
             assert set(made(target, name).settings) == set(preset.takes)
+            assert made(target, name, nodes=7).settings["nodes"] == min(7, made(target, name).max_nodes)
+    assert made(target, "autoregressive").settings == {}
 
 
 def test_changes_reach_the_drafters(target):

@@ -41,3 +41,13 @@ def test_a_sweep_over_n_leaves_the_rows_as_the_panel_has_them() -> None:
     run = compared(engine, (), **panel, sweep="order", values="3, 5")
     ran = [trace.changed for lane, trace in run.traces.items() if lane != "autoregressive"]
     assert ran == [{"order": 3, "rows": 2}, {"order": 5, "rows": 2}]
+
+
+def test_every_method_but_plain_decoding_can_have_settings_of_its_own() -> None:
+    """The others have a node budget at least, which may be varied."""
+    engine = FakeEngine(step_seconds=0)
+    with gr.Blocks():
+        ask = compare_fields(engine)
+    assert {method for _, method in ask.own.choices} == engine.methods.keys() - {"autoregressive"}
+    run = compared(engine, (), method="rest", nodes=64, sweep="nodes", values="4, 64")
+    assert [trace.changed for trace in run.traces.values()] == [{}, {"nodes": 4}, {"nodes": 64}]

@@ -179,6 +179,7 @@ def test_sources_that_were_switched_off_are_named() -> None:
         ({"subngrams": False}, {"rows": 0, "subngrams": False, "pool": False},
          "sub-n-grams changed nothing: there was no candidate pool."),
         ({"subngrams": False}, {"rows": 3, "subngrams": False, "pool": True}, ""),
+        ({"nodes": 500}, {"nodes": 64}, "budget was 64 instead of 500: the method, or this device, allows no more."),
         ({"rows": 0}, {}, ""),
         ({"rows": 4}, {}, ""),
     ],

@@ -203,7 +203,7 @@ def method_boxes(engine: Engine) -> list[gr.CheckboxGroup]:
 
 def own_field(engine: Engine) -> gr.Dropdown:
     """The methods that have settings."""
-    adjustable = [name for name in engine.methods if len(engine.settings.get(name, {})) > 1]
+    adjustable = [name for name in engine.methods if engine.settings.get(name)]
     choices = [(short(name), name) for name in adjustable]
     return choice_field(choices, start_from(engine, PAPER), "Method", "field-compare-method")
 

@@ -70,7 +70,7 @@ export function textsOf({ inside, held = {} }, last) {
     ? `Held for “${last}”, newest first: ${plural(forward.length, "continuation")}.`
     : `Nothing held for “${last}”.`;
   const found = backward.length
-    ? "Looked up with the end of the text, then with what it held appended, up to the first miss."
+    ? "Looked up with the end of the text, then with what it held appended, to the first miss or the longest guess."
     : "It knows no end of this text.";
   return {
     forward: has("forward") || forward.length ? known : WITHOUT,
