@@ -1,6 +1,7 @@
 """Retrieval drafters on stores written by hand: trees, confidence, banned tokens, and the paper's limit G."""
 
 import pytest
+from drafting import outcome_of
 from tiny import FREE, make
 
 from spectra.bench.replay import ReplayTarget
@@ -71,6 +72,34 @@ def test_banned_tokens_take_their_branch_with_them():
 
 def test_what_follows_a_continuation_that_is_half_gone_is_not_looked_up():
     assert paths(grown(Retrieval([STORE], least=0.26), [7, 1])) == [(3,), (2, 4, 5)]
+
+
+def test_what_guesses_bring_lately_decides_how_deep_they_go():
+    deep = Retrieval([STORE], least=0.9)
+    sizes = []
+    for deep.worth in (-1.0, 0.0, 0.9, 2.0):  # a node must have 0.9 of the counts, 0.25 and 0.1
+        sizes.append(len(grown(deep, [7, 1])) - 1)
+    assert sizes == [0, 0, 4, 5]
+
+
+def test_where_guesses_do_not_bring_their_price_every_eighth_step_asks():
+    drafter = Retrieval([STORE], price=0.3)
+    assert [at for at in range(1, 33) if len(grown(drafter, [7, 1])) > 1] == [8, 16, 24, 32]
+    drafter.worth = 0.3
+    assert all(len(grown(drafter, [7, 1])) > 1 for _ in range(9))
+
+
+def test_what_guesses_brought_is_what_was_accepted_less_their_rows():
+    """Of steps at which they were asked for; a token that another source offered first is none of theirs."""
+    drafter = Retrieval([STORE], price=0.1, row=0.25)
+    tree = TokenTree(1)
+    tree.insert(Guess((3,), Source.BACKWARD))
+    grown(drafter, [7, 1], tree)
+    for path in ([2, 4], [2, 4]):  # the second step had no `grow`
+        drafter.observe([7, 1], outcome_of(tree, {}, path=path))
+    assert [tree.sources[node][0] for node in range(1, 6)].count(Source.RETRIEVAL) == 4
+    brought = sum(tree.sources[node][0] == Source.RETRIEVAL for node in (2, 4))
+    assert drafter.worth == pytest.approx(0.2 + 0.05 * (brought - 0.25 * 4 - 0.2))
 
 
 def test_nothing_known_is_nothing_guessed():

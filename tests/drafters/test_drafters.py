@@ -23,14 +23,15 @@ class TestForwardDictionary:
         forward = ForwardDictionary(15)
         for i in range(20):
             forward.put(1, (i,))
-        assert forward.get(1) == [(i,) for i in range(19, 4, -1)]
+        assert forward.get(1) == [(i,) for i in range(19, 4, -1)] and forward.size == 15
         assert forward.get(2) == []
 
     def test_putting_again_moves_to_the_front_without_a_copy(self):
         forward = ForwardDictionary(3)
         for continuation in ((1,), (2,), (3,), (1,), (4,)):
             forward.put(9, continuation)
-        assert forward.get(9) == [(4,), (1,), (3,)]
+        forward.put(8, (1,))
+        assert forward.get(9) == [(4,), (1,), (3,)] and forward.size == 4
 
 
 class TestBackwardDictionary:
