@@ -6,7 +6,7 @@ from tiny import FREE, make
 
 from spectra.bench.replay import ReplayTarget
 from spectra.budget.step_cost import StepCost
-from spectra.drafters.continuations import Lookup, Node
+from spectra.drafters.continuations import Lookup, Node, ask, hits
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.retrieval import FilledCore, PaperRetrieval, Retrieval, confidence
 from spectra.errors import SpectraError
@@ -102,6 +102,23 @@ def test_what_guesses_brought_is_what_was_accepted_less_their_rows():
     assert drafter.worth == pytest.approx(0.2 + 0.05 * (brought - 0.25 * 4 - 0.2))
 
 
+def test_a_store_is_asked_that_may_match_one_more_than_before():
+    stores = [ByHand({(1, 2): {3: 5}}), ByHand({(1, 2): {3: 1, 4: 1}, (2,): {8: 1}})]
+    assert ask(stores, [7, 1, 2], [1, 2]) == (Lookup(2, 7, [(3, 6), (4, 1)]), [2, 2])
+    assert ask(stores, [7, 1, 2], [0, 2]) == (Lookup(2, 2, [(3, 1), (4, 1)]), [1, 2])  # the first cannot reach it
+
+
+def test_the_most_frequent_hits_of_several_stores_are_told():
+    class Named(ByHand):
+        name = "by hand"
+
+        def texts_with(self, tokens):
+            return None
+
+    stores = [Named({(1,): dict.fromkeys(range(first, first + 6), count)}) for first, count in ((10, 1), (20, 3))]
+    assert [(hit.token, hit.times) for hit in hits(stores, [1])] == [(t, 3) for t in range(20, 26)] + [(10, 1), (11, 1)]
+
+
 def test_nothing_known_is_nothing_guessed():
     assert len(grown(Retrieval([STORE]), [8])) == 1
     assert len(grown(Retrieval([]), [1])) == 1
@@ -124,7 +141,8 @@ class TestPaper:
 
     def test_guesses_are_whole_paths_of_limited_width(self):
         drafter = PaperRetrieval([self.store], guesses=15, width=3)
-        assert paths(grown(drafter, [7, 1])) == [(2, 4, 5), (3, 8)]
+        tree = grown(drafter, [7, 1])
+        assert paths(tree) == [(2, 4, 5), (3, 8)] and tree.ranks[1:] == [0, 0, 0, 1, 1]
 
     def test_a_lookup_of_one_token_does_not_count(self):
         assert len(grown(PaperRetrieval([self.store], guesses=15, width=3), [5, 1])) == 1
