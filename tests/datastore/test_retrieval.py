@@ -204,6 +204,19 @@ class TestFreeSources:
         assert sources_of("spectra", self.STEEP, [STORE]) == (["SpectraCore", "Retrieval"], 0)
         assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
 
+    def test_in_a_batch_whose_rows_are_dear_long_repeats_are_copied_and_nothing_else(self):
+        dear, target = StepCost(((1, 1.0), (2, 1.5), (64, 30.0))), ReplayTarget
+        for cost, together, first in ((dear, 1, "SpectraCore"), (dear, 4, "SuffixAutomaton"), (FREE, 4, "SpectraCore")):
+            method = make_method("spectra", target(cost), Resources([STORE]), together=together)
+            assert type(method.drafters[0]).__name__ == first
+            assert (len(method.drafters) == 1) == (first == "SuffixAutomaton")
+
+    def test_stores_have_to_bring_the_time_and_half_the_rows_that_they_take(self):
+        for unit, price in ((1.0, 0.3e-3), (0.006, 0.05), (0.001, 0.1)):  # seconds of a plain step; a tenth at most
+            cost = StepCost(((1, unit), (2, 1.2 * unit), (64, 9 * unit)))
+            _, drafter = make_method("spectra", ReplayTarget(cost), Resources([STORE])).drafters
+            assert (drafter.price, drafter.least, drafter.row) == pytest.approx((price, 0.2, 0.1))
+
     def test_each_can_be_left_out(self):
         assert "Recycling" not in sources_of("spectra-no-recycled", FREE, [STORE])[0]
         with_text, without = (
