@@ -161,6 +161,7 @@ STEP = StepTrace(
     [
         ({"path": (1, 3), "tokens": (1, 3, 5), "picks": (1, 3, 5)}, "jumps in its tree"),
         ({"tokens": (1, 7, 5), "picks": (1, 7, 5)}, "not those of its path"),
+        ({"tree": STEP.to_dict()["tree"] | {"probability": (None, 1.5, None, None)}}, "not a number from 0 to 1"),
     ],
 )
 def test_a_path_that_is_none_of_its_tree_is_refused(changes, said):
