@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spectra.datastore.build.index import build_index
-from spectra.datastore.layout import TRIE
+from spectra.datastore.layout import CORPUS, TEXT, TEXTS, TRIE
 from spectra.datastore.store import Store
 from spectra.drafters.continuations import continuations, successors
 from spectra.errors import SpectraError
@@ -128,9 +128,24 @@ def test_damaged_files_do_not_open(tmp_path):
     np.save(tmp_path / "totals.npy", np.zeros(9, np.uint16))
     with pytest.raises(SpectraError, match="do not fit together"):
         Store(tmp_path, card)
+    open_index(tmp_path, [[1, 2, 3]])
+    for name in ("successors.npy", "counts.npy"):
+        np.save(tmp_path / name, np.append(np.load(tmp_path / name), [1, 1]).astype(np.load(tmp_path / name).dtype))
+    with pytest.raises(SpectraError, match="do not fit together"):
+        Store(tmp_path, card)
     (tmp_path / TRIE).write_bytes(b"no trie")
     with pytest.raises(SpectraError, match="build it again"):
         Store(tmp_path, card)
+
+
+def test_a_run_is_of_one_text_and_a_perplexity_of_those_that_are_known(tmp_path):
+    store = open_index(tmp_path, [[3, 1], [2, 9], [1, 2]])
+    np.save(tmp_path / CORPUS, np.array([3, 1, 2, 9, 1, 2], np.uint32))
+    np.save(tmp_path / TEXTS, np.array([(0, 2, 2.5, b""), (2, 2, np.nan, b""), (4, 2, 3.5, b"")], TEXT))
+    assert store.texts_with([1, 2]) == (1, 1, 3.5)  # the first one goes over into the next text
+    assert store.texts_with([2]) == (2, 2, 3.5)
+    assert store.texts_with([2, 9]) == (1, 1, None)
+    assert store.texts_with([9, 1]) == (0, 0, None)
 
 
 def test_continuations_are_a_tree_with_chances_that_only_fall(tmp_path):

@@ -88,6 +88,22 @@ class TestMemory:
         for one in (memory, opened(tmp_path)):
             assert one.successors([4, 5]) == (2, 1, [(6, 1)])
 
+    def test_short_answers_are_left_out(self, tmp_path):
+        memory = opened(tmp_path)
+        for length in (7, 8):
+            memory.add(list(range(length)))
+            memory.flush()
+            assert bool(len(memory)) == (length == 8)
+
+    def test_a_file_is_newer_than_all_where_the_clock_was_set_back(self, tmp_path, monkeypatch):
+        for _ in range(2):
+            memory = opened(tmp_path)
+            memory.add([len(list(tmp_path.rglob("*.npy")))] * 20)
+            memory.flush()
+            monkeypatch.setattr(time, "time_ns", lambda: 5)
+        old, new = sorted(int(path.name.partition("-")[0]) for path in tmp_path.rglob("*.npy"))
+        assert new == old + 1 > 6
+
     def test_an_answer_given_twice_is_kept_once(self, tmp_path):
         memory = opened(tmp_path)
         for _ in range(3):

@@ -1,11 +1,12 @@
 """Retrieval drafters on stores written by hand: trees, confidence, banned tokens, and the paper's limit G."""
 
 import pytest
+from drafting import outcome_of
 from tiny import FREE, make
 
 from spectra.bench.replay import ReplayTarget
 from spectra.budget.step_cost import StepCost
-from spectra.drafters.continuations import Lookup, Node
+from spectra.drafters.continuations import Lookup, Node, ask, hits
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.retrieval import FilledCore, PaperRetrieval, Retrieval, confidence
 from spectra.errors import SpectraError
@@ -73,6 +74,51 @@ def test_what_follows_a_continuation_that_is_half_gone_is_not_looked_up():
     assert paths(grown(Retrieval([STORE], least=0.26), [7, 1])) == [(3,), (2, 4, 5)]
 
 
+def test_what_guesses_bring_lately_decides_how_deep_they_go():
+    deep = Retrieval([STORE], least=0.9)
+    sizes = []
+    for deep.worth in (-1.0, 0.0, 0.9, 2.0):  # a node must have 0.9 of the counts, 0.25 and 0.1
+        sizes.append(len(grown(deep, [7, 1])) - 1)
+    assert sizes == [0, 0, 4, 5]
+
+
+def test_where_guesses_do_not_bring_their_price_every_eighth_step_asks():
+    drafter = Retrieval([STORE], price=0.3)
+    assert [at for at in range(1, 33) if len(grown(drafter, [7, 1])) > 1] == [8, 16, 24, 32]
+    drafter.worth = 0.3
+    assert all(len(grown(drafter, [7, 1])) > 1 for _ in range(9))
+
+
+def test_what_guesses_brought_is_what_was_accepted_less_their_rows():
+    """Of steps at which they were asked for; a token that another source offered first is none of theirs."""
+    drafter = Retrieval([STORE], price=0.1, row=0.25)
+    tree = TokenTree(1)
+    tree.insert(Guess((3,), Source.BACKWARD))
+    grown(drafter, [7, 1], tree)
+    for path in ([2, 4], [2, 4]):  # the second step had no `grow`
+        drafter.observe([7, 1], outcome_of(tree, {}, path=path))
+    assert [tree.sources[node][0] for node in range(1, 6)].count(Source.RETRIEVAL) == 4
+    brought = sum(tree.sources[node][0] == Source.RETRIEVAL for node in (2, 4))
+    assert drafter.worth == pytest.approx(0.2 + 0.05 * (brought - 0.25 * 4 - 0.2))
+
+
+def test_a_store_is_asked_that_may_match_one_more_than_before():
+    stores = [ByHand({(1, 2): {3: 5}}), ByHand({(1, 2): {3: 1, 4: 1}, (2,): {8: 1}})]
+    assert ask(stores, [7, 1, 2], [1, 2]) == (Lookup(2, 7, [(3, 6), (4, 1)]), [2, 2])
+    assert ask(stores, [7, 1, 2], [0, 2]) == (Lookup(2, 2, [(3, 1), (4, 1)]), [1, 2])  # the first cannot reach it
+
+
+def test_the_most_frequent_hits_of_several_stores_are_told():
+    class Named(ByHand):
+        name = "by hand"
+
+        def texts_with(self, tokens):
+            return None
+
+    stores = [Named({(1,): dict.fromkeys(range(first, first + 6), count)}) for first, count in ((10, 1), (20, 3))]
+    assert [(hit.token, hit.times) for hit in hits(stores, [1])] == [(t, 3) for t in range(20, 26)] + [(10, 1), (11, 1)]
+
+
 def test_nothing_known_is_nothing_guessed():
     assert len(grown(Retrieval([STORE]), [8])) == 1
     assert len(grown(Retrieval([]), [1])) == 1
@@ -95,7 +141,8 @@ class TestPaper:
 
     def test_guesses_are_whole_paths_of_limited_width(self):
         drafter = PaperRetrieval([self.store], guesses=15, width=3)
-        assert paths(grown(drafter, [7, 1])) == [(2, 4, 5), (3, 8)]
+        tree = grown(drafter, [7, 1])
+        assert paths(tree) == [(2, 4, 5), (3, 8)] and tree.ranks[1:] == [0, 0, 0, 1, 1]
 
     def test_a_lookup_of_one_token_does_not_count(self):
         assert len(grown(PaperRetrieval([self.store], guesses=15, width=3), [5, 1])) == 1
@@ -156,6 +203,19 @@ class TestFreeSources:
         assert sources_of("spectra-core", self.STEEP, []) == (["SpectraCore", "Recycling"], 8)
         assert sources_of("spectra", self.STEEP, [STORE]) == (["SpectraCore", "Retrieval"], 0)
         assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
+
+    def test_in_a_batch_whose_rows_are_dear_long_repeats_are_copied_and_nothing_else(self):
+        dear, target = StepCost(((1, 1.0), (2, 1.5), (64, 30.0))), ReplayTarget
+        for cost, together, first in ((dear, 1, "SpectraCore"), (dear, 4, "SuffixAutomaton"), (FREE, 4, "SpectraCore")):
+            method = make_method("spectra", target(cost), Resources([STORE]), together=together)
+            assert type(method.drafters[0]).__name__ == first
+            assert (len(method.drafters) == 1) == (first == "SuffixAutomaton")
+
+    def test_stores_have_to_bring_the_time_and_half_the_rows_that_they_take(self):
+        for unit, price in ((1.0, 0.3e-3), (0.006, 0.05), (0.001, 0.1)):  # seconds of a plain step; a tenth at most
+            cost = StepCost(((1, unit), (2, 1.2 * unit), (64, 9 * unit)))
+            _, drafter = make_method("spectra", ReplayTarget(cost), Resources([STORE])).drafters
+            assert (drafter.price, drafter.least, drafter.row) == pytest.approx((price, 0.2, 0.1))
 
     def test_each_can_be_left_out(self):
         assert "Recycling" not in sources_of("spectra-no-recycled", FREE, [STORE])[0]

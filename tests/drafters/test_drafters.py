@@ -12,8 +12,8 @@ from spectra.budget.policy import FixedBudget
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.ngrams import BackwardDictionary, ForwardDictionary
 from spectra.drafters.pool import CandidatePool
-from spectra.guess import Source
-from spectra.method import Method
+from spectra.guess import Guess, Source
+from spectra.method import Method, Outcome
 from spectra.methods.presets import make_method
 from spectra.tree import ROOT, TokenTree
 
@@ -23,14 +23,15 @@ class TestForwardDictionary:
         forward = ForwardDictionary(15)
         for i in range(20):
             forward.put(1, (i,))
-        assert forward.get(1) == [(i,) for i in range(19, 4, -1)]
+        assert forward.get(1) == [(i,) for i in range(19, 4, -1)] and forward.size == 15
         assert forward.get(2) == []
 
     def test_putting_again_moves_to_the_front_without_a_copy(self):
         forward = ForwardDictionary(3)
         for continuation in ((1,), (2,), (3,), (1,), (4,)):
             forward.put(9, continuation)
-        assert forward.get(9) == [(4,), (1,), (3,)]
+        forward.put(8, (1,))
+        assert forward.get(9) == [(4,), (1,), (3,)] and forward.size == 4
 
 
 class TestBackwardDictionary:
@@ -153,6 +154,20 @@ class TestAlgorithm:
         core.observe([1, 2, 3, 4, 5, 0], outcome_of(TokenTree(4), {}, [5, 0]))
         assert core.backward.get([2, 3, 4]) == (5, 3)
         assert core.backward.get([5]) is None
+
+    def test_what_the_target_would_have_written_after_rejected_guesses(self):
+        """Not after accepted ones, which the text teaches, nor after rows that are no guesses; no end of sequence."""
+        core = SpectraCore(self.settings(rows=0, harvest=True), banned={0})
+        core.begin([1])
+        tree = TokenTree(9)
+        tree.insert(Guess((1, 2), Source.FORWARD))
+        for token, eligible in ((5, True), (6, True), (7, False)):
+            tree.add(ROOT, token, Source.POOL, eligible=eligible)
+        known = {ROOT: 1, 1: 3, 2: 8, 3: 4, 4: 0, 5: 4}
+        core.observe([10, 11, 9, 1, 3], Outcome(tree, [1], [1, 3], {}.get, known))
+        assert {key: list(value) for key, value in core.forward.lists.items()} == {2: [(8,)], 5: [(4,)]}
+        after_two, after_five = ((9, 1, 2), (1, 2), (2,)), ((11, 9, 5), (9, 5), (5,))
+        assert dict(core.backward.entries) == dict.fromkeys(after_two, 8) | dict.fromkeys(after_five, 4)
 
     def test_backward_guess_goes_on_to_the_first_miss(self):
         core = SpectraCore(self.settings(rows=0, chain=9))

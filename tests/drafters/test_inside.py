@@ -139,6 +139,7 @@ def test_a_damaged_inside_is_refused():
         {**data, "backward": [[1]]},
         {**data, "learned": [{**data["learned"][0], "forward": [2]}]},
         {**data, "hits": [{"token": 1}]},
+        {**data, "hits": [{**data["hits"][0], "token": 2**53 + 1}]},  # JavaScript would show another
         {},
     ):
         with pytest.raises((KeyError, TypeError, ValueError)):

@@ -63,6 +63,9 @@ describe("a clock that was told no speed", () => {
     clock.play(0, 31);
     for (const now of [0, 1000]) frame(now);
     assert.deepEqual(shown, [0, 3]);
+    clock.play(20, 31); // by what there is to show, not by where it ends
+    for (const now of [2000, 3000]) frame(now);
+    assert.deepEqual(shown.slice(2), [20, 21]);
   });
 });
 

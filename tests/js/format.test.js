@@ -2,11 +2,26 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, building, ending, gained, ratio, visible } from "../../assets/js/common/format.js";
+import { brief, building, duration, ending, gained, ratio, speed, visible } from "../../assets/js/common/format.js";
 
 test("what is written as 1.00 is not called faster", () => {
   for (const x of [0.3, 0.999, 1, 1.0049]) assert.equal(gained(x), "the speed of plain decoding", ratio(x));
   for (const x of [1.0051, 1.5, 9.996, 30]) assert.equal(gained(x), "faster", ratio(x));
+});
+
+test("no number has more digits than three, also where it is rounded up", () => {
+  assert.deepEqual([1, 9.994, 9.996, 12.34].map(ratio), ["1.00", "9.99", "10.0", "12.3"]);
+  assert.deepEqual([0.04, 9.94, 9.96, 1234.5].map(speed), ["0.0", "9.9", "10", "1,235"]);
+});
+
+test("seconds become minutes where those are shorter to read", () => {
+  assert.deepEqual([0.2, 1, 89, 90, 600].map(duration), [
+    "1 second",
+    "1 second",
+    "89 seconds",
+    "2 minutes",
+    "10 minutes",
+  ]);
 });
 
 test("a long text ends with whole words", () => {

@@ -114,15 +114,17 @@ class TestSuffixAutomaton:
             assert list(automaton.matches())[:32] == sorted(newest.values(), reverse=True)[:32]
 
     def test_states_stay_few(self):
-        automaton = Automaton()
-        for token in [random.Random(1).randrange(3) for _ in range(500)]:
-            automaton.push(token)
-        assert len(automaton._next) <= 2 * 500
+        dice, automaton = random.Random(1), Automaton()
+        for _ in range(500):
+            automaton.push(dice.randrange(3))
+        assert 500 < len(automaton._next) <= 2 * 500
 
     def test_the_guess_grows_with_the_match(self):
         text = [1, 2, 3, 4, 5, 6, 7, 9, 2, 3]
         assert guess(begun(SuffixAutomaton(), text), text) == ([4, 5, 6], [2, 2, 2])
         assert guess(begun(SuffixAutomaton(depth=2), text), text) == ([4, 5], [2, 2])
+        assert guess(begun(SuffixAutomaton(least=2), text), text)[0] == [4, 5, 6]
+        assert guess(begun(SuffixAutomaton(least=3), text), text)[0] == []
 
     def test_a_loop_goes_on_past_the_end_of_the_text(self):
         text = [1, 2, 3] * 3

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from dataclasses import replace
 
 import pytest
 from drafting import KINDS, Scripted, decode_by, method_of, random_tree
@@ -10,6 +11,7 @@ from tiny import COST, VOCABULARY, model_of, target_of
 
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
+from spectra.guess import Source
 from spectra.io.files import check_writable, write_text
 from spectra.methods.presets import make_method
 from spectra.trace import StepTrace, Trace, TreeTrace
@@ -140,6 +142,44 @@ def test_damaged_files_are_refused(what, text):
         Trace.from_json(text)
     assert error.value.field == "trace"
     assert "\n" not in str(error.value)
+
+
+OWN, GUESSED = (Source.MODEL,), (Source.FORWARD,)
+STEP = StepTrace(
+    index=0,
+    tokens=(1, 2, 5),
+    sources=GUESSED * 2 + OWN,
+    path=(1, 2),
+    picks=(1, 2, 5),
+    tree=TreeTrace((9, 1, 2, 3), (-1, 0, 1, 0), (OWN, *[GUESSED] * 3), (True,) * 4, (None,) * 4),
+    seconds=0.1,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"path": (1, 3), "tokens": (1, 3, 5), "picks": (1, 3, 5)}, "jumps in its tree"),
+        ({"tokens": (1, 7, 5), "picks": (1, 7, 5)}, "not those of its path"),
+        ({"tree": STEP.to_dict()["tree"] | {"probability": (None, 1.5, None, None)}}, "not a number from 0 to 1"),
+    ],
+)
+def test_a_path_that_is_none_of_its_tree_is_refused(changes, said):
+    assert StepTrace.from_dict(STEP.to_dict()) == STEP
+    with pytest.raises(ValueError, match=said):
+        StepTrace.from_dict(STEP.to_dict() | changes)
+
+
+def test_a_prompt_is_read_before_the_first_step():
+    steps = [STEP, replace(STEP, index=1)]
+    for read, good in (((0.5, 0.0), True), ((0.5, 0.5), False)):
+        steps = [replace(step, prefill_seconds=seconds) for step, seconds in zip(steps, read, strict=True)]
+        trace = Trace("spectra", "m", "p", (9,), steps=steps, pieces=[(3, "a"), (3, "b")])
+        if good:
+            trace.check()
+            continue
+        with pytest.raises(ValueError, match="read after the first step"):
+            trace.check()
 
 
 def test_a_tree_of_a_step_rounds_its_probabilities():

@@ -12,10 +12,10 @@ from scipy.stats import chi2_contingency
 from tiny import VOCABULARY, make, model_of, target_of
 from transformers import LogitsProcessor, LogitsProcessorList, TopKLogitsWarper
 
-from spectra import Limits, Sampling
+from spectra import Limits, Sampling, SpectraError
 from spectra.tree import TokenTree
 from spectra.verify.noise import Noise, keyed_noise
-from spectra.verify.picks import NO_NUMBER, Chooser, _best_on_device, processors_of
+from spectra.verify.picks import NO_NUMBER, Chooser, _best_on_device, probabilities_of, processors_of
 
 CPU = torch.device("cpu")
 
@@ -190,6 +190,14 @@ def test_a_processor_that_writes_in_place_works_on_a_copy():
     assert np.array_equal(picks.probabilities(0), first)
     picks.pick(0)
     assert torch.equal(logits, before)
+
+
+def test_a_distribution_of_no_numbers_is_an_error_whichever_row_it_is_of():
+    logits = torch.randn(3, 50)
+    logits[2, 7] = float("nan")
+    with pytest.raises(SpectraError, match=r"^draft: its logits are no numbers"):
+        probabilities_of(LogitsProcessorList(), logits, [[]] * 3, ("draft", "temperature"))
+    assert len(probabilities_of(LogitsProcessorList(), logits[:2], [[]] * 2, ("draft", "temperature"))) == 2
 
 
 SETTINGS = {

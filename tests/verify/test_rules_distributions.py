@@ -145,6 +145,12 @@ def test_a_cold_draft_is_the_top(name):
     assert tuple(rule.draft(softmax(scores, 0.01), k, np.random.default_rng(0))[0]) == top(scores, k)
 
 
+def test_of_equal_scores_the_lowest_ids_are_the_top():
+    scores = np.zeros(1000)
+    scores[[700, 30, 400]] = 1.0
+    assert top(scores, 5) == (30, 400, 700, 0, 1)
+
+
 def test_a_draft_that_is_sure_of_one_token_still_gives_others():
     q = np.eye(4)[2]
     for rule in (SpecHub(), WithoutReplacement()):
