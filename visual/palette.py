@@ -117,7 +117,7 @@ LOOKS: dict[Source, Look] = {
     ),
     Source.DRAFT: Look(
         "Draft model",
-        "A draw of a small model that runs ahead of the large one",
+        "A guess of a small model that runs ahead of the large one",
         "#B0174A",
         "#FF7A9C",
         Underline(10, "M0 3L5 1L10 3", 1.4),
@@ -126,7 +126,7 @@ LOOKS: dict[Source, Look] = {
     ),
     Source.SECOND: Look(
         "Second draft model",
-        "A draw of another small model, which was trained on what the first one misses",
+        "A guess of a second small model; the one that comes along was trained on what the first one misses",
         "#4E7A00",
         "#A9D14A",
         Underline(10, "M0 1H5V3H10", 1.4),

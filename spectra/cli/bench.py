@@ -154,7 +154,8 @@ COMMANDS = {
     ),
     "profile": Command(run_profile, ProfileOptions, "share of a step's time by part"),
     "record": Command(
-        run_record, RecordOptions, "write down plain greedy answers for `replay`", texts={"out": "the recording's file"}
+        run_record, RecordOptions, "write down plain answers for `replay` and `fit`",
+        texts={"out": "the recording's file"},
     ),
     "replay": Command(
         run_replay, ReplayOptions, "run drafters on recorded answers and predict the speedup", positional=("recording",)

@@ -53,7 +53,7 @@ HELP = {
     "temperatures": "each prompt is answered at each",
     "text": "what comes before",
     "top": "continuations",
-    "window": "longest text, in tokens",
+    "window": "longest text, in tokens; longer ones become several",
 }
 """What each option says of itself; commands where it means something else say so."""
 NEW_SIZE = "(default: as the store was built, old and new text together)"

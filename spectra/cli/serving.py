@@ -32,7 +32,7 @@ HELP = {
     "k": "the most guessed tokens a request and step",
     "spectra_requests": "the most requests that dictionaries are kept of",
     "spectra_tokens": "the most tokens, of all requests, that dictionaries are kept of",
-    "spectra_context": "the most prompt tokens that dictionaries are kept of",
+    "spectra_context": "how many of a prompt's last tokens are read",
     "print": "print vLLM's command line and do not start it",
 }
 

@@ -15,7 +15,7 @@ from tiny import VOCABULARY
 from uncollected import uncollected
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
-from spectra.batch.learned import DraftingWorth, PassTime
+from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.method import Asked
 from spectra.methods.resources import Resources
@@ -406,6 +406,29 @@ def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is()
     fast = PassTime()
     fast.learn(0.02, 0.01, 2)
     assert fast.beyond(2) == 0
+
+
+def test_wide_passes_that_were_quicker_by_chance_are_no_reason_to_think_all_of_them_free():
+    """The line through such passes falls, which says nothing of a machine."""
+    passes = PassTime()
+    for t, seconds in ((0.01, 0.02), (0.03, 0.005)) * 100:
+        passes.learn(t, seconds, 1)
+    assert 0 < passes.beyond(1) < 0.02
+
+
+def test_chances_are_trusted_by_what_they_promised():
+    trust, tree = Trust(), TokenTree(9)
+    node = tree.add(0, 1, "mine")
+    begins = trust.share
+    trust.learn(tree, 1)  # nobody said what its nodes are worth
+    assert trust.share == begins < 1
+    tree.probability[node] = 0.5
+    for _ in range(1000):
+        trust.learn(tree, 1)
+    assert trust.share == 1
+    for _ in range(1000):
+        trust.learn(tree, 0)
+    assert trust.share < 0.01
 
 
 def test_drafters_rest_where_they_do_not_pay():

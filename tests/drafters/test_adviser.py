@@ -66,6 +66,13 @@ def test_it_offers_the_likeliest_and_what_the_noise_favours():
     assert set(tree.tokens[1:]) == {0, 1, 2}
 
 
+def test_the_noise_is_that_of_the_position_of_the_guess():
+    favoured = {1: 0, 2: 4}
+    tree = TokenTree(9, noise=lambda depth: [1e-6 if token == favoured.get(depth) else 1.0 for token in range(5)])
+    advised(tree, depth=1)
+    assert set(tree.tokens[1:]) == {0, 1, 2}
+
+
 def test_it_asks_after_the_node_of_which_the_least_is_known():
     tree = TokenTree(9)
     likely = tree.add(ROOT, 3, Source.BACKWARD)
@@ -94,6 +101,53 @@ def test_reading_the_prompt_is_no_part_of_a_questions_time(monkeypatch):
     for tokens in ([1], [1, 2], [1, 2, 3]):
         adviser.grow(TokenTree(9), tokens)
     assert draft.nodes == [ROOT] * 3
+
+
+class Timed(Asked):
+    """One whose questions take some seconds of a clock that stands still otherwise."""
+
+    def __init__(self, monkeypatch, seconds):
+        super().__init__()
+        self.now, self.seconds = 0.0, seconds
+        clock = SimpleNamespace(perf_counter=lambda: self.now)
+        monkeypatch.setattr("spectra.drafters.adviser.time", clock)
+
+    def probabilities(self, tree, nodes):
+        self.now += self.seconds
+        return super().probabilities(tree, nodes)
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(0.2, 2), (0.25, 1)])
+def test_the_first_question_tells_what_the_next_will_take(monkeypatch, seconds, asked):
+    """It is worth 0.3 plain steps of a second at first, 0.9/4 after one whose outcome is not known, 0.9/5 after two."""
+    draft = Timed(monkeypatch, seconds)
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, tokens=2, depth=1)
+    adviser.begin([1])
+    for _ in range(3):
+        adviser.grow(TokenTree(9), [1])
+    assert len(draft.nodes) == asked
+
+
+def test_questions_that_bring_nothing_are_worth_less(monkeypatch):
+    draft = Timed(monkeypatch, 0.1)
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, tokens=2, depth=1)
+    adviser.begin([1])
+    for _ in range(30):
+        tree = TokenTree(9)
+        adviser.grow(tree, [1])
+        adviser.observe([1], Outcome(tree, [], [1], lambda ticket: None))
+    assert 3 < len(draft.nodes) < 15
+
+
+def test_a_row_that_another_source_offered_first_costs_it_nothing():
+    draft, tree = Asked(), TokenTree(9)
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, row=10.0, tokens=2, depth=1)
+    adviser.begin([1])
+    tree.add(tree.add(ROOT, 3, Source.BACKWARD), 4, Source.FORWARD)
+    tree.add(ROOT, 3, Source.DRAFT)
+    adviser.observe([1], Outcome(tree, [], [1], lambda ticket: None))
+    adviser.grow(TokenTree(9), [1])
+    assert draft.nodes == [ROOT]
 
 
 @pytest.mark.parametrize("right", [True, False])

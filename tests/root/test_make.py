@@ -1,6 +1,7 @@
 """What `make` hands on to the programs that it calls, and the folder that `make carry` writes."""
 
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,21 @@ def called(*arguments: str) -> list[str]:
     command = ["make", "--dry-run", "--no-print-directory", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return shlex.split(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("target", [".venv/.done", ".venv-serve/.done", ".venv-docs/.done"])
+def test_a_python_that_is_too_old_makes_no_environment(target: str, tmp_path: Path) -> None:
+    """It stayed in .venv, so that the right PYTHON given next ended in pip's errors as well."""
+    for file in (ROOT / "Makefile", *ROOT.glob("requirements*.txt")):
+        shutil.copy(file, tmp_path)
+    old = tmp_path / "python3.9"
+    says = "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])"
+    old.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S -c "{says}" "$2"\n')
+    old.chmod(0o755)
+    command = ["make", "--no-print-directory", target, "PYTHON=./python3.9"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    said = "make: PYTHON is Python 3.9; give 3.11 or later, such as PYTHON=python3.11"
+    assert done.returncode and done.stderr.splitlines()[0] == said and not (tmp_path / target).parent.exists()
 
 
 @pytest.fixture

@@ -75,6 +75,12 @@ def test_cut_ends_where_plain_decoding_would():
     assert limits.cut([1], 4, [2]) == ([2], "length")
 
 
+def test_of_several_reasons_to_end_the_first_is_told():
+    limits = Limits(1, frozenset({7}), lambda tokens: True)
+    assert limits.cut([1], 0, [7]) == ([7], "eos")
+    assert limits.cut([1], 0, [2]) == ([2], "criteria")
+
+
 def test_criteria_are_asked_after_each_token_with_everything():
     asked = []
 

@@ -40,6 +40,22 @@ def test_a_conversation_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert talk.messages and len(talk.turns) == 3
 
 
+def test_a_conversation_is_what_was_said_and_as_long_as_its_last_turn() -> None:
+    assert Conversation().messages == () and Conversation().context == 0
+    said = [("one", "first", [1, 2], [3]), ("two", " \n", [1, 2, 3, 4], [5]), ("three", "last", [1, 2, 3, 6], [7, 8])]
+    turns: list[Any] = [
+        SimpleNamespace(
+            request=SimpleNamespace(prompt=prompt),
+            traces={"method": SimpleNamespace(text=text, prompt_tokens=before, tokens=new)},
+        )
+        for prompt, text, before, new in said
+    ]
+    talk = Conversation(turns=turns)
+    assert [message["content"] for message in talk.messages] == ["one", "first", "three", "last"]
+    assert [message["role"] for message in talk.messages] == ["user", "assistant"] * 2
+    assert talk.context == 4 + 2
+
+
 @pytest.mark.parametrize("turns", [0, 1])
 def test_a_message_that_is_refused_leaves_the_conversation_as_it_was_and_returns_to_the_box(turns: int) -> None:
     do, talk = ChatHandlers(FakeEngine(step_seconds=0.0), AdmissionQueue()), Conversation()

@@ -34,6 +34,11 @@ def test_a_recording_shows_every_step_and_piece() -> None:
     assert "1 thread of Fake CPU" in race.note
 
 
+def test_what_a_file_says_of_itself_is_cut_to_a_line() -> None:
+    race = RaceFile.from_json(encode({**recorded_race(), "title": "t" * 500, "recorded": "r" * 500}))
+    assert (len(race.title), len(race.recorded)) == (120, 40)
+
+
 def test_a_race_of_every_preset_can_be_read() -> None:
     """docs/drafter.md says what a name may be."""
     assert not [name for name in METHODS if not METHOD.fullmatch(name)]

@@ -14,7 +14,7 @@ from spectra.errors import SpectraError
 from spectra.metrics import summarize
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
-from visual.run.run import DRAW_SECONDS, Run, explain, stream
+from visual.run.run import DRAW_SECONDS, Run, explain, stream, upto
 from visual.wire.events import encode
 from visual.wire.figures import level_of
 
@@ -159,6 +159,18 @@ def test_a_step_that_outlives_its_stop_is_no_part_of_the_run() -> None:
     trace = race.traces["plain"]
     assert len(trace.steps) == shown and race.snapshot()["end"]["counts"]["plain"] == shown
     assert sum(size for size, _ in trace.pieces) <= len(trace.tokens)
+
+
+def test_the_first_steps_of_a_trace_have_the_text_that_they_completed() -> None:
+    answer = FakeEngine(step_seconds=0).answer(asked(tokens=40).request)
+    list(answer)
+    trace = answer.trace
+    for count in range(len(trace.steps) + 1):
+        part = upto(trace, count)
+        ends = [sum(size for size, _ in trace.pieces[: place + 1]) for place in range(len(trace.pieces))]
+        assert len(part.steps) == count
+        assert part.pieces == trace.pieces[: sum(end <= len(part.tokens) for end in ends)]
+    assert upto(trace, len(trace.steps)).text == trace.text != ""
 
 
 def test_a_second_race_waits_in_line_and_is_told_how_long() -> None:

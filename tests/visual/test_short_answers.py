@@ -1,6 +1,7 @@
 """Answers of a few tokens, whose times are noise, and answers for which nothing was guessed."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from asking import asked
@@ -42,6 +43,17 @@ def test_times_of_few_tokens_are_not_compared(tokens: int) -> None:
     run.traces = {"plain": plain, "method": method}
     raced = race_figures(run)
     assert (raced["speedup"] is None, "problem" in raced) == (few, few)
+
+
+def test_a_raced_turn_is_compared_where_both_lanes_wrote_enough_from_the_same_cache() -> None:
+    long, short = compared(COMPARABLE), compared(COMPARABLE - 1)
+    plain, method = long.traces.values()
+    for lanes in ((plain, short.traces["spectra"]), (short.traces["autoregressive"], method)):
+        long.traces = dict(zip(("plain", "method"), lanes, strict=True))
+        assert race_figures(long) == {"speedup": None, "problem": "Raced: too little was decoded to compare."}
+    long.traces = {"plain": plain, "method": replace(method, kept=plain.kept + 1)}
+    gone = race_figures(long)
+    assert gone["speedup"] is None and gone["problem"].startswith("The kept cache went away")
 
 
 def test_the_page_knows_how_few_is_too_few() -> None:

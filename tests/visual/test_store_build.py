@@ -35,7 +35,9 @@ def until(stream: Iterator[dict[str, Any]], texts: int) -> dict[str, Any]:
         (0.5, 0, "about 2.7 hours"),
         (2345.0, 0, "about 2 seconds at the 2,345 tokens/s that"),
         (9600.0, 0, "about a second at the 9,600 tokens/s that"),
-        (40.0, 24, "24 texts are written already: only the store is built, "),
+        (40.0, 24, "24 texts are written already: only the store is built, 83 kB at most."),
+        (40.0, 30, "30 texts are written already: only the store is built, 102 kB at most."),
+        (1.2, 0, "about 67 minutes at the 1.2 tokens/s"),
     ],
 )
 def test_the_cost_is_said_from_what_was_measured(speed: float, already: int, words: str) -> None:
@@ -47,6 +49,14 @@ def test_a_cost_beyond_one_turn_says_when_the_turn_ends(speed: float, cut: bool)
     """A large model on a CPU was said to write for 33 minutes, and was stopped after ten."""
     said = "A turn ends after 10 minutes, and a store is built from the texts that are finished; start again to go on."
     assert (said in writing_cost(TextOrder((), 24, 200), speed, 600)) == cut
+
+
+def test_the_time_left_goes_by_the_texts_of_this_turn() -> None:
+    """Four of six texts are there, two of them from before; the other two took five seconds each."""
+    writing = TextWriting("a", FakeEngine(), TextOrder((), 6, 40), already=2, texts=2, begun=100.0, latest=100.0)
+    assert writing.left(103.0) is None
+    writing.texts, writing.latest = 4, 110.0
+    assert (writing.left(110.0), writing.left(113.0), writing.left(130.0)) == (10.0, 7.0, 0.0)
 
 
 def test_texts_are_written_then_a_store_is_built_of_them() -> None:

@@ -15,9 +15,9 @@ KEEP = 100_000
 class BuildSettings:
     """keep: texts of lowest perplexity, at most. keep_tokens: tokens of them, at most; the last text is cut to fit.
 
-    refine: False keeps a random sample drawn by `seed` instead. window: tokens a text is cut to. min_tokens,
-    min_distinct: floors of length and of the share of distinct 4-grams. header: "answer" puts the end of the chat
-    template's generation prompt before every text, "none" nothing. order, successors: see `build_index`.
+    refine: False keeps a random sample drawn by `seed` instead. window: tokens of a text; longer ones become several.
+    min_tokens, min_distinct: floors of length and of the share of distinct 4-grams. header: "answer" puts the end of
+    the chat template's generation prompt before every text, "none" nothing. order, successors: see `build_index`.
     score_tokens: tokens of a random sample that is scored instead of the whole corpus, about.
     batch_tokens: tokens scored at once, padding included; batches depend on the settings only, not on the processes.
     """
