@@ -16,7 +16,17 @@ REASON = "the page does not send such values; load it again"
 
 
 class CheckedBlocks(SteadyBlocks):
-    """A page whose handlers are only called with as many values, and such ones, as their fields can have."""
+    """A page whose handlers are only called as the page calls them: with as many values, and such ones, as their fields
+    can have, and through the queue, which keeps each answer until somebody listens, only those that are for it.
+    """
+
+    async def process_api(
+        self, block_fn: BlockFunction | int, *args: Any, event_id: str | None = None, **options: Any
+    ) -> dict[str, Any]:
+        if event_id is not None and isinstance(block_fn, BlockFunction) and not block_fn.queue:
+            raise refused()
+        answer: dict[str, Any] = await super().process_api(block_fn, *args, event_id=event_id, **options)
+        return answer
 
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *args: Any, **options: Any) -> Any:
         if block_fn.fn is None:  # it runs in the browser

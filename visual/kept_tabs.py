@@ -12,12 +12,31 @@ from visual.asgi import App, Message, Receive, Send
 from visual.presence import Presence
 
 
+class NothingShown(dict[int, dict[str, Any]]):
+    """In the place of the copy of what a visitor's fields show that gradio keeps for links to the page, which are not
+    offered here: a race file that was opened would stay in memory when nobody has its page open any more.
+    """
+
+    def __contains__(self, field: object) -> bool:
+        return True
+
+    def __getitem__(self, field: int) -> dict[str, Any]:
+        return {}
+
+    def __setitem__(self, field: int, shown: dict[str, Any]) -> None:
+        pass
+
+
 class KeptTabs(OrderedDict[str, Any]):
     """What gradio keeps, by visitor. is_here: whether one has a page open."""
 
     def __init__(self, is_here: Callable[[str], bool]) -> None:
         super().__init__()
         self._is_here = is_here
+
+    def __setitem__(self, visitor: str, kept: Any) -> None:
+        kept.config_values = NothingShown()
+        super().__setitem__(visitor, kept)
 
     def popitem(self, last: bool = True) -> tuple[str, Any]:
         """Of the oldest, who are asked for by `last=False`, the first one without a page; never the newest of all."""

@@ -22,6 +22,7 @@ from browsing import serve
 from fakes_engine import FakeEngine, recorded_race
 from starlette.exceptions import HTTPException
 
+from visual.form_values import REASON
 from visual.guard import Guard, RequestLimits
 from visual.uploads import UPLOADED, few_delimiters, name_of, placed
 from visual.wire.events import encode
@@ -92,6 +93,27 @@ def test_two_visitors_with_one_file_have_a_copy_each(server: Server) -> None:
     assert not server.place(mine).parent.exists() and server.place(yours).read_bytes() == RACE
     assert "snapshot" in server.open_race(yours)
     assert server.kept() == []
+
+
+def test_of_a_race_that_was_opened_nothing_stays_in_memory(server: Server) -> None:
+    """gradio kept each with its visitor, page open or not: megabytes of dozens of visitors."""
+    race = recorded_race()
+    prompt = race["plain"]["prompt"] = race["method"]["prompt"] = f"stays-{time.monotonic_ns()}"
+    assert prompt in server.open_race(server.upload(encode(race).encode()))
+    (shown,) = (field for field in server.page.blocks.values() if getattr(field, "elem_id", "") == "stage-replay")
+    state = server.page.state_holder["v"]
+    held = [*state.config_values.values(), *state.state_data.values(), state.blocks_config.blocks[shown._id].value]
+    assert prompt not in repr(held)
+
+
+def test_what_is_not_for_the_queue_cannot_be_asked_for_through_it(server: Server) -> None:
+    """The queue keeps an answer until somebody listens: megabytes of those who never do."""
+    file = {"path": server.upload(RACE), "orig_name": "a", "meta": {"_type": "gradio.FileData"}}
+    start = {"data": [file], "fn_index": server.bring, "session_hash": "unheard"}
+    assert server.ask("POST", f"{API}/queue/join", json.dumps(start).encode())[0] == 200
+    status, text = server.ask("GET", f"{API}/queue/data?session_hash=unheard")
+    assert status == 200 and REASON.encode() in text and b"snapshot" not in text
+    assert "snapshot" in server.open_race(file["path"])
 
 
 @pytest.fixture
