@@ -117,11 +117,11 @@ def link_values(changed: Mapping[str, Value]) -> dict[str, Any]:
 
 CUT_BY = {
     "rows": "the node budget has no room for more rows",
-    "nodes": "N, W and G, or this device, allow no more",
+    "nodes": "the other settings, or this device, allow no more",
 }
 """Settings of which a method may take less than was asked for, and why."""
-CUT_BY_SIZE = {"nodes": "the method, or this device, allows no more"}
-"""The same of a method that has no other setting."""
+CUT_BY_SIZE = {"nodes": "the method, or this device, makes no more of it"}
+"""The same of a method that has no other setting; a tree of whole levels may come to less than its largest size."""
 
 
 def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) -> str:

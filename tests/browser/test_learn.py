@@ -71,7 +71,8 @@ def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fa
     held = sum(bool(step.path) for step in tried) / len(tried)
     sliders = stage.locator(".what-if input")
     assert float(sliders.first.input_value()) == pytest.approx(held, abs=0.006)
-    for value, said in (("0", "It does not pay"), ("0.3", "It stops paying at"), ("0.98", "It pays up to 32")):
+    whole = "It pays up to 32, as far as the curve goes."
+    for value, said in (("0", "It does not pay"), ("0.3", "It stops paying at"), ("1", whole)):
         sliders.first.fill(value)
         stage.locator(f".what-if .verdict:has-text('{said}')").wait_for()
     cost = dict(engine.cost)

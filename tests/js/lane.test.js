@@ -2,7 +2,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EMPTY_LANE, extend, offersOf, passesTo, stepsAt, Tally, textBefore } from "../../assets/js/stream/lane.js";
+import {
+  EMPTY_LANE,
+  extend,
+  offersOf,
+  passesTo,
+  stepsAt,
+  Tally,
+  textBefore,
+  textOf,
+} from "../../assets/js/stream/lane.js";
 import { dice, frozen, stepOf } from "./support/runs.js";
 
 const STEPS = [stepOf(["model"], { prefill: 0.5 }), stepOf(["forward", "retrieval", "model"]), stepOf(["model"])];
@@ -75,4 +84,32 @@ test("the text before a step is all that the steps before it completed", () => {
     [0, 1, 2, 3].map((step) => textBefore(lane, step)),
     ["", "Caf", "Caf", "Café "],
   );
+});
+
+test("the text of a step's first tokens has characters that are wholly theirs, and a sign for the others", () => {
+  /** @param {[number, string][]} pieces @param {number} tokens */
+  const step = (pieces, tokens) => stepOf(Array(tokens).fill("forward"), { pieces });
+  const lane = extend(EMPTY_LANE, [
+    step([[1, "a"]], 3),
+    step(
+      [
+        [4, "🙂"],
+        [1, " b"],
+        [3, "漢"],
+      ],
+      8,
+    ),
+    step([[4, "é"]], 2),
+  ]);
+  const cases = /** @type {const} */ ([
+    [0, 1, "a"],
+    [0, 3, "a\ufffd"],
+    [1, 1, "\ufffd"],
+    [1, 2, "\ufffd"],
+    [1, 3, "\ufffd b"],
+    [1, 6, "\ufffd b漢"],
+    [1, 8, "\ufffd b漢\ufffd"],
+    [2, 2, "\ufffd"],
+  ]);
+  for (const [index, tokens, text] of cases) assert.equal(textOf(lane, index, tokens), text, `${index}, ${tokens}`);
 });

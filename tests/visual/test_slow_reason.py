@@ -8,7 +8,7 @@ import pytest
 from spectra.guess import Source
 from spectra.trace import StepTrace, Trace, TreeTrace
 from visual.wire.figures import COMPARABLE, figures
-from visual.wire.slow_reason import ALIKE, slow_reason
+from visual.wire.slow_reason import ALIKE, NONE_RIGHT, slow_reason
 
 REPEATING = [1, 2, 3, 4] * 10
 NEW = list(range(100, 140))
@@ -163,12 +163,35 @@ def test_sources_that_were_switched_off_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "nodes", "why"),
+    [
+        ("spechub", 0, "the node budget has no room for one"),
+        ("spechub", 2, "nothing in the prompt or the answer came back"),
+        ("spectra-paper-core", 3, "the node budget has no room for pool rows, which all its n-grams come from"),
+        ("spectra-paper-core", 4, "nothing in the prompt or the answer came back"),
+        ("lookahead", 3, "the node budget has no room for pool rows, which all its n-grams come from"),
+        ("spectra-paper-retrieval", 3, "the datastores did not know this text"),
+        ("spectra", 3, "nothing in the prompt or the answer came back"),
+    ],
+)
+def test_a_node_budget_without_room_is_named(name: str, nodes: int, why: str) -> None:
+    """It blamed the prompt and the answer."""
+    method = guessed(NEW, offered=0)
+    if nodes == 4:
+        row = TreeTrace((0, 1), (-1, 0), ((Source.MODEL,), (Source.POOL,)), (True, False), (None, None))
+        method.steps[0] = replace(method.steps[0], tree=row)
+    method = replace(method, method=name)
+    method.settings["method"] = {"changed": {"nodes": max(nodes, 1)}, "values": {"nodes": nodes}}
+    assert slow_reason(plain_of(NEW), method, 1.0) == f"No source had a guess: {why}."
+
+
+@pytest.mark.parametrize(
     ("changed", "values", "said"),
     [
         ({"rows": 20}, {"rows": 16, "pool": True},
          "W was 16 instead of 20: the node budget has no room for more rows."),
         ({"rows": 4, "nodes": 120}, {"rows": 4, "nodes": 76, "pool": True},
-         "budget was 76 instead of 120: N, W and G, or this device, allow no more."),
+         "budget was 76 instead of 120: the other settings, or this device, allow no more."),
         ({"rows": 4, "pool": False, "refine": 0.5}, {"rows": 0, "refine": 0.5, "pool": False},
          "W and refine changed nothing: there was no candidate pool."),
         ({"refine": 0.0}, {"rows": 0, "refine": 0.0, "pool": False},
@@ -179,7 +202,7 @@ def test_sources_that_were_switched_off_are_named() -> None:
         ({"subngrams": False}, {"rows": 0, "subngrams": False, "pool": False},
          "sub-n-grams changed nothing: there was no candidate pool."),
         ({"subngrams": False}, {"rows": 3, "subngrams": False, "pool": True}, ""),
-        ({"nodes": 500}, {"nodes": 64}, "budget was 64 instead of 500: the method, or this device, allows no more."),
+        ({"nodes": 16}, {"nodes": 14}, "budget was 14 instead of 16: the method, or this device, makes no more of it."),
         ({"rows": 0}, {}, ""),
         ({"rows": 4}, {}, ""),
     ],
@@ -203,6 +226,11 @@ def test_a_race_without_guesses_gained_nothing_whatever_its_times_say() -> None:
     """It was called 1.28 times as fast on a busy machine."""
     shown = figures(plain_of(NEW), guessed(NEW, offered=0, seconds=0.01))
     assert shown["speedup"] > 1.1 and shown["why"] == ALIKE
+
+
+def test_a_race_of_wrong_guesses_alone_gained_nothing_whatever_its_times_say() -> None:
+    """It was shown as 1.9 times as fast on a busy machine, and nothing was said of it."""
+    assert slow_reason(plain_of(NEW), guessed(NEW, seconds=0.01), 2.0) == NONE_RIGHT
 
 
 def test_a_race_that_gained_says_nothing() -> None:

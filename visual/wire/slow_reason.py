@@ -23,8 +23,11 @@ SELDOM = 0.25
 WELL = 0.5
 """Share of accepted guesses from which on it is not they that failed, but that there were few."""
 ALIKE = "Nothing was guessed, so both took the same passes: what their times differ by is this machine's noise."
+NONE_RIGHT = "No guess was accepted, so it took as many passes as plain decoding: what it was faster by is noise."
 STORES_ALONE = re.compile(r"rest$|.*-retrieval")
 """Methods that guess from datastores alone."""
+POOL_ALONE = re.compile(r"spectra-paper(?!-retrieval)|lookahead")
+"""Methods whose n-grams come from the rows of their pool alone."""
 NOT_FROM_THE_TEXT = {Source.RETRIEVAL, Source.DRAFT, Source.SECOND}
 """Sources for which it does not matter whether the answer repeats itself."""
 SWITCHES = ("forward", "backward", "pool", "retrieval")
@@ -35,8 +38,9 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     """One sentence, "" where the race gained enough by its guesses. Both traces hold a step at least."""
     base, ours = summarize(plain.steps), summarize(method.steps)
     if speedup >= WORTH:
-        alike = ours.passes == ours.tokens and all(len(step.tree) == 1 for step in method.steps)
-        return ALIKE if alike else ""
+        if ours.passes < ours.tokens:
+            return ""
+        return ALIKE if all(len(step.tree) == 1 for step in method.steps) else NONE_RIGHT
     longer = max(_pass_seconds(ours), 1e-9) / max(_pass_seconds(base), 1e-9)
     if ours.tau / longer >= WORTH and base.prefill_seconds > 0:
         return (
@@ -62,12 +66,7 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
             "a wider pass costs on this device."
         )
     if not guessed:
-        off = _switched_off(method)
-        if STORES_ALONE.match(method.method):
-            why = "the datastores did not know this text"
-        else:
-            why = f"the race ran with {off}" if off else "nothing in the prompt or the answer came back"
-        return f"No source had a guess: {why}."
+        return f"No source had a guess: {_no_guess(method)}."
     made = "1 guess" if guessed == 1 else f"{guessed} guesses"
     right = f"{_percent(accepted / guessed)} of {made} {'was' if guessed == 1 else 'were'} accepted"
     well = accepted >= WELL * guessed
@@ -82,6 +81,20 @@ def slow_reason(plain: Trace, method: Trace, speedup: float) -> str:
     if well:
         return f"The sources guessed seldom: {right}."
     return f"Only {right}: the answer was not what the sources knew."
+
+
+def _no_guess(method: Trace) -> str:
+    """What kept a method from guessing at all."""
+    if method.values.get("nodes") == 0:
+        return "the node budget has no room for one"
+    if STORES_ALONE.match(method.method):
+        return "the datastores did not know this text"
+    if off := _switched_off(method):
+        return f"the race ran with {off}"
+    pooled = any(not each for step in method.steps for each in step.tree.eligible)
+    if POOL_ALONE.match(method.method) and "nodes" in method.changed and not pooled:
+        return "the node budget has no room for pool rows, which all its n-grams come from"
+    return "nothing in the prompt or the answer came back"
 
 
 def too_short(tokens: int, *, cut: bool = False) -> str:

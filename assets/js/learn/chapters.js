@@ -2,7 +2,7 @@
 
 import { ending, list, milliseconds, plural, prose, ratio, visible } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
-import { textBefore } from "../stream/lane.js";
+import { textBefore, textOf } from "../stream/lane.js";
 import { bonusOf, factsOf, sourcesOf, wordOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
 import { methodChapters } from "./method-chapters.js";
@@ -206,7 +206,8 @@ function accepted(facts, example) {
   }
   const { lane, index, step, words, drawn } = example;
   const { tree, path } = factsOf(step);
-  const guessed = path.map((node) => words[tree.tokens[node]] ?? "").join("");
+  const joined = path.map((node) => words[tree.tokens[node]] ?? "").join("");
+  const guessed = joined.includes("\ufffd") ? textOf(lane, index, path.length) : joined; // bytes of characters
   const own = bonusOf(step) === undefined ? ", and there the answer ended" : ", and one token of its own on top";
   const story = prose`In step ${index + 1}, ${context(example)}, ${guessers(facts, tree, path)} guessed
     “${flat(guessed)}”. ${drawn ? TESTED : PICKED}:

@@ -90,7 +90,7 @@ export class WhatIf {
     this.ring = make("span", "", ` ${ring}`);
     const lead = make("p", "", text);
     lead.append(this.ring);
-    this.acceptance = slider("Guesses accepted", { max: 0.98, step: 0.01, first: 0.6 }, percent, () => this.draw());
+    this.acceptance = slider("Guesses accepted", { max: 1, step: 0.01, first: 0.6 }, percent, () => this.draw());
     this.guesses = slider("Guesses a pass", { max: LONGEST, step: 1, first: 5 }, String, () => this.draw());
     this.slope = slider("Cost of a wide pass", { max: 2, step: 0.05, first: 1 }, costWord, () => this.draw());
     const sliders = make("div", "sliders");
@@ -100,13 +100,17 @@ export class WhatIf {
     new ResizeObserver(() => this.draw()).observe(this.plot);
   }
 
-  /** @param {Turn | null} race */
-  show(race) {
-    this.place = placeOf(race);
+  /**
+   * @param {Turn | null} race
+   * @param {boolean} here whether it ran at the cost of the curve: else it is no point of this chart
+   */
+  show(race, here) {
+    const found = placeOf(race);
+    this.place = here ? found : null;
     this.ring.hidden = !this.place;
-    if (this.place) {
-      this.acceptance.set(this.place.acceptance);
-      this.guesses.set(Math.min(LONGEST, Math.round(this.place.guesses)));
+    if (found) {
+      this.acceptance.set(found.acceptance);
+      this.guesses.set(Math.min(LONGEST, Math.round(found.guesses)));
     }
     this.draw();
   }
@@ -140,7 +144,9 @@ function verdict({ curve, best, ends }, guesses) {
   const now = `${plural(guesses, "guess", "guesses")} a pass: ${ratio(curve[guesses])} times plain decoding.`;
   if (best === 0) return `${now} It does not pay: with these no chain of guesses is faster than none.`;
   const stop =
-    ends === null ? `It pays up to ${LONGEST} and beyond.` : `It stops paying at ${plural(ends, "guess", "guesses")}.`;
+    ends === null
+      ? `It pays up to ${LONGEST}, as far as the curve goes.`
+      : `It stops paying at ${plural(ends, "guess", "guesses")}.`;
   return `${now} Best at ${best}: ${ratio(curve[best])} times. ${stop}`;
 }
 

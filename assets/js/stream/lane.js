@@ -118,3 +118,21 @@ export function textBefore({ steps }, step) {
     .flatMap(({ pieces }) => pieces.map(([, text]) => text))
     .join("");
 }
+
+/**
+ * The text of the first tokens of a step. A character that is not wholly theirs is U+FFFD.
+ * @param {Lane} lane
+ * @param {number} step
+ * @param {number} tokens
+ */
+export function textOf({ steps, totals }, step, tokens) {
+  const told = steps.slice(0, step).flatMap(({ pieces }) => pieces.map(([length]) => length));
+  let at = told.reduce((sum, length) => sum + length, 0) - totals[step]; // below 0: begun by tokens before the step
+  let text = "";
+  for (const [length, piece] of steps[step].pieces) {
+    if (at >= tokens) break;
+    text += at >= 0 && at + length <= tokens ? piece : "\ufffd";
+    at += length;
+  }
+  return at < tokens ? `${text}\ufffd` : text;
+}

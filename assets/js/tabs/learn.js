@@ -65,7 +65,8 @@ class LearnTab {
     for (const chapter of chapters(facts, race, this.drafts)) list.append(this.chapter(chapter, race));
     const whatIf = this.whatIf ? [this.whatIf.box] : [];
     this.stage.replaceChildren(make("p", "lead", LEAD + source), ...whatIf, list);
-    this.whatIf?.show(race);
+    const here = !race?.begin.recorded && (!shared.model || shared.model.name === shared.raced);
+    this.whatIf?.show(race, here);
   }
 
   /**

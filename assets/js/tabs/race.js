@@ -139,6 +139,7 @@ class RaceTab {
   /** @param {RunMessage} message */
   follow(message) {
     const { kind } = message;
+    if (kind === "begin") shared.raced = this.facts.model;
     if (kind === "begin" || kind === "clear") this.fields.clear();
     if (["begin", "snapshot", "clear"].includes(kind)) this.verdict = null;
     if (kind !== "begin" && kind !== "clear") return this.view.take(message);
@@ -151,7 +152,7 @@ class RaceTab {
   ready({ model, badges, cost }) {
     if (model !== this.facts.model) this.view.say(`${model} is ready`);
     this.facts = { ...this.facts, model, badges };
-    shared.model = { badges, cost };
+    shared.model = { name: model, badges, cost };
     this.showModel(this.facts);
   }
 
