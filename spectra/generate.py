@@ -18,7 +18,7 @@ from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, folders, memory_of, weights_for
-from spectra.settings import Limits, Sampling, check_number
+from spectra.settings import STOPPED, Limits, Sampling, check_number
 from spectra.target.choices import CACHES
 
 if TYPE_CHECKING:
@@ -176,7 +176,10 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
         criteria = StoppingCriteriaList(criteria)
 
     def stopped(tokens: list[int]) -> bool:
-        done = criteria(torch.tensor([row.shown(tokens)], device=device), None)
+        try:
+            done = criteria(torch.tensor([row.shown(tokens)], device=device), None)
+        except StopIteration as error:
+            raise SpectraError("stopping_criteria", STOPPED) from error
         if done.numel() != 1:
             raise SpectraError(
                 "stopping_criteria", f"one answers for {done.numel()} sequences where it sees 1; give one that does not"

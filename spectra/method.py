@@ -190,6 +190,14 @@ class Asked(NamedTuple):
     tokens: Sequence[int]
 
 
+class ReadingSession(Session, Protocol):
+    """A sequence whose prompt is read run by run."""
+
+    def read_on(self) -> bool:
+        """Read the next run of the prompt. Returns whether it was the last; only then a tree may be scored."""
+        ...
+
+
 class Group(Opener, Protocol):
     """Sequences of one owner on a target. While it is open, nobody else decodes there.
 
@@ -200,6 +208,19 @@ class Group(Opener, Protocol):
 
     @property
     def joins(self) -> bool: ...
+
+    def start(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        max_query_tokens: int,
+        sampling: Sampling,
+        *,
+        top_k: int = 0,
+        reads: bool = True,
+    ) -> ReadingSession:
+        """See `Opener.start`. reads: False for a sequence whose prompt `read_on` reads."""
+        ...
 
     def check(
         self, prompt: Sequence[int], max_new_tokens: int, processors: Sequence[Any] | None = None, prefix: Any = None
@@ -217,6 +238,10 @@ class Group(Opener, Protocol):
 
     def shared_bytes(self, prompt: Sequence[int]) -> int:
         """How much less it takes for this prompt, because an open sequence holds its beginning."""
+        ...
+
+    def is_being_read(self, prompt: Sequence[int]) -> bool:
+        """Whether an open sequence has still to read tokens that this prompt begins with too, and could then share."""
         ...
 
     def held_bytes(self) -> int:

@@ -82,6 +82,9 @@ class Sampling:
         return self.temperature == 0
 
 
+STOPPED = "one raised StopIteration; give one that says True or False, as by `next(values, False)`"
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """When an answer ends. Tested after each token, so a run accepted at once is cut where plain decoding ends.
@@ -109,11 +112,19 @@ class Limits:
         for i, token in enumerate(new):
             if token in self.eos:
                 return new[: i + 1], "eos"
-            if self.criteria is not None and self.criteria([*tokens, *new[: i + 1]]):
+            if self.criteria is not None and self._stops([*tokens, *new[: i + 1]]):
                 return new[: i + 1], "criteria"
             if produced + i + 1 >= self.max_new_tokens:
                 return new[: i + 1], "length"
         return new, ""
+
+    def _stops(self, tokens: list[int]) -> bool:
+        try:
+            return bool(self.criteria and self.criteria(tokens))
+        except (
+            StopIteration
+        ) as error:  # of a `next` inside it: in a generator it would say nothing of where it comes from
+            raise SpectraError("criteria", STOPPED) from error
 
 
 Value = int | float | bool | None

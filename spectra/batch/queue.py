@@ -6,7 +6,7 @@ from typing import Any
 from spectra.batch.request import OPTIONS, Request
 from spectra.decode import Decoding
 from spectra.errors import SpectraError
-from spectra.method import Group, SharedTarget, check_parts
+from spectra.method import Group, ReadingSession, Session, SharedTarget, check_parts
 from spectra.settings import Limits, Sampling
 
 
@@ -127,17 +127,28 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:
     """The sequence of a request, its prompt read. Raises SpectraError for bad input."""
+    return sequence_of(target, request, open_session(target, group, request))
+
+
+def open_session(target: SharedTarget, group: Group, request: Request, *, reads: bool = True) -> ReadingSession:
+    """Its session. reads: with the prompt read. Raises SpectraError for bad input."""
     method, limits = request.method, limits_of(target, request)
-    session = group.start(
+    return group.start(
         request.prompt,
         limits.max_new_tokens,
         method.max_nodes + 1,
         request.sampling or Sampling(),
         top_k=method.top_k,
+        reads=reads,
         **request.options,
     )
+
+
+def sequence_of(target: SharedTarget, request: Request, session: Session) -> Decoding:
+    """The sequence of a session that has read the prompt. Where drafters fail at it the session is closed."""
+    limits = limits_of(target, request)
     try:
-        return Decoding(session, request.prompt, method, limits, explain=request.explain, trees=target.trees)
+        return Decoding(session, request.prompt, request.method, limits, explain=request.explain, trees=target.trees)
     except BaseException:
         session.close()
         raise

@@ -1,23 +1,25 @@
 """Answers that several threads iterate, decoded together: one worker thread does all steps on one target.
 
-An answer joins when it is first asked for a step and leaves between two steps. The worker ends with the last of them,
-and then the target is free.
+An answer joins when it is first asked for a step and leaves between two steps. Between two steps one run of one prompt
+is read, so that a long prompt does not keep the others from their steps. The worker ends with the last answer, and then
+the target is free.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from spectra.batch.decode_many import AT_ONCE, decode_queue
-from spectra.batch.queue import begin, fits
+from spectra.batch.queue import fits, open_session, sequence_of
 from spectra.batch.request import Request
 from spectra.decode import Decoding
-from spectra.method import Group, Method, SharedTarget
+from spectra.method import Group, Method, ReadingSession, SharedTarget
 from spectra.service.worker_thread import WorkerThread
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace
@@ -73,19 +75,21 @@ class SharedDecoding:
     def next_waiting(self, group: Group, running: int) -> SharedSteps | None:
         """The first of those that wait, taken out of the queue, where there is a place and room for its cache.
 
-        With its error where it cannot be said how much it takes.
+        Who could share what is being read just now waits for it, and lets those behind pass. With its error where it
+        cannot be said how much it takes.
         """
         with self.changed:
-            if not self._waiting or running >= self._at_once:
-                return None
-            one = self._waiting[0]
+            waiting = self._waiting[:] if running < self._at_once else []
+        one = next((each for each in waiting if not shares_soon(group, each.request)), None)
+        if one is None:
+            return None
         try:
             if running and not fits(self._target, group, one.request, self._cache_bytes):
                 return None
         except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
             one.error = error
         with self.changed:
-            return self._waiting.pop(0) if self._waiting and self._waiting[0] is one else None
+            return one if self.leave(one) else None
 
     @property
     def anyone_waits(self) -> bool:
@@ -125,15 +129,34 @@ class SharedDecoding:
                 self._waiting = []
 
 
+def shares_soon(group: Group, request: Request) -> bool:
+    """Whether an answer reads now what its prompt begins with. False for what is no prompt."""
+    if request.options.get("prefix") is not None:
+        return False
+    try:
+        return group.is_being_read(request.prompt)
+    except Exception:  # noqa: BLE001 - its own start says what is wrong
+        return False
+
+
+@dataclass(slots=True)
+class HalfRead:
+    """An answer whose prompt is not read to its end. runs: of it that were read."""
+
+    session: ReadingSession
+    runs: int = 0
+
+
 class SharedQueue:
     """Who of the answers decodes, see `Running`. Used by the worker only.
 
-    answers: those that decode, by number. over: those whose end is reported once the target is free.
+    answers: those that read or decode, by number. over: those whose end is reported once the target is free.
     """
 
     def __init__(self, owner: SharedDecoding, target: SharedTarget, group: Group) -> None:
         self._owner, self._target, self._group = owner, target, group
         self._numbers = count()
+        self._readings: dict[int, HalfRead] = {}
         self._sequences: dict[int, Decoding] = {}
         self.answers: dict[int, SharedSteps] = {}
         self.over: list[SharedSteps] = []
@@ -143,17 +166,17 @@ class SharedQueue:
         while True:
             self._let_go()
             self._let_in()
+            self._read_on()
             self._tell()
             with self._owner.changed:
                 if not self.answers and not self._owner.anyone_waits:
                     return {}
                 shared = len(self.answers) > 1
-                ready = [number for number, one in self.answers.items() if one.wants_a_step(shared)]
+                ready = [number for number in self._sequences if self.answers[number].wants_a_step(shared)]
                 if ready:
-                    for number in ready:
-                        self.answers[number].others = max(self.answers[number].others, len(self.answers) - 1)
+                    self._count_others(ready)
                     return {number: self._sequences[number] for number in ready}
-                if self.answers and not any(map(self._ends, self.answers)):
+                if self.answers and not self._readings and not any(map(self._ends, self.answers)):
                     self._owner.changed.wait(IDLE_SECONDS)
 
     def no_more(self) -> bool:
@@ -171,13 +194,20 @@ class SharedQueue:
         with self._owner.changed:
             self.answers[number].error, self.answers[number].left = error, True
 
+    def _count_others(self, numbers: Iterable[int]) -> None:
+        """Note for these who takes turns with them. Called with `changed` held."""
+        for number in numbers:
+            self.answers[number].others = max(self.answers[number].others, len(self.answers) - 1)
+
     def _ends(self, number: int) -> bool:
-        return bool(self._sequences[number].finish) or self.answers[number].left
+        decodes = number in self._sequences
+        return self.answers[number].left or (decodes and bool(self._sequences[number].finish))
 
     def _let_go(self) -> None:
         """Close the sequences that ended or were left."""
         for number in [number for number in self.answers if self._ends(number)]:
-            self._sequences.pop(number).session.close()
+            one = self._readings.pop(number, None) or self._sequences.pop(number)
+            one.session.close()
             self.over.append(self.answers.pop(number))
 
     def _tell(self) -> None:
@@ -190,20 +220,36 @@ class SharedQueue:
                 self._owner.changed.notify_all()
 
     def _let_in(self) -> None:
-        """The next one, its prompt read; an error is its own."""
+        """The next one, its prompt not read yet; an error is its own."""
         one = self._owner.next_waiting(self._group, len(self.answers))
         if one is None:
             return
         try:
             if one.error is not None:
                 raise one.error
-            sequence = begin(self._target, self._group, one.request)
+            session = open_session(self._target, self._group, one.request, reads=False)
         except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
             one.error = error
             self.over.append(one)
             return
         number = next(self._numbers)
-        self._sequences[number], self.answers[number] = sequence, one
+        self._readings[number], self.answers[number] = HalfRead(session), one
+
+    def _read_on(self) -> None:
+        """A run of the prompt of which the fewest were read: a short one need not wait for a long one."""
+        if not self._readings:
+            return
+        number, one = min(self._readings.items(), key=lambda pair: pair[1].runs)
+        with self._owner.changed:
+            self._count_others([number])
+        try:
+            one.runs += 1
+            if one.session.read_on():
+                request = self.answers[number].request
+                self._sequences[number] = sequence_of(self._target, request, one.session)
+                del self._readings[number]
+        except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
+            self.failed(number, error)
 
 
 class SharedSteps(Iterator[StepTrace]):

@@ -73,17 +73,26 @@ class HuggingFaceGroup:
         *,
         top_k: int = 0,
         prefix: Prefix | None = None,
+        reads: bool = True,
     ) -> HuggingFaceSession:
         """See `HuggingFaceTarget.start`. What an open sequence holds of the prompt is not computed again.
 
         It is read where it stands as far as the layout allows (`SlabCache.continued`), the rest is copied.
+        reads: see `HuggingFaceSession`.
         """
         self.check(prompt, max_new_tokens, processors, prefix)
         prompt = [int(token) for token in prompt]  # a deque has no slices, and torch takes bools for a mask
         chooser = self._target.chooser(sampling, processors, top_k)
         beginning = self._beginning(prompt) if prefix is None else None
         session = HuggingFaceSession(
-            self._target, prompt, max_new_tokens, max_query_tokens, chooser, prefix=prefix, beginning=beginning
+            self._target,
+            prompt,
+            max_new_tokens,
+            max_query_tokens,
+            chooser,
+            prefix=prefix,
+            beginning=beginning,
+            reads=reads,
         )
         self._sessions = [*self._open_sessions(), session]  # a closed one would keep its prefix
         return session
@@ -96,13 +105,27 @@ class HuggingFaceGroup:
         """
         wanted, best = list(prompt)[:-1], None
         for session in self._open_sessions():
-            held = session.committed if self._target.rows_alone else session.prefilled
-            length = common(held, wanted)
-            if not (self._target.rows_alone or length == len(wanted) == len(held)):
-                length -= length % PREFILL_ROWS
-            if length >= LEAST_SHARED and (best is None or length > best.length):
+            length = self._usable(self._held(session), wanted)
+            if length and (best is None or length > best.length):
                 best = Beginning(length, session.cache)
         return best
+
+    def _held(self, session: HuggingFaceSession) -> Sequence[int]:
+        return session.committed if self._target.rows_alone else session.prefilled
+
+    def _usable(self, held: Sequence[int], wanted: Sequence[int]) -> int:
+        length = common(held, wanted)
+        if not (self._target.rows_alone or length == len(wanted) == len(held)):
+            length -= length % PREFILL_ROWS
+        return length if length >= LEAST_SHARED else 0
+
+    def is_being_read(self, prompt: Sequence[int]) -> bool:
+        wanted = list(prompt)[:-1]
+        return any(
+            self._usable([*session.committed, *session.unread], wanted) > self._usable(self._held(session), wanted)
+            for session in self._open_sessions()
+            if session.unread
+        )
 
     def score(self, asked: Sequence[Asked]) -> list[Picks]:
         if len(asked) == 1 or not self.joins:

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from spectra.target.huggingface import HuggingFaceTarget
 
 PREFILL_ROWS = 512
+SHORT_RUN = 128
+"""Rows of a run of a prompt that is read between steps of others."""
 
 
 class HuggingFaceSession:
     """`Session` of one sequence of a group. Takes its cache from and to `prefix`.
 
     beginning: what an open sequence holds of the prompt; not together with a prefix. on_close: called once, at the end.
-    committed: tokens in the cache. prefilled: those of them that a prefill wrote, from the first token on.
+    reads: whether the prompt is read at once; otherwise `read_on` reads it. committed: tokens in the cache. prefilled:
+    those of them that a prefill wrote, from the first token on. unread: tokens of the prompt that it has still to read.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class HuggingFaceSession:
         *,
         prefix: Prefix | None = None,
         beginning: Beginning | None = None,
+        reads: bool = True,
     ) -> None:
         self.target = target
         self.chooser = chooser
@@ -52,16 +56,16 @@ class HuggingFaceSession:
         self._vocabulary = target.vocabulary
         self._lender: StaticSteps | None = None
         try:
-            rows = target.plan.fit(max_query_tokens)
-            began = time.perf_counter()
-            self.cache = self._open_cache(prompt, len(prompt) + max_new_tokens + rows, beginning)
-            whole = self.prefix is None or self.cache.length == 0
+            self._rows = target.plan.fit(max_query_tokens)
+            self._began = time.perf_counter()
+            self.cache = self._open_cache(prompt, len(prompt) + max_new_tokens + self._rows, beginning)
+            self._whole = self.prefix is None or self.cache.length == 0
             self.committed = list(prompt[: self.cache.length])
-            self._prefill(prompt[self.cache.length : -1])
-            self.prefilled = tuple(self.committed) if whole else ()
-            self.prefill_seconds = time.perf_counter() - began
-            if self._lender:
-                self._lender.prepare(target, rows)
+            self.unread = list(prompt[self.cache.length : -1])
+            self.prefilled: tuple[int, ...] = ()
+            self.prefill_seconds = 0.0
+            while reads and not self._read(PREFILL_ROWS):
+                continue
         except BaseException:
             self._give_back()
             raise
@@ -89,14 +93,29 @@ class HuggingFaceSession:
             return held
         return target.new_cache(capacity)
 
-    def _prefill(self, tokens: Sequence[int]) -> None:
-        with torch.inference_mode():
-            for at in range(0, len(tokens), PREFILL_ROWS):
-                run = tokens[at : at + PREFILL_ROWS]
+    def read_on(self) -> bool:
+        """Read the next run of the prompt, a short one where that changes no bit. Returns whether it was the last."""
+        try:
+            return self._read(SHORT_RUN if self.target.rows_alone else PREFILL_ROWS)
+        except BaseException:
+            self._give_back()
+            raise
+
+    def _read(self, rows: int) -> bool:
+        run, self.unread = self.unread[:rows], self.unread[rows:]
+        if run:
+            with torch.inference_mode():
                 self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
-                self.cache.length += len(run)
-                self.committed += run
+            self.cache.length += len(run)
+            self.committed += run
+        if self.unread:
+            return False
         synchronize(self.target.device)
+        self.prefilled = tuple(self.committed) if self._whole else ()
+        self.prefill_seconds = time.perf_counter() - self._began
+        if self._lender:
+            self._lender.prepare(self.target, self._rows)
+        return True
 
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
         part = self.part(tree)

@@ -250,3 +250,12 @@ def test_mixed_stopping_criteria_end_each_row_at_its_own_place():
         IDS, attention_mask=MASK, max_new_tokens=9, do_sample=False, pad_token_id=0, **options
     )
     assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_criteria_of_generate_that_run_out_of_values_are_named(rows):
+    def runs_out(ids, scores, **_):
+        raise StopIteration
+
+    with pytest.raises(SpectraError, match="stopping_criteria: one raised StopIteration"):
+        generated(inputs=IDS[:rows], attention_mask=MASK[:rows], stopping_criteria=[runs_out])

@@ -90,3 +90,11 @@ def test_criteria_are_asked_after_each_token_with_everything():
 
     assert Limits(9, criteria=criteria).cut([1, 1], 0, [2, 3, 4]) == ([2, 3], "criteria")
     assert asked == [[1, 1, 2], [1, 1, 2, 3]]
+
+
+def test_criteria_that_run_out_of_values_are_named():
+    """Inside a generator Python says `generator raised StopIteration`, and nothing of whose it is."""
+    values = iter([False])
+    limits = Limits(9, criteria=lambda tokens: next(values))
+    with pytest.raises(SpectraError, match="criteria: one raised StopIteration; give one that says"):
+        limits.cut([1], 0, [2, 3])

@@ -19,6 +19,7 @@ from spectra.service.engine import together_on
 from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.worker_thread import WorkerThread
 from spectra.target.cache import SlabCache
+from spectra.target.huggingface import HuggingFaceTarget
 
 
 @pytest.fixture(scope="module")
@@ -377,3 +378,103 @@ def test_so_many_decode_together_as_leave_a_pass_three_times_its_time():
     assert most(((1, 1.0), (9, 3.0), (17, 5.0))) == 9
     assert most(((1, 1.0), (2, 3.5))) == 1
     assert most(((1, 1.0), (16, 1.9)), joins=False) == 3
+
+
+LONG = [dice_of("long prompt").randrange(VOCABULARY) for _ in range(300)]
+
+
+@pytest.fixture
+def short_runs(monkeypatch):
+    monkeypatch.setattr("spectra.target.session.SHORT_RUN", 8)
+    monkeypatch.setattr("spectra.target.session.PREFILL_ROWS", 8)
+    monkeypatch.setattr("spectra.target.group.PREFILL_ROWS", 8)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Rows of the runs of prompts that are read, as they come."""
+    read, forward = [], HuggingFaceTarget.forward
+
+    def noted(self, cache, tokens, chains, rows, *, prefill=False):
+        if prefill:
+            read.append(len(tokens))
+        return forward(self, cache, tokens, chains, rows, prefill=prefill)
+
+    monkeypatch.setattr(HuggingFaceTarget, "forward", noted)
+    return read
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
+@pytest.mark.usefixtures("short_runs")
+def test_a_long_prompt_does_not_keep_the_others_from_their_steps(way, known, runs):
+    """Whoever came beside a prompt of the longest kind waited twenty seconds for the next token."""
+    target = target_by(way, "llama", known)
+    shared, order = SharedDecoding(target), []
+
+    def noted(steps, name):
+        said = []
+        for step in steps:
+            order.append((name, len(runs)))
+            said += step.tokens
+        return said
+
+    running = steps_of(shared, target, tokens=60)
+    first = next(running).tokens
+    reader = steps_of(shared, target, LONG, tokens=9)
+    late = steps_of(shared, target, (7, 8, 9), tokens=9)
+    pairs = [(running, "running"), (reader, "long"), (late, "late")]
+    texts = all_at_once(lambda pair: noted(*pair), pairs)
+    texts[0] = [*first, *texts[0]]
+    prompts, most = [(1, 2, 3), LONG, (7, 8, 9)], [60, 9, 9]
+    truth = [list(steps_of(shared, target, *each)) for each in zip(prompts, most, strict=True)]
+    assert texts == [[token for step in steps for token in step.tokens] for steps in truth]
+    names = [name for name, _ in order]
+    assert names.index("late") < names.index("long")
+    assert len({read for name, read in order if name == "running"}) > 9  # steps between its runs
+    assert reader.others >= 1
+    check_all_is_over(target)
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_who_is_left_while_the_prompt_is_read_ends_between_two_runs(target, runs):
+    shared = SharedDecoding(target)
+    reader = steps_of(shared, target, LONG)
+    began = threading.Thread(target=lambda: list(reader))
+    began.start()
+    while not runs:
+        time.sleep(0.0001)
+    reader.close()
+    began.join(10)
+    assert len(runs) < 38  # those of the whole prompt
+    assert list(reader) == []
+    check_all_is_over(target)
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch exact"])
+@pytest.mark.usefixtures("short_runs")
+def test_who_could_share_what_is_being_read_waits_for_it(way, known, runs):
+    target = target_by(way, "llama", known)
+    shared = SharedDecoding(target)
+    requests = [(LONG, 9), ([*LONG, 5, 6], 9), ([9, *LONG[:30]], 9)]
+    texts = all_at_once(lambda one: [step.tokens for step in steps_of(shared, target, *one)], requests)
+    together = sum(runs)
+    assert texts == [[step.tokens for step in steps_of(shared, target, *one)] for one in requests]
+    assert together < len(LONG) + 60
+    check_all_is_over(target)
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_what_fails_while_a_prompt_is_read_is_its_own(target, monkeypatch):
+    shared, forward, read = SharedDecoding(target), HuggingFaceTarget.forward, []
+
+    def fails(self, cache, tokens, *others, prefill=False):
+        if prefill and tokens[0] == LONG[80]:
+            read.append(tokens)
+            raise MemoryError("no room")
+        return forward(self, cache, tokens, *others, prefill=prefill)
+
+    monkeypatch.setattr(HuggingFaceTarget, "forward", fails)
+    texts = all_at_once(lambda one: list(steps_of(shared, target, *one)), [((1, 2, 3), 40), (LONG, 9)])
+    assert len(texts[0]) == 40
+    assert isinstance(texts[1], MemoryError) and len(read) == 1
+    check_all_is_over(target)
