@@ -9,7 +9,7 @@ import pytest
 from drafting import KINDS, Scripted, decode_by, method_of, random_tree
 from tiny import COST, VOCABULARY, model_of, target_of
 
-from spectra import Limits, Sampling
+from spectra import FixedBudget, Guess, Limits, Method, Sampling
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.io.files import check_writable, write_text
@@ -235,3 +235,31 @@ def test_a_pipe_is_written_not_replaced(tmp_path):
     assert os.read(reader, 99) == b"through"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+class GuessesAndARow:
+    """A drafter of one run of guesses and of a pool row, which is none."""
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+
+    def begin(self, prompt):
+        pass
+
+    def grow(self, tree, tokens):
+        tree.insert(Guess(self.tokens, Source.FORWARD))
+        tree.add(0, 1, Source.POOL, eligible=False)
+
+    def observe(self, tokens, outcome):
+        pass
+
+
+def test_a_step_tells_of_guesses_and_of_its_picks_up_to_the_end():
+    """A pool row is no guess, and of a run that ends within its accepted guesses the rest was not written."""
+    target = target_of(model_of("llama"))
+    first, second, third, _ = (step.tokens[0] for step in decode_by(target, [3, 4], "autoregressive", limits=Limits(4)))
+    assert len({first, second}) == 2
+    method = Method("test", [GuessesAndARow((first, second, third))], FixedBudget(8), 8)
+    (step,) = decode_by(target, [3, 4], method, limits=Limits(9, frozenset({second})))
+    assert (step.tokens, step.finish, step.offered) == ((first, second), "eos", 3)
+    assert len(step.path) == 2 and step.picks == (first, second, third)
