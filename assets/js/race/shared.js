@@ -1,7 +1,8 @@
 /** @import { RaceView } from "./race-view.js" */
 
 /**
- * What the Learn tab needs to know of a model: its name, how it runs here, and [tokens, seconds of a forward pass over them].
+ * What the Learn tab needs to know of a model: its name, how it runs here, and [tokens, seconds of a forward pass over
+ * them].
  * @typedef {{ name: string, badges: string[], cost: [number, number][] }} Measured
  */
 
