@@ -176,7 +176,7 @@ def test_a_step_is_linked_in_text_chart_and_tree(page: Any) -> None:
     reasons = page.locator("[data-id=reasons]").inner_text()
     assert f"{held['forward']:,} in the forward dictionary and {held['backward']:,} in the backward" in reasons
     kept = steps[chosen].offered - 3  # the script offers three more than it guesses
-    offered = f"{kept + 3} tokens were offered, merged into one tree; the {kept} likeliest to pay were kept, from "
+    offered = f"{kept + 3} tokens were offered, all in one tree; the {kept} likeliest to pay were kept, from "
     assert offered in reasons
     span = page.locator(f"[data-id=text-method] [data-step='{chosen}']")
     assert "chosen" in span.get_attribute("class")

@@ -368,12 +368,15 @@ def test_a_method_without_its_datastore_builds_it_first_and_says_so(fake: Fake, 
     page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
     for number in (1, 2):
         page.evaluate(
-            """() => { window.statuses = []; const verdict = document.querySelector('#stage-race [data-id=verdict]');
-            new MutationObserver(() => statuses.push(verdict.textContent)).observe(verdict, {childList: true}); }"""
+            """() => { window.told = {verdict: [], status: []}; for (const id in told) {
+            const node = document.querySelector(`#stage-race [data-id=${id}]`);
+            new MutationObserver(() => told[id].push(node.textContent)).observe(node, {childList: true}); } }"""
         )
         race(page)
-        statuses = [text for text in page.evaluate("statuses") if text.startswith("building its datastore: indexing")]
-        assert engine.built == 1 and bool(statuses) == (number == 1)
+        told, indexing = page.evaluate("told"), "building its datastore: indexing"
+        shown, aloud = ([text for text in told[each] if text.startswith(indexing)] for each in ("verdict", "status"))
+        assert engine.built == 1 and bool(shown) == (number == 1)
+        assert aloud == [indexing] * (number == 1), "each figure was read out"
     assert engine.answers[-1].trace.method == "rest" and page.problems == []
 
 

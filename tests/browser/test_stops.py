@@ -180,9 +180,11 @@ def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: V
     page.click("#stop")
     page.wait_for_function(f"{STAGE}.state === 'stopped'")
     assert page.locator("#stage-race [data-id=verdict]").inner_text() == "nothing was written yet: nothing to compare"
+    assert page.locator("#stage-race [data-id=figures]").is_hidden(), "there is nothing to draw"
     appear(page, "#go:enabled")
     engine.step_seconds = 0.001
     race(page)
+    assert page.locator("#stage-race [data-id=figures]").is_visible()
     assert engine.built == 1 and page.locator("[data-id=badge]").inner_text() == "Identical output"
     engine.built, engine.step_seconds = 0, 0.01  # four seconds in which the build is told
     page.get_by_role("tab", name="Chat").click()

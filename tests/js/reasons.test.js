@@ -33,7 +33,7 @@ test("a step whose guesses were accepted to the end of their branch", () => {
   const step = stepOf(["forward", "forward", "model"], { tree: TREE, path: [1, 2], picks: [2, 4, 3], seconds: 0.031 });
   assert.equal(gist(step, factsOf(step)), "2 guesses accepted, 1 token from the model.");
   assert.deepEqual(said(step), [
-    "Forward dictionary and retrieval offered 3 tokens, merged into one tree.",
+    "Forward dictionary and retrieval offered 3 tokens, all in one tree.",
     "One forward pass scored all of them, 31\u00a0ms for the whole step.",
     "From the left, the model picked its own next token at each node; 2 picks were in the tree, so the walk went on.",
     "There the branch ended. The pick “·dog” came on top, free.",
@@ -48,7 +48,7 @@ test("a step whose guesses all failed, by a budget that kept some of them", () =
   const lines = said(step);
   assert.equal(gist(step, factsOf(step)), "0 guesses accepted, 1 token from the model.");
   assert.equal(lines[0], "N-grams held by then: 1,200 in the forward dictionary.");
-  const offered = "8 tokens were offered, merged into one tree; the 3 likeliest to pay were kept";
+  const offered = "8 tokens were offered, all in one tree; the 3 likeliest to pay were kept";
   assert.equal(lines[1], `${offered}, from forward dictionary and retrieval.`);
   const pick = "The model picked “#7”, which no branch had. That pick was written, so the pass still gained a token.";
   assert.ok(lines.includes(pick));
@@ -103,7 +103,7 @@ test("a plain step for the last token that could be written says so", () => {
 test("of many offered tokens a budget keeps the likeliest, a fixed number the first", () => {
   const one = { ...TREE, tokens: [1, 2], parents: [-1, 0], sources: ["model", "forward"], rows: [0, 0], pool: [] };
   const offered = (/** @type {Tree} */ tree) => said(stepOf(["model"], { tree, picks: [7], offered: 5 }))[0];
-  const begins = "5 tokens were offered, merged into one tree; the";
+  const begins = "5 tokens were offered, all in one tree; the";
   const few = { ...one, chances: [null, 0.5] };
   assert.equal(offered(few), `${begins} likeliest to pay was kept, from forward dictionary.`);
   assert.equal(offered(one), `${begins} first was kept, from forward dictionary.`);

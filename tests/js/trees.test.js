@@ -47,4 +47,6 @@ test("the step of the figure got furthest among those with two guesses at a plac
 
 test("a place counts by the draft that was accepted there; a place without drafts does not", () => {
   assert.deepEqual(draftsTaken([SECOND, NEITHER, stepOf(["model"])]), { first: 1, second: 1, neither: 1 });
+  const ended = stepOf(["draft"], { tree: TREE, path: [2], picks: [12, 13] });
+  assert.deepEqual(draftsTaken([ended]), { first: 0, second: 1, neither: 0 }, "nobody asked for what follows the end");
 });

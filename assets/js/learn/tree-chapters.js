@@ -4,7 +4,7 @@ import { make } from "../common/dom.js";
 import { count, percent, plural, prose } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
 import { tokenTree } from "../race/token-tree.js";
-import { factsOf, toldOf } from "../stream/step-facts.js";
+import { bonusOf, factsOf, toldOf } from "../stream/step-facts.js";
 import { bars } from "./bars.js";
 
 /** @import { Look } from "../common/tab.js" */
@@ -116,6 +116,15 @@ export function trees(race, recorded, legend) {
 }
 
 /**
+ * Nodes after which the model looked for a draft; none after the answer's last token.
+ * @param {Step} step
+ */
+function lookedAfter(step) {
+  const { path } = factsOf(step);
+  return [0, ...(bonusOf(step) === undefined ? path.slice(0, -1) : path)];
+}
+
+/**
  * Places that the walk reached, by which of their drafts was accepted.
  * @param {readonly Step[]} steps
  */
@@ -123,7 +132,7 @@ export function draftsTaken(steps) {
   const taken = { first: 0, second: 0, neither: 0 };
   for (const step of steps) {
     const { tree, path } = factsOf(step);
-    for (const node of [0, ...path]) {
+    for (const node of lookedAfter(step)) {
       const drafts = [...tree.parents.keys()].filter((child) => tree.parents[child] === node);
       if (!drafts.length) continue;
       const place = drafts.findIndex((child) => path.includes(child));

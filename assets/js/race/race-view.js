@@ -6,7 +6,7 @@
 import { drawnIn, loadAhead } from "../charts/plotly.js";
 import { RaceCharts } from "../charts/race-charts.js";
 import { Choice } from "../common/choice.js";
-import { fill } from "../common/dom.js";
+import { fill, write } from "../common/dom.js";
 import { bare, plural, seconds, sentence } from "../common/format.js";
 import { Throttle } from "../common/throttle.js";
 import { EMPTY, reduce } from "../stream/reducer.js";
@@ -207,6 +207,7 @@ export class RaceView {
       method.flag(figures.differs);
     }
     this.showLegend(figures.method);
+    this.at("figures").hidden = !plain.lane.steps.length;
     this.drawCharts();
     this.at("download").hidden = !plain.lane.steps.length || recorded;
     this.at("again").hidden = recorded;
@@ -321,15 +322,16 @@ export class RaceView {
   /**
    * What goes on while no step comes, in the place of the verdict.
    * @param {string} text
+   * @param {string} aloud without figures that change several times a second
    */
-  tell(text) {
+  tell(text, aloud) {
     this.at("verdict").textContent = text;
-    this.say(text);
+    this.say(aloud);
   }
 
   /** @param {string} text */
   say(text) {
-    this.at("status").textContent = text;
+    write(this.at("status"), text);
   }
 }
 

@@ -83,12 +83,12 @@ function offered(step, { tree, guesses }, names) {
   const known = Math.max(step.offered ?? 0, guesses.length);
   const asked = new Set(guesses.flatMap((node) => sourcesOf(tree, node)));
   const who = list([...names].filter(([source]) => asked.has(source)).map(([, name]) => name.toLowerCase()));
-  if (known === guesses.length) return `${sentence(who)} offered ${plural(known, "token")}, merged into one tree.`;
+  if (known === guesses.length) return `${sentence(who)} offered ${plural(known, "token")}, all in one tree.`;
   const one = guesses.length === 1;
   const size = count(guesses.length);
   const likeliest = one ? "likeliest to pay was" : `${size} likeliest to pay were`;
   const kept = tree.chances ? likeliest : `first ${one ? "was" : `${size} were`}`; // no chances: a fixed number
-  return `${count(known)} tokens were offered, merged into one tree; the ${kept} kept, from ${who}.`;
+  return `${count(known)} tokens were offered, all in one tree; the ${kept} kept, from ${who}.`;
 }
 
 /**

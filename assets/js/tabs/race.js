@@ -128,7 +128,7 @@ class RaceTab {
       case "waiting":
         return this.queued(message.ahead);
       case "building":
-        return this.view.tell(building(message));
+        return this.view.tell(building(message), building({ ...message, total: 0 }));
       case "left":
         return this.restore();
       default:
