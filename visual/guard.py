@@ -7,7 +7,7 @@ reads it.
 import logging
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from visual.asgi import (
     refuse,
     replay,
 )
-from visual.presence import Presence
+from visual.presence import OpenPages, Presence
 from visual.security_headers import SendWithHeaders
 
 log = logging.getLogger("spectra")
@@ -44,6 +44,8 @@ LONGEST_NAME = 200
 NAME = re.compile(r"[\w.:-]+", re.ASCII)
 """What such a name is made of. With an empty one gradio's queue would end, for all visitors; with one that holds what
 stands between the parts of its tasks' names, nobody could cancel."""
+PAGES = 32
+"""Open pages of one address whose last runs are not let go for those of others; half of what is kept."""
 UNHEARD = 8
 """Starts of a visitor who listens for none of their answers: gradio keeps them all."""
 LONGEST_LINK = 60_000
@@ -66,7 +68,8 @@ class RequestLimits:
     upload: bytes of one. starts, uploads, calls: requests a minute of one address; a call is any other that sends
     something. grace: seconds that what was started goes on although nobody listens. patience, upload_patience: seconds
     for a request to arrive, and for an upload. held, all_held: bytes of uploads that arrive or that nobody took, of one
-    address and of all. kept: seconds until such a one is deleted.
+    address and of all. kept: seconds until such a one is deleted. open: requests of one address that arrive or are
+    answered at once; a page has one open as long as it is there, and one for the answers that it waits for.
     """
 
     body: int = 1_000_000
@@ -81,6 +84,7 @@ class RequestLimits:
     held: int = 128_000_000
     all_held: int = 1_000_000_000
     kept: float = 3600.0
+    open: int = 300
 
 
 Kind = Literal["starts", "uploads", "calls"]
@@ -128,6 +132,8 @@ class Guard:
         self._visitors: Recent[str, str] = Recent(REMEMBERED)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(REMEMBERED)
         self._unheard: Recent[str, int] = Recent(REMEMBERED)
+        self._connections: Counter[str] = Counter()
+        self.pages = OpenPages(PAGES)
         self.presence = Presence(2 * self.limits.grace)
 
     def now(self) -> float:
@@ -148,7 +154,8 @@ class Guard:
 
         async def guarded(scope: Message, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                await self._serve(app, scope, receive, SendWithHeaders(send))
+                with self._counted(address_of(scope)):
+                    await self._serve(app, scope, receive, SendWithHeaders(send))
             else:
                 await app(scope, receive, send)
 
@@ -186,6 +193,8 @@ class Guard:
             raise RefusedError(400, "a path holds letters that cannot be printed")
         if CLOSED.search(request.path):  # anywhere: a folder may come before it, and an address after it
             raise RefusedError(404, "this page has no such thing")
+        if self._connections[request.address] > self.limits.open:
+            raise RefusedError(429, "too many requests of this address at once; close some of its pages")
         if request.post and not self._may(request.address, request.kind):
             raise RefusedError(429, "too many requests from this address; wait a minute")
         limit = self.limits.upload if request.kind == "uploads" else self.limits.body
@@ -209,6 +218,17 @@ class Guard:
         return visitor
 
     @contextmanager
+    def _counted(self, address: str) -> Iterator[None]:
+        """Inside, one more request of the address is open."""
+        self._connections[address] += 1
+        try:
+            yield
+        finally:
+            self._connections[address] -= 1
+            if not self._connections[address]:
+                del self._connections[address]
+
+    @contextmanager
     def _connected(self, request: RequestHead) -> Iterator[None]:
         """Inside, a connection is open: of whoever listens for answers, or of a page."""
         listener = "" if request.post else listener_of(request.path, str(request.query, "latin-1"))
@@ -218,7 +238,8 @@ class Guard:
         self._open[listener] = self._open.get(listener, 0) + 1
         self.presence.came(here)
         try:
-            yield
+            with self.pages.opened(here, request.address):
+                yield
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from visual.asgi import App, Message, Receive, Send
-from visual.presence import Presence
+from visual.presence import OpenPages
 
 
 class NothingShown(dict[int, dict[str, Any]]):
@@ -28,11 +28,11 @@ class NothingShown(dict[int, dict[str, Any]]):
 
 
 class KeptTabs(OrderedDict[str, Any]):
-    """What gradio keeps, by visitor. is_here: whether one has a page open."""
+    """What gradio keeps, by visitor. is_open: whether one has a page open."""
 
-    def __init__(self, is_here: Callable[[str], bool]) -> None:
+    def __init__(self, is_open: Callable[[str], bool]) -> None:
         super().__init__()
-        self._is_here = is_here
+        self._is_open = is_open
 
     def __setitem__(self, visitor: str, kept: Any) -> None:
         kept.config_values = NothingShown()
@@ -43,17 +43,17 @@ class KeptTabs(OrderedDict[str, Any]):
         if last:
             return super().popitem()
         *older, _ = self
-        gone = next((visitor for visitor in older if not self._is_here(visitor)), next(iter(self)))
+        gone = next((visitor for visitor in older if not self._is_open(visitor)), next(iter(self)))
         return gone, self.pop(gone)
 
 
-def with_kept_tabs(app: App, presence: Presence) -> App:
+def with_kept_tabs(app: App, pages: OpenPages) -> App:
     """The app that keeps tabs so from its first request on: what starlette calls a middleware."""
 
     async def served(scope: Message, receive: Receive, send: Send) -> None:
         holder = getattr(scope.get("app"), "state_holder", None)
         if holder is not None and not isinstance(holder.session_data, KeptTabs):
-            holder.session_data = KeptTabs(presence.is_here)
+            holder.session_data = KeptTabs(pages.counts)
         await app(scope, receive, send)
 
     return served

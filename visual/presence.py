@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 
 
 class Presence:
@@ -19,10 +21,6 @@ class Presence:
     def looking(self) -> bool:
         """Whether a look at some visitor is still to come."""
         return bool(self._looks)
-
-    def is_here(self, visitor: str) -> bool:
-        """Whether the visitor has a connection open. Safe from any thread."""
-        return visitor in self._here
 
     def came(self, visitor: str) -> None:
         """A connection of the visitor's was opened."""
@@ -48,3 +46,32 @@ class Presence:
         del self._looks[visitor]
         if self.on_gone is not None and visitor not in self._here:
             asyncio.get_running_loop().run_in_executor(None, self.on_gone, visitor)
+
+
+class OpenPages:
+    """Who has a connection open, by address. most: of one address, the first of whom count."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._here: dict[str, Counter[str]] = {}
+
+    @contextmanager
+    def opened(self, visitor: str, address: str) -> Iterator[None]:
+        """Inside, the visitor has one; "" is nobody."""
+        if not visitor:
+            yield
+            return
+        here = self._here.setdefault(address, Counter())
+        here[visitor] += 1
+        try:
+            yield
+        finally:
+            here[visitor] -= 1
+            if not here[visitor]:
+                del here[visitor]
+            if not here:
+                del self._here[address]
+
+    def counts(self, visitor: str) -> bool:
+        """Whether the visitor is one of these."""
+        return any(visitor in islice(here, self._most) for here in self._here.values())

@@ -120,7 +120,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "app_kwargs": {
             "middleware": [
                 Middleware(guard.wrap),
-                Middleware(with_kept_tabs, guard.presence),
+                Middleware(with_kept_tabs, guard.pages),
                 Middleware(with_places),
                 Middleware(with_refusals),
                 Middleware(with_first_script),

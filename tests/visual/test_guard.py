@@ -1,5 +1,6 @@
 """What the server refuses whatever is asked, what it says in every header, and that nobody can shut others out."""
 
+import asyncio
 import http.client
 import json
 import select
@@ -8,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ from fakes_engine import FakeEngine
 from spectra.errors import SpectraError
 from visual.asgi import declared
 from visual.guard import UNHEARD, Guard, RequestLimits, address_of, listener_of, read_data, session_of
+from visual.kept_tabs import KeptTabs
+from visual.presence import OpenPages
 from visual.run.admission import AdmissionQueue
 from visual.serve import launch
 
@@ -562,3 +565,51 @@ def test_of_the_tabs_that_are_kept_closed_ones_go_first(server: Server) -> None:
         assert server.ask("POST", f"{API}/run/predict", asked)[0] == 200
     assert "still" in tabs.session_data and len(tabs.session_data) == tabs.capacity
     still.close()
+
+
+def test_of_one_address_so_many_open_pages_count() -> None:
+    """Who held dozens open took from all others what their pages had."""
+    pages = OpenPages(2)
+    kept = KeptTabs(pages.counts)
+    with ExitStack() as open_pages:
+        open_pages.enter_context(pages.opened("other", "10.0.0.2"))
+        kept["other"] = SimpleNamespace()
+        for number in range(5):
+            for _ in range(2):  # a page waits for answers too
+                open_pages.enter_context(pages.opened(f"many-{number}", "10.0.0.1"))
+            kept[f"many-{number}"] = SimpleNamespace()
+        with pages.opened("", "10.0.0.1"):
+            assert [pages.counts(f"many-{number}") for number in range(5)] == [True, True, False, False, False]
+        assert [kept.popitem(last=False)[0] for _ in range(2)] == ["many-2", "many-3"]
+        assert set(kept) == {"other", "many-0", "many-1", "many-4"}
+    assert not pages.counts("other") and not pages.counts("many-0") and not pages.counts("")
+    assert kept.popitem(last=False)[0] == "other"
+
+
+def test_one_address_has_so_many_requests_open() -> None:
+    """Streams that never end, thousands of them, left nobody else a connection."""
+    guard = Guard(RequestLimits(open=2))
+    ended = asyncio.Event()
+    answered: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await ended.wait()
+
+    async def ask(address: str) -> None:
+        async def sent(message: Any) -> None:
+            answered.append((address, message.get("status")))
+
+        scope = {"type": "http", "method": "GET", "path": "/x", "headers": [], "client": (address, 1)}
+        await guard.wrap(app)(scope, sent, sent)
+
+    async def all_ask() -> None:
+        asked = [asyncio.create_task(ask(address)) for address in ("one", "one", "one", "two")]
+        await asyncio.sleep(0)
+        assert [status for address, status in answered if status] == [429] and answered[0][0] == "one"
+        ended.set()
+        await asyncio.gather(*asked)
+        answered.clear()
+        await ask("one")
+        assert not answered
+
+    asyncio.run(all_ask())
