@@ -112,19 +112,19 @@ class Limits:
         for i, token in enumerate(new):
             if token in self.eos:
                 return new[: i + 1], "eos"
-            if self.criteria is not None and self._stops([*tokens, *new[: i + 1]]):
+            if self.criteria is not None and _stops(self.criteria, [*tokens, *new[: i + 1]]):
                 return new[: i + 1], "criteria"
             if produced + i + 1 >= self.max_new_tokens:
                 return new[: i + 1], "length"
         return new, ""
 
-    def _stops(self, tokens: list[int]) -> bool:
-        try:
-            return bool(self.criteria and self.criteria(tokens))
-        except (
-            StopIteration
-        ) as error:  # of a `next` inside it: in a generator it would say nothing of where it comes from
-            raise SpectraError("criteria", STOPPED) from error
+
+def _stops(criteria: Callable[[list[int]], bool], tokens: list[int]) -> bool:
+    """What they say. A StopIteration, as of a `next` inside them, would not tell in a generator where it comes from."""
+    try:
+        return bool(criteria(tokens))
+    except StopIteration as error:
+        raise SpectraError("criteria", STOPPED) from error
 
 
 Value = int | float | bool | None

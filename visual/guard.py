@@ -33,7 +33,7 @@ from visual.asgi import (
     refuse,
     replay,
 )
-from visual.presence import OpenPages, Presence
+from visual.presence import OpenPages, Presence, one_more
 from visual.security_headers import SendWithHeaders
 
 log = logging.getLogger("spectra")
@@ -154,7 +154,7 @@ class Guard:
 
         async def guarded(scope: Message, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                with self._counted(address_of(scope)):
+                with one_more(self._connections, address_of(scope)):
                     await self._serve(app, scope, receive, SendWithHeaders(send))
             else:
                 await app(scope, receive, send)
@@ -216,17 +216,6 @@ class Guard:
                 raise RefusedError(429, "nobody listens for what was started here; load the page again")
             self._addresses.put(visitor, request.address)  # before its run can begin
         return visitor
-
-    @contextmanager
-    def _counted(self, address: str) -> Iterator[None]:
-        """Inside, one more request of the address is open."""
-        self._connections[address] += 1
-        try:
-            yield
-        finally:
-            self._connections[address] -= 1
-            if not self._connections[address]:
-                del self._connections[address]
 
     @contextmanager
     def _connected(self, request: RequestHead) -> Iterator[None]:

@@ -48,6 +48,18 @@ class Presence:
             asyncio.get_running_loop().run_in_executor(None, self.on_gone, visitor)
 
 
+@contextmanager
+def one_more(counts: Counter[str], name: str) -> Iterator[None]:
+    """Inside, one more of this name is counted; names of which there are none are left out."""
+    counts[name] += 1
+    try:
+        yield
+    finally:
+        counts[name] -= 1
+        if not counts[name]:
+            del counts[name]
+
+
 class OpenPages:
     """Who has a connection open, by address. most: of one address, the first of whom count."""
 
@@ -62,13 +74,10 @@ class OpenPages:
             yield
             return
         here = self._here.setdefault(address, Counter())
-        here[visitor] += 1
         try:
-            yield
+            with one_more(here, visitor):
+                yield
         finally:
-            here[visitor] -= 1
-            if not here[visitor]:
-                del here[visitor]
             if not here:
                 del self._here[address]
 
