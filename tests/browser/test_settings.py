@@ -1,5 +1,6 @@
 """Settings of a method in a real browser: presets of the panel, refusals at the field, links, traces, the sweep."""
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -311,12 +312,13 @@ def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
 
 
 def choose(page: Any, field: str, name: str) -> list[str]:
-    """Open a list of Compare and take one; returns what was offered."""
+    """Open a list of Compare and take one, as soon as it is offered; returns what was offered with it."""
     page.click(f"#field-compare-{field} input")
     items = page.locator(f"#field-compare-{field} .item")
-    items.first.wait_for()
+    wanted = items.filter(has_text=re.compile(rf"^\W*{re.escape(name)}\W*$"))
+    wanted.wait_for()
     offered = [text.removeprefix("✓").strip() for text in items.all_inner_texts()]
-    items.nth(offered.index(name)).click()
+    wanted.click()
     page.wait_for_function(
         "([field, name]) => document.querySelector(`#field-compare-${field} input`).value === name", arg=[field, name]
     )
