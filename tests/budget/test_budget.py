@@ -72,11 +72,11 @@ def test_what_is_taken_has_the_best_ratio_of_all_sizes():
         assert max(ratios) == pytest.approx(ratios[len(small) - 1])
 
 
-def with_rows(dice, rows, size=30):
+def with_rows(dice, rows, size=30, *, eligible=False):
     """A tree with rows of a pool, two tokens each, that ride along."""
     tree = random_tree(dice, size)
-    for _ in range(rows):
-        leaf = tree.add(tree.add(ROOT, 70, Source.POOL, eligible=False), 71, Source.POOL, eligible=False)
+    for row in range(70, 70 + rows):
+        leaf = tree.add(tree.add(ROOT, row, Source.POOL, eligible=eligible), 99, Source.POOL, eligible=eligible)
         tree.ask(leaf)
     return tree
 
@@ -92,6 +92,23 @@ def test_rows_that_ride_along_stay_as_far_as_they_fit_and_guesses_pay_beside_the
             chances = sorted((p for p in tree.probability[1:] if p), reverse=True)[: 12 - 2 * kept]
             ratios = [(1 + sum(chances[:n])) / cost.seconds(1 + 2 * kept + n) for n in range(len(chances) + 1)]
             assert max(ratios) == pytest.approx(ratios[len(small) - 1 - 2 * kept])
+
+
+def test_rows_that_may_be_accepted_count_once_and_their_chances_do():
+    """What they promise makes a step worth more, so that a guess has to promise more to pay beside them."""
+    dice = random.Random(8)
+    likely = Weights({(Source.POOL, 0, False): 2.0, (Source.POOL, 0, True): 2.0})
+    for cost in (COST, STEEP, StepCost(((1, 1.0), (7, 1.3), (128, 25.0)))):
+        for rows in (1, 3):
+            tree = with_rows(dice, rows, eligible=True)
+            own = {node for leaf, _ in tree.reads.values() for node in tree.path(leaf)}
+            small = AdaptiveBudget(cost, 20, weights=likely).choose(tree)
+            assert len(small.reads) == rows and len(own) == 2 * rows
+            chances = tree.probability
+            base = 1 + sum(chances[node] for node in own)
+            free = sorted((chances[n] for n in range(1, len(tree)) if n not in own), reverse=True)[: 20 - 2 * rows]
+            ratios = [(base + sum(free[:n])) / cost.seconds(1 + 2 * rows + n) for n in range(len(free) + 1)]
+            assert max(ratios) == pytest.approx(ratios[len(small) - 1 - 2 * rows])
 
 
 def test_of_nodes_with_one_chance_the_parent_is_the_first():
@@ -147,6 +164,33 @@ def test_a_node_is_judged_only_where_its_parent_was_written():
     assert after[1] == before[1]
 
 
+def test_each_token_that_was_written_judges_the_guesses_after_the_one_before():
+    """The right guess, the wrong one beside it, what follows the right one; nothing after a wrong guess or the end."""
+    tree = TokenTree(9)
+    tree.insert(Guess((1, 2, 3, 4), Source.FORWARD))
+    tree.insert(Guess((1, 7, 8), Source.BACKWARD))
+    tree.add(ROOT, 1, Source.POOL, eligible=False)
+    nodes = {node: tuple(tree.path_tokens(node)) for node in range(1, len(tree))}
+    judged = [(nodes[node], hit) for node, hit in Estimates().reached(tree, [1, 2, 3])]
+    assert judged == [((1,), True), ((1, 2), True), ((1, 2, 3), True), ((1, 7), False)]
+    assert [hit for _, hit in Estimates().reached(tree, [1, 7])] == [True, False, True]
+
+
+def test_a_budget_learns_from_the_tree_as_it_was_grown():
+    """Of each tree by its own guesses, also where it judged another one in between."""
+    first, second = TokenTree(9), TokenTree(9)
+    first.insert(Guess((1,), Source.FORWARD))
+    second.insert(Guess((1,), Source.BACKWARD, match=2))
+    budget = AdaptiveBudget(FREE, 8)
+    before = [budget.chance(tree, 1) for tree in (first, second)]
+    for tree in (first, second):
+        budget.choose(tree)
+    budget.observe(first, [1])
+    after = [budget.chance(tree, 1) for tree in (first, second)]
+    assert after[0] > before[0] and after[1] == before[1]
+    assert budget.choose(first).probability[1] == after[0]
+
+
 def test_path_probabilities_multiply():
     estimates = Estimates()
     tree = TokenTree(9)
@@ -178,6 +222,8 @@ def test_the_properties_of_a_node():
     assert Estimates.features(tree, parent) == [(Source("mine"), 0, False)]
     others = [("and", Source.RETRIEVAL), ("and", Source.RECYCLED)]
     assert Estimates.features(tree, node) == [(Source.NGRAM, 5, True), *others, ("confidence", 3)]
+    ranked = tree.add(ROOT, 3, Source.FORWARD, rank=2, match=4)
+    assert Estimates.features(tree, ranked) == [(Source.FORWARD, 2, False)]
 
 
 class TestKnownNoise:
