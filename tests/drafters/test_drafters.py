@@ -188,13 +188,30 @@ class TestAlgorithm:
         assert tree.tokens == [9, 4, 4, 3, 3]  # the backward guess is cut as the paper prints it
         assert tree.ranks == [0, 0, 0, 1, 1]
 
+    @pytest.mark.parametrize("first", [True, False])
     @pytest.mark.parametrize(("part", "source"), [("forward", Source.FORWARD), ("backward", Source.BACKWARD)])
-    def test_ablations_switch_a_source_off(self, part, source):
+    def test_ablations_switch_a_source_off(self, part, source, first):
         for on in (True, False):
-            core = SpectraCore(self.settings(rows=0, **{part: on}))
+            core = SpectraCore(self.settings(rows=0, backward_first=first, **{part: on}))
             core.forward.put(9, (1,))
             core.backward.put((9,), 2)
             assert bool(runs(grown(core, [9]), source)) == on
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_who_comes_first_has_the_credit_for_what_both_guess(self, first):
+        core = SpectraCore(self.settings(rows=0, backward_first=first))
+        core.forward.put(9, (1, 2))
+        core.backward.put((9,), 1)
+        both = (Source.FORWARD, Source.BACKWARD)
+        assert grown(core, [9]).sources[1] == (both[::-1] if first else both)
+
+    def test_only_where_it_is_asked_for_rejected_guesses_teach(self):
+        core = SpectraCore(self.settings(rows=0))
+        core.begin([1])
+        tree = TokenTree(9)
+        tree.insert(Guess((1,), Source.FORWARD))
+        core.observe([9, 5], Outcome(tree, [], [5], {}.get, {ROOT: 5, 1: 3}))
+        assert not core.forward.lists and not core.backward.entries
 
     @pytest.mark.parametrize(("refine", "unseen", "share"), [(0.1, True, 0.1), (0.1, False, 0.9), (0, True, 0)])
     def test_refine_is_drawn_for_each_row(self, refine, unseen, share):
