@@ -13,7 +13,7 @@ from spectra.tree import TokenTree
 
 
 class Ranking(NamedTuple):
-    """What a budget says of a grown tree. chance: of each node, that its whole path is accepted.
+    """What a budget says of a grown tree. chance: of each node, that its whole path is accepted; 0 where it may not be.
 
     kept: nodes that stay whatever they cost, closed under parents. free: the others that fit, best first; a parent
     comes before its children. worth: of a token of this tree, to one of the others.
@@ -50,7 +50,7 @@ def share(
     seconds = seconds_of(end)
     gain = others
     for one in rankings:
-        gain += one.worth * (1 + trust * sum(one.chance[node] for node in one.kept if one.tree.eligible[node]))
+        gain += one.worth * (1 + trust * sum(one.chance[node] for node in one.kept))
     ranked = [[(-one.worth * one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
     order = (ranked[0] if len(ranked) == 1 else list(merge(*ranked)))[: end - width]
     best, size = gain / (beyond + seconds[width]), 0
