@@ -113,7 +113,8 @@ class TokenTree:
     def ask(self, node: int, avoid: Collection[int] = ()) -> int:
         """Ask for the most likely token after `node` that is not in `avoid`. Returns the ticket to read it by.
 
-        Raises IndexError for what is no node.
+        Budgets keep such a node and its path whatever they cost, as far as they fit. Raises IndexError for what is no
+        node.
         """
         if not 0 <= node < len(self.tokens):
             raise IndexError(f"node {node} is none of this tree of {len(self.tokens)}")
