@@ -33,7 +33,7 @@ def check_fits(model: Any, tokenizer: Any, questions: Iterable[Question], max_ne
 
 @torch.inference_mode()
 def answer(model: Any, tokenizer: Any, batch: Sequence[Question], max_new_tokens: int) -> list[Row]:
-    """One row a question, all of one temperature. Raises SpectraError where no prompt fits, or nothing can be drawn."""
+    """One row a question, all of one temperature. Raises SpectraError where one is too long or nothing can be drawn."""
     prompts = [template_ids(tokenizer, [{"role": "user", "content": one.user}]) for one in batch]
     width = max(map(len, prompts))
     _check_fits(model, width, max_new_tokens)
