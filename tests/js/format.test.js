@@ -2,7 +2,22 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, building, duration, ending, gained, ratio, speed, visible } from "../../assets/js/common/format.js";
+import {
+  bare,
+  brief,
+  building,
+  duration,
+  ending,
+  gained,
+  list,
+  milliseconds,
+  percent,
+  ratio,
+  seconds,
+  sentence,
+  speed,
+  visible,
+} from "../../assets/js/common/format.js";
 
 test("what is written as 1.00 is not called faster", () => {
   for (const x of [0.3, 0.999, 1, 1.0049]) assert.equal(gained(x), "the speed of plain decoding", ratio(x));
@@ -24,6 +39,18 @@ test("seconds become minutes where those are shorter to read", () => {
   ]);
 });
 
+test("short times are in milliseconds or have a digit more", () => {
+  assert.deepEqual([0.5, 0.994, 1, 12.34].map(seconds), ["0.50 s", "0.99 s", "1.0 s", "12.3 s"]);
+  assert.deepEqual([0.0123, 0.9, 1, 1.26].map(milliseconds), ["12\u00a0ms", "900\u00a0ms", "1.0 s", "1.3 s"]);
+  assert.deepEqual([0, 0.756, 1].map(percent), ["0 %", "76 %", "100 %"]);
+});
+
+test("words become a list, and a list or a message a sentence", () => {
+  assert.deepEqual([[], ["a"], ["a", "b"], ["a", "b", "c"]].map(list), ["", "a", "a and b", "a, b and c"]);
+  assert.deepEqual(["", "w was 2", "W"].map(sentence), ["", "W was 2", "W"]);
+  assert.deepEqual(["spectra", "spectra (W=3)"].map(bare), ["spectra", "spectra"]);
+});
+
 test("a long text ends with whole words", () => {
   assert.equal(ending("short", 5), "short");
   assert.equal(ending("    def __init__(self, name", 21), "… __init__(self, name");
@@ -36,6 +63,8 @@ test("a long text ends with whole words", () => {
 test("no text is cut in the middle of a character", () => {
   assert.equal(ending("🙂🙂🙂", 3), "… 🙂");
   assert.equal(brief(`${"a".repeat(12)}🙂🙂`), `${"a".repeat(12)}…`);
+  assert.equal(brief("a".repeat(14)), "a".repeat(14));
+  assert.equal(brief("a".repeat(15)), `${"a".repeat(13)}…`);
 });
 
 test("bytes that are part of a character have a neutral mark", () => {
