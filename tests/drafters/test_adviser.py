@@ -1,5 +1,6 @@
 """A draft model beside other sources: asked where they know little and while it pays, and the text stays the same."""
 
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,6 +80,43 @@ def test_it_asks_after_the_node_of_which_the_least_is_known():
     assert advised(tree, depth=2)[0] == likely
 
 
+def test_it_asks_after_its_own_guesses_too_as_deep_as_they_are_likely_enough():
+    """Chances multiply down a path: after a guess of 0.4 there is less to know than after one of 0.9."""
+    for depth, asked in ((1, [()]), (2, [(), (1,), (2,)]), (3, [(), (1,), (1, 1), (1, 2), (2,), (2, 1), (2, 2)])):
+        tree = TokenTree(9)
+        nodes = advised(tree, depth=depth, judge=FixedJudge(draft=0.4))
+        assert sorted(tuple(tree.path_tokens(node)) for node in nodes) == asked
+    tree = TokenTree(9)
+    likely = tree.add(ROOT, 3, Source.BACKWARD)
+    other = tree.add(ROOT, 4, Source.RETRIEVAL)
+    under = tree.add(other, 4, Source.RETRIEVAL)
+    chances = {likely: 0.3, other: 0.6, under: 0.9}
+    judge = SimpleNamespace(chance=lambda tree, node: chances.get(node, 0.01))
+    nodes = advised(tree, depth=3, judge=judge)
+    assert nodes[:3] == [under, likely, ROOT]  # 0.54, 0.3, 0.1; 0.06 after the other one
+
+
+def test_what_cannot_be_accepted_or_is_too_deep_is_not_asked_about():
+    tree = TokenTree(9)
+    row = tree.add(ROOT, 3, Source.POOL, eligible=False)
+    tree.add(row, 3, Source.POOL, eligible=False)
+    node = ROOT
+    for token in (5, 6, 7):
+        node = tree.add(node, token, Source.BACKWARD)
+    asked = advised(tree, depth=2)
+    assert ROOT in asked and not [node for node in asked if not tree.eligible[node] or tree.depths[node] >= 2]
+
+
+def test_a_guess_that_another_source_has_is_not_weighed_twice():
+    """The first two are the draft model's likeliest: what nobody offers after the root stays unknown."""
+    tree = TokenTree(9)
+    tree.add(ROOT, 1, Source.BACKWARD)
+    tree.add(ROOT, 2, Source.BACKWARD)
+    asked = advised(tree, depth=2, judge=FixedJudge(other=0.3))
+    assert len(asked) == len(set(asked)) == 3
+    assert tree.sources[1] == tree.sources[2] == (Source.BACKWARD, Source.DRAFT)
+
+
 def test_it_stops_where_its_time_is_not_worth_it():
     assert advised(TokenTree(9), step=0.0) == []
     tree = TokenTree(9)
@@ -126,6 +164,52 @@ def test_the_first_question_tells_what_the_next_will_take(monkeypatch, seconds, 
     for _ in range(3):
         adviser.grow(TokenTree(9), [1])
     assert len(draft.nodes) == asked
+
+
+def test_one_slow_question_is_a_tenth_of_what_the_next_is_expected_to_take(monkeypatch):
+    """0.14 after 0.1 and 0.5: one that is worth 0.9/5 of a second is asked, though it took longer last time."""
+    draft = Timed(monkeypatch, 0.1)
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0, tokens=2, depth=1)
+    adviser.begin([1])
+    for seconds in (0.1, 0.5, 0.1):
+        draft.seconds = seconds
+        adviser.grow(TokenTree(9), [1])
+    assert len(draft.nodes) == 3
+
+
+def test_taking_over_the_text_is_part_of_a_questions_time_and_done_once_a_step(monkeypatch):
+    class Follows(Timed):
+        calls = 0
+
+        def follow(self, tokens, ahead):
+            self.calls += 1
+            self.now += 3.0
+            return True
+
+    draft = Follows(monkeypatch, 0.0)
+    adviser = Adviser(draft, Sampling(), FixedJudge(draft=0.4), 1.0, tokens=2, depth=2)
+    adviser.begin([1])
+    adviser.grow(TokenTree(9), [1])
+    assert len(draft.nodes) == 3 and draft.calls == 1  # the first time it reads the prompt
+    for _ in range(2):
+        adviser.grow(TokenTree(9), [1, 2])
+    assert len(draft.nodes) == 4 and draft.calls == 2
+
+
+def test_what_it_asked_is_let_go_when_the_answer_is_complete():
+    class Answers(Asked):
+        def start(self, sampling):
+            self.answer = Asked()
+            return self.answer
+
+    draft = Answers()
+    adviser = Adviser(draft, Sampling(), FixedJudge(), 1.0)
+    adviser.begin([1])
+    answer = weakref.ref(draft.answer)
+    del draft.answer
+    assert answer() is not None
+    adviser.end([1, 2])
+    assert answer() is None
 
 
 def test_questions_that_bring_nothing_are_worth_less(monkeypatch):
