@@ -61,7 +61,7 @@ export function curveOf(cost, acceptance, slope) {
  * A race as a point, and how often the first guess of a pass held.
  * @param {Turn | null} race one that is over
  */
-function placeOf(race) {
+export function placeOf(race) {
   const figures = race?.end?.figures;
   const steps = race?.lanes.method.steps ?? [];
   const tried = steps.filter(({ tree }) => tree && tree.tokens.length > 1 + tree.pool.length);
@@ -140,7 +140,7 @@ function costWord(slope) {
  * @param {ReturnType<typeof curveOf>} found
  * @param {number} guesses
  */
-function verdict({ curve, best, ends }, guesses) {
+export function verdict({ curve, best, ends }, guesses) {
   const now = `${plural(guesses, "guess", "guesses")} a pass: ${ratio(curve[guesses])} times plain decoding.`;
   if (best === 0) return `${now} It does not pay: with these no chain of guesses is faster than none.`;
   const stop =
