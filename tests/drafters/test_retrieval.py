@@ -158,3 +158,12 @@ class TestPaper:
         whole = TokenTree(1)
         FilledCore(core, PaperRetrieval([self.store], guesses=3, width=3)).grow(whole, [7, 1])
         assert len(paths(whole)) - before == min(left, 2)
+
+    def test_its_dictionaries_learn_from_prompt_and_steps(self):
+        core = SpectraCore(CoreSettings(rows=1, text=True))
+        drafter = FilledCore(core, PaperRetrieval([self.store], guesses=3, width=3))
+        drafter.begin([1, 2, 3])
+        assert core.backward.get([1, 2]) == (3, 2) and core.pool.rows
+        drafter.observe([1, 2, 3, 4], outcome_of(grown(drafter, [1, 2, 3]), {0: 5}, [4]))
+        assert core.backward.get([2, 3]) == (4, 2) and drafter.held() == core.held()
+        assert core.pool.rows[0][-1] == 5
