@@ -78,6 +78,19 @@ class TestCandidatePool:
                 assert set(row) <= set(prompt) - {99}
                 assert start == "random" or row == list(range(row[0], row[0] + 4))
 
+    def test_random_rows_are_no_runs_and_windows_begin_anywhere(self):
+        rows = {}
+        for start in ("random", "windows"):
+            pool = CandidatePool(200, 4, start=start)
+            pool.begin(range(10, 17))
+            rows[start] = pool.rows
+        assert {tuple(row) for row in rows["windows"]} == {tuple(range(at, at + 4)) for at in range(10, 14)}
+        assert {token for row in rows["random"] for token in row} == set(range(10, 17))
+        assert len({tuple(row) for row in rows["random"]}) > 100
+        short = CandidatePool(5, 4, start="windows")
+        short.begin([1, 2])
+        assert short.rows == [[1, 2, 1, 2]] * 5  # one that is shorter than a row is repeated
+
     def test_the_same_seed_gives_the_same_rows(self):
         pools = [CandidatePool(5, 4, seed=seed) for seed in (1, 1, 2)]
         for pool in pools:
