@@ -276,6 +276,7 @@ class TestRemembering:
             drafter.observe([2, 9], Outcome(tree, [], [9], lambda ticket: None))
         assert all(asked[:50])
         assert sum(asked[-80:]) == 80 // RARELY
+        assert Remembering(drafter.memory).worth == drafter.worth < LEAST  # the next answer begins with it
         for _ in range(400):
             tree = grown(drafter, [2])
             path = [1] if len(tree) > 1 else []
