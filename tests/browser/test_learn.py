@@ -18,9 +18,8 @@ Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]
 
 
-def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, page: Any) -> None:
+    engine, _ = fake
     stage = tab(page, "Learn")
     assert "recorded race" in stage.locator(".lead").inner_text()
     page.get_by_role("tab", name="Race").click()

@@ -70,8 +70,8 @@ def test_no_tab_sticks_out_on_a_narrow_screen(page: Any) -> None:
         assert page.locator(".chapters > li:visible").evaluate_all(past) == []
 
 
-def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], width=390)
+def test_a_phone_shows_the_form_and_its_errors_whole(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
     labels = [page.locator(f"#field-{name} label").bounding_box() for name in ("max_new_tokens", "temperature", "seed")]
     assert len({label["y"] for label in labels}) == 1
     words = page.locator("#ask .form [data-testid=block-info]:visible")
@@ -139,8 +139,8 @@ def test_a_phone_shows_what_follows_in_one_line_each(fake: tuple[FakeEngine, str
     assert said.first.bounding_box()["height"] < 24
 
 
-def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], dark=True)
+def test_the_list_of_methods_looks_like_the_page(page: Any) -> None:
+    page.evaluate("document.body.classList.add('dark')")
     page.click("#field-method input")
     page.get_by_role("option", name="SPECTRA-CORE").wait_for()
     colour = "(node) => getComputedStyle(node).backgroundColor"
@@ -170,8 +170,8 @@ def test_the_hairline_of_a_step_is_where_its_text_begins(page: Any) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool) -> None:
-    page = visit(fake[1], dark=dark)
+def test_text_is_readable_on_every_tint(page: Any, dark: bool) -> None:
+    page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", dark)
     race(page, max_new_tokens=200)
     page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (page_colour == "rgb(18, 20, 25)") == dark

@@ -46,9 +46,8 @@ def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, r
 
 
 @pytest.mark.parametrize("tab_name", ["Race", "Chat"])
-def test_what_is_cleared_before_it_was_heard_of_does_not_come_up(fake: Fake, visit: Visit, tab_name: str) -> None:
+def test_what_is_cleared_before_it_was_heard_of_does_not_come_up(page: Any, tab_name: str) -> None:
     """The start reaches the server half a second late, after whatever cancels it was sent."""
-    page = visit(fake[1])
     name, scope = tab_name.lower(), "" if tab_name == "Race" else "chat-"
     stage = f"#stage-{name} .stage"
     tab(page, tab_name)
