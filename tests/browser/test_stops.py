@@ -171,7 +171,7 @@ def test_what_a_chat_waits_for_is_said_no_longer_than_it_waits(fake: Fake, visit
 @pytest.mark.usefixtures("slow")
 def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: Visit) -> None:
     engine, url = fake
-    engine.built = 0
+    engine.built, engine.step_seconds = 0, 0.05  # twenty seconds in which the build is told
     page = visit(f"{url}?method=rest&max_new_tokens=20")
     page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
     page.click("#go")
