@@ -30,9 +30,9 @@ test("a drafter's own source is spoken of by its name, whatever names the langua
     rows: [0, 0, 1],
     pool: [],
   };
-  const legend = [{ source: "ngram", name: "N-grams of the text", meaning: "", hatch: "", dash: "none" }];
+  const legend = [{ source: "ngram", name: "N-grams", meaning: "", hatch: "", dash: "none" }];
   const facts = { legend, cost: [], badges: [], divergence: null, drafts: null };
-  assert.equal(guessers(facts, tree, [1, 2]), "an n-gram of the text and the constructor");
+  assert.equal(guessers(facts, tree, [1, 2]), "an n-gram and the constructor");
 });
 
 test("a page with fast numerics does not say that its sums have one fixed order", () => {

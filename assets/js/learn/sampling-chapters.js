@@ -112,7 +112,8 @@ export function precision({ badges, divergence }) {
     there on the text is another.`;
   const order = prose`every sum has one fixed order (“exact”), so a token gets the same bits alone and inside a tree`;
   const cure = FAST.test(badges[1])
-    ? prose`SPECTRA runs so that ${order}. This page runs otherwise (${badges[1]}), so a race may differ at such a place.`
+    ? prose`SPECTRA runs so that ${order}. This page runs otherwise (${badges[1]}), so a race may differ at such a
+        place.`
     : `Here ${order}. How this page runs: ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
   if (!divergence) return { title: "What half precision does", text: [lesson, cure], pointer };
