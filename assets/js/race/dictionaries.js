@@ -171,7 +171,7 @@ export function untold(found) {
  */
 function hits(found, words, fate) {
   const seen = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.`;
-  const text = `${seen}${fate}${untold(found)}`;
+  const text = `${seen}${untold(found)}${fate}`;
   const box = section(classOf("retrieval"), "Datastores", text);
   const table = make("table");
   const head = make("tr");
