@@ -254,6 +254,35 @@ def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit:
     assert len(stops) > 20 and [html for seen, html in stops if not seen] == []
 
 
+@pytest.mark.parametrize("width", [1300, 390])
+def test_no_ring_around_what_has_the_focus_is_cut(page: Any, width: int) -> None:
+    """The folds of the form cut it at their edges, the row of tabs above and below."""
+    page.set_viewport_size({"width": width, "height": 900})
+    fold = page.locator("#ask .method-settings > button")
+    if "open" not in (fold.get_attribute("class") or ""):
+        fold.click()
+    appear(page, "#field-refine input")
+    cut = """() => { const stop = document.activeElement, style = getComputedStyle(stop);
+      const wide = parseFloat(style.outlineWidth) + parseFloat(style.outlineOffset);
+      const ring = stop.getBoundingClientRect(), cutting = [];
+      for (let box = stop.parentElement; box !== document.body; box = box.parentElement) {
+        const {overflowX, overflowY} = getComputedStyle(box), edge = box.getBoundingClientRect();
+        if (overflowX === 'visible' && overflowY === 'visible') continue;
+        if (Math.min(ring.left - edge.left, edge.right - ring.right, ring.top - edge.top, edge.bottom - ring.bottom)
+          < wide - 0.5) cutting.push(box.className); }
+      return cutting; }"""
+    page.get_by_role("tab", name="Race").focus()
+    page.keyboard.press("Shift+Tab")
+    for stop in ("#tabs [role=tab].selected", "#ask .start-from button", "#field-order input", "#field-refine input"):
+        for _ in range(30):
+            if page.evaluate("(stop) => document.activeElement.matches(stop)", stop):
+                break
+            page.keyboard.press("Tab")
+        assert page.evaluate("(stop) => document.activeElement.matches(stop)", stop), stop
+        assert page.evaluate(cut) == [], stop
+    fold.click()
+
+
 @pytest.mark.all_cases
 def test_a_tablet_has_the_fields_of_an_answer_in_one_line(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any]

@@ -2,7 +2,17 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, building, duration, ending, gained, ratio, speed, visible } from "../../assets/js/common/format.js";
+import {
+  brief,
+  building,
+  duration,
+  ending,
+  gained,
+  milliseconds,
+  ratio,
+  speed,
+  visible,
+} from "../../assets/js/common/format.js";
 
 test("what is written as 1.00 is not called faster", () => {
   for (const x of [0.3, 0.999, 1, 1.0049]) assert.equal(gained(x), "the speed of plain decoding", ratio(x));
@@ -12,6 +22,12 @@ test("what is written as 1.00 is not called faster", () => {
 test("no number has more digits than three, also where it is rounded up", () => {
   assert.deepEqual([1, 9.994, 9.996, 12.34].map(ratio), ["1.00", "9.99", "10.0", "12.3"]);
   assert.deepEqual([0.04, 9.94, 9.96, 1234.5].map(speed), ["0.0", "9.9", "10", "1,235"]);
+});
+
+test("passes of a few milliseconds that differ are written as different ones", () => {
+  const written = [0.0005, 0.0046, 0.0054, 0.00994, 0.00996, 0.0291, 0.9994, 1.24].map(milliseconds);
+  const units = ["0.5", "4.6", "5.4", "9.9", "10", "29", "999"].map((figure) => `${figure}\u00a0ms`);
+  assert.deepEqual(written, [...units, "1.2 s"]);
 });
 
 test("seconds become minutes where those are shorter to read", () => {
