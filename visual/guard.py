@@ -180,7 +180,7 @@ class Guard:
             return
         with ExitStack() as listening:
             if not request.post:
-                answer = self._listened(send, request, listening)
+                receive, answer = self._listened(receive, send, request, listening)
             try:
                 await app(scope, receive, answer)
             except Exception as error:
@@ -220,17 +220,16 @@ class Guard:
         return visitor
 
     @contextmanager
-    def _connected(self, request: RequestHead) -> Iterator[None]:
-        """Inside, a connection is open: of whoever listens for answers, or of a page."""
+    def _connected(self, request: RequestHead) -> Iterator[str]:
+        """Inside, a connection is open: of whoever listens for answers, who is given, or of a page."""
         listener = listener_of(request.path, str(request.query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
         here = listener or page_of(request.path)
-        self._unheard.drop(listener)
         self._open[listener] = self._open.get(listener, 0) + 1
         self.presence.came(here)
         try:
             with self.pages.opened(here, request.address):
-                yield
+                yield listener
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:
@@ -239,17 +238,30 @@ class Guard:
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
 
-    def _listened(self, send: Send, request: RequestHead, listening: ExitStack) -> Send:
-        """Has `listening` hold the connection once its answer begins as a stream of events: what only looks like a
-        request for one would let answers be kept that nobody fetches.
+    def _listened(
+        self, receive: Receive, send: Send, request: RequestHead, listening: ExitStack
+    ) -> tuple[Receive, Send]:
+        """Has `listening` hold the connection once its answer begins as a stream of events, and counts no start as
+        unheard any more when it ended by itself: of one that was broken off, or of what only looks like a request for
+        one, gradio may keep what nobody fetches.
         """
+        listener, hung_up = "", False
+
+        async def received() -> Message:
+            nonlocal hung_up
+            message = await receive()
+            hung_up |= message["type"] == "http.disconnect"
+            return message
 
         async def sent(message: Message) -> None:
+            nonlocal listener
             if is_stream(message):
-                listening.enter_context(self._connected(request))
+                listener = listening.enter_context(self._connected(request))
+            elif not (hung_up or message.get("more_body")):
+                self._unheard.drop(listener)
             await send(message)
 
-        return sent
+        return received, sent
 
     async def _end(self, request: RequestHead, send: SendWithHeaders, error: Exception) -> bool:
         """Answer a request at which the app failed, or end the answer; False where the error is the app's own."""

@@ -145,6 +145,23 @@ def test_who_only_seems_to_listen_is_refused_after_a_few_starts(server: Server, 
     server.guard._asked.clear()
 
 
+def test_who_hangs_up_at_once_is_refused_after_a_few_starts_and_who_hears_the_end_is_not(server: Server) -> None:
+    server.guard._asked.clear()
+
+    def started(visitor: str) -> int:
+        status = server.start(visitor, 1)
+        line = listening(server, visitor, "/queue/data?session_hash=")
+        if visitor == "hears":
+            line.getresponse().read()
+        line.close()
+        return status
+
+    assert [started("hangs-up") for _ in range(UNHEARD + 1)] == [200] * UNHEARD + [429]
+    assert [started("hears") for _ in range(UNHEARD + 1)] == [200] * (UNHEARD + 1)
+    until(lambda: not server.running(), 8 * GRACE + 8)
+    server.guard._asked.clear()
+
+
 def test_a_run_whose_visitor_listens_goes_on(server: Server) -> None:
     from gradio_client import Client
 
