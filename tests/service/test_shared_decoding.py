@@ -20,6 +20,7 @@ from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.worker_thread import WorkerThread
 from spectra.target.cache import SlabCache
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.prefix import Prefix
 
 
 @pytest.fixture(scope="module")
@@ -380,7 +381,7 @@ def test_so_many_decode_together_as_leave_a_pass_three_times_its_time():
     assert most(((1, 1.0), (16, 1.9)), joins=False) == 3
 
 
-LONG = [dice_of("long prompt").randrange(VOCABULARY) for _ in range(300)]
+LONG = dice_of("long prompt").choices(range(VOCABULARY), k=300)
 
 
 @pytest.fixture
@@ -461,6 +462,40 @@ def test_who_could_share_what_is_being_read_waits_for_it(way, known, runs):
     assert texts == [[step.tokens for step in steps_of(shared, target, *one)] for one in requests]
     assert together < len(LONG) + 60
     check_all_is_over(target)
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
+@pytest.mark.usefixtures("short_runs")
+def test_who_shares_the_first_runs_does_not_wait_for_the_others(way, known, runs):
+    """By torch they were shared when the whole prompt was read only, and a short one waited for a long one."""
+    group = target_by(way, "llama", known).group()
+    short = [*LONG[:20], 5, 6]
+    try:
+        reader = group.start(LONG, 9, 1, Sampling(), reads=False)
+        waits = [group.is_being_read(short)]
+        while waits[-1]:
+            reader.read_on()
+            waits.append(group.is_being_read(short))
+        before = sum(runs)
+        group.start(short, 9, 1, Sampling())
+    finally:
+        group.close()
+    assert before <= 24 and sum(runs) - before < 8
+
+
+@pytest.mark.parametrize("way", ["torch exact", "torch fast"])
+@pytest.mark.usefixtures("short_runs")
+def test_nobody_waits_for_what_is_not_shared(way, known):
+    """What steps wrote in the turn before is no prefill's."""
+    group, prefix = target_by(way, "llama", known).group(), Prefix()
+    try:
+        group.start(LONG[:100], 9, 1, Sampling(), prefix=prefix).close()
+        reader = group.start(LONG, 9, 1, Sampling(), prefix=prefix, reads=False)
+        assert reader.unread and not group.is_being_read([*LONG, 5])
+        reader.read_on()
+        assert reader.unread and not group.is_being_read([*LONG, 5])
+    finally:
+        group.close()
 
 
 @pytest.mark.usefixtures("short_runs")
