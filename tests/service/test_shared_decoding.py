@@ -437,6 +437,27 @@ def test_a_long_prompt_does_not_keep_the_others_from_their_steps(way, known, run
 
 
 @pytest.mark.usefixtures("short_runs")
+def test_a_long_prompt_is_read_whoever_comes_meanwhile(target):
+    """Shorter ones that came without end kept it from its text."""
+    shared, over, answered = SharedDecoding(target, at_once=3), threading.Event(), []
+
+    def comes_again(number):
+        dice = dice_of(f"visitor {number}")
+        while not over.is_set() and len(answered) < 400:
+            answered.append(list(steps_of(shared, target, dice.choices(range(VOCABULARY), k=25), tokens=2)))
+
+    threads = [threading.Thread(target=comes_again, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    list(steps_of(shared, target, LONG, tokens=2))
+    over.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(answered) < 200
+    check_all_is_over(target)
+
+
+@pytest.mark.usefixtures("short_runs")
 def test_who_is_left_while_the_prompt_is_read_ends_between_two_runs(target, runs):
     shared = SharedDecoding(target)
     reader = steps_of(shared, target, LONG)
