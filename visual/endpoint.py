@@ -25,6 +25,8 @@ TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 LIST_SECONDS = 10.0
 """Within which a server lists its models."""
 LIST_BYTES = 2**24
+ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
+"""The most that is read of an answer, and more for each token that it was asked for."""
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
@@ -125,7 +127,10 @@ def listed(client: httpx.Client, url: str) -> Any:
 
 
 class ServedAnswer:
-    """One streamed answer. A piece of text is a step of one token until the server tells how many they were."""
+    """One streamed answer. A piece of text is a step of one token until the server tells how many they were.
+
+    Iterating gives None for a line without text: whoever was asked to stop need not wait for the next word.
+    """
 
     def __init__(self, client: httpx.Client, url: str, body: dict[str, Any], trace: Trace) -> None:
         self.trace = trace
@@ -135,7 +140,7 @@ class ServedAnswer:
         self._closed = False
         self._last = 0.0
 
-    def __iter__(self) -> Iterator[tuple[StepTrace, Pieces]]:
+    def __iter__(self) -> Iterator[tuple[StepTrace, Pieces] | None]:
         began = self._last = time.perf_counter()
         finish = "length"
         total = 0
@@ -145,6 +150,8 @@ class ServedAnswer:
             for text in said.texts:
                 first = 0.0 if self.trace.steps else time.perf_counter() - began
                 yield self._step(1, [(1, text)], prefill=first)
+            if not said.texts:
+                yield None
             if self._closed:
                 return
         uncounted = max(0, min(total, self._body["max_tokens"]) - len(self.trace.steps))
@@ -172,20 +179,23 @@ class ServedAnswer:
         return step, pieces
 
     def _events(self) -> Iterator["Said"]:
-        """What the server sends, up to its end. Raises SpectraError for a refusal and for a line that breaks."""
+        """What each line of the server says, up to its end. Raises SpectraError for a refusal, for a line that breaks
+        and for more than such an answer can be.
+        """
+        most = ANSWER_BYTES + TOKEN_BYTES * int(self._body["max_tokens"])
         try:
             with self._client.stream("POST", self._url, json=self._body) as response:
                 if response.status_code != httpx.codes.OK:
-                    reason = " ".join(response.read().decode(errors="replace").split())
+                    reason = " ".join(beginning(response, 2_000).decode(errors="replace").split())
                     raise SpectraError(
                         "endpoint", f"it refused with {response.status_code} ({reason[:200]}); see its log"
                     )
-                for line in response.iter_lines():
-                    data = line.removeprefix("data:").strip()
-                    if data == "[DONE]":
+                for line in lines_of(response, most):
+                    data = line.removeprefix(b"data:").strip()
+                    if data == b"[DONE]":
                         return
-                    if line.startswith("data:"):
-                        yield said_in(parse_json(data))
+                    event = parse_json(data.decode(errors="replace")) if line.startswith(b"data:") else {}
+                    yield said_in(event)
         except (httpx.HTTPError, ValueError) as error:
             if isinstance(error, SpectraError):
                 raise
@@ -194,8 +204,35 @@ class ServedAnswer:
             ) from error
 
 
+def beginning(response: httpx.Response, most: int) -> bytes:
+    """About so many bytes of it."""
+    text = bytearray()
+    for piece in response.iter_bytes():
+        text += piece
+        if len(text) > most:
+            break
+    return bytes(text)
+
+
+def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
+    """Its lines, which end at a line feed only: text in JSON may hold other signs that end one. Raises ValueError for
+    over `most` bytes.
+    """
+    rest = bytearray()
+    count = 0
+    for piece in response.iter_bytes():
+        count += len(piece)
+        if count > most:
+            raise ValueError("its answer does not end")
+        rest += piece
+        if b"\n" in piece:
+            *whole, rest = rest.split(b"\n")
+            yield from map(bytes, whole)
+    yield bytes(rest)
+
+
 class Said(NamedTuple):
-    """What an event tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or ""."""
+    """What a line tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or ""."""
 
     total: int
     finish: str

@@ -19,14 +19,16 @@ ProgressCallback = Callable[[str, int, int], None]
 
 
 class Answer(Protocol):
-    """One running answer: iterating it decodes. `close` stops early, frees the target and may be called twice."""
+    """One running answer: iterating it decodes, and may give None, where there is nothing yet. `close` stops early,
+    frees the target and may be called twice.
+    """
 
     @property
     def trace(self) -> Trace:
         """Grows while the answer is iterated; its `vocabulary` is complete at the end."""
         ...
 
-    def __iter__(self) -> Iterator[tuple[StepTrace, Pieces]]: ...
+    def __iter__(self) -> Iterator[tuple[StepTrace, Pieces] | None]: ...
 
     def close(self) -> None: ...
 

@@ -7,12 +7,15 @@ import gradio as gr
 from gradio.block_function import BlockFunction
 from gradio.components.api_component import Api
 
+from spectra.errors import one_line
 from spectra.io.json_text import parse_json
 from visual.asgi import App, Message, Receive, Send, held_back, refuse
 from visual.steady_fields import SteadyBlocks
+from visual.uploads import files_in
 
 TITLE = "Refused"
 REASON = "the page does not send such values; load it again"
+UNREAD = "this request cannot be read"
 
 
 class CheckedBlocks(SteadyBlocks):
@@ -32,6 +35,9 @@ class CheckedBlocks(SteadyBlocks):
         if block_fn.fn is None:  # it runs in the browser
             raise refused()
         inputs = [*inputs, *defaults(block_fn.inputs[len(inputs) :])]
+        for field, given in zip(block_fn.inputs, inputs, strict=False):
+            if not isinstance(field, gr.File | gr.UploadButton) and any(files_in(given)):
+                raise refused()  # quoted, it would tell where uploads lie
         try:
             values = await super().preprocess_data(block_fn, inputs, *args, **options)
         except Exception as error:
@@ -54,7 +60,10 @@ def refused() -> gr.Error:
 
 
 def with_refusals(app: App) -> App:
-    """The app with status 400 for such values instead of gradio's 500: what starlette calls a middleware."""
+    """The app with status 400 for such values instead of gradio's 500, and with what is wrong about a request that is
+    not of the right form, but not the request itself, where uploads have their places by now: what starlette calls a
+    middleware.
+    """
 
     async def served(scope: Message, receive: Receive, send: Send) -> None:
         post = scope["type"] == "http" and scope["method"] == "POST"
@@ -64,16 +73,18 @@ def with_refusals(app: App) -> App:
 
 
 def answering(send: Send) -> Send:
-    """Refuses instead of an answer with status 500 that is one of ours."""
+    """Refuses instead of an answer with status 500 that is one of ours, and of one with status 422."""
 
     async def finish(start: Message, body: bytes) -> None:
-        if is_refusal(body):
+        if start["status"] == 422:
+            await refuse(send, 422, unread(body))
+        elif is_refusal(body):
             await refuse(send, 400, REASON)
         else:
             await send(start)
             await send({"type": "http.response.body", "body": body})
 
-    return held_back(send, lambda start: bool(start["status"] == 500), finish)
+    return held_back(send, lambda start: start["status"] in (422, 500), finish)
 
 
 def is_refusal(body: bytes) -> bool:
@@ -83,3 +94,12 @@ def is_refusal(body: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(answer, dict) and answer.get("title") == TITLE
+
+
+def unread(body: bytes) -> str:
+    """The first thing that an answer names as wrong about a request, without what the request holds."""
+    try:
+        first = parse_json(body)["detail"][0]
+        return one_line(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    except (ValueError, LookupError, TypeError):
+        return UNREAD

@@ -9,13 +9,13 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any, Literal
-from urllib.parse import parse_qs
 
 import httpx
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from spectra.io.json_text import most_values, parse_json
@@ -178,7 +178,9 @@ class Guard:
         except RefusedError as error:
             await refuse(send, error.status, str(error))
             return
-        with self._connected(request):
+        with ExitStack() as listening:
+            if not request.post:
+                receive, answer = self._listened(receive, send, request, listening)
             try:
                 await app(scope, receive, answer)
             except Exception as error:
@@ -218,17 +220,16 @@ class Guard:
         return visitor
 
     @contextmanager
-    def _connected(self, request: RequestHead) -> Iterator[None]:
-        """Inside, a connection is open: of whoever listens for answers, or of a page."""
-        listener = "" if request.post else listener_of(request.path, str(request.query, "latin-1"))
+    def _connected(self, request: RequestHead) -> Iterator[str]:
+        """Inside, a connection is open: of whoever listens for answers, who is given, or of a page."""
+        listener = listener_of(request.path, str(request.query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
-        here = listener or ("" if request.post else page_of(request.path))
-        self._unheard.drop(listener)
+        here = listener or page_of(request.path)
         self._open[listener] = self._open.get(listener, 0) + 1
         self.presence.came(here)
         try:
             with self.pages.opened(here, request.address):
-                yield
+                yield listener
         finally:
             self._open[listener] -= 1
             if not self._open[listener]:
@@ -236,6 +237,31 @@ class Guard:
                 self._heard.put(listener, self.now())
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
+
+    def _listened(
+        self, receive: Receive, send: Send, request: RequestHead, listening: ExitStack
+    ) -> tuple[Receive, Send]:
+        """Has `listening` hold the connection once its answer begins as a stream of events, and counts no start as
+        unheard any more when it ended by itself: of one that was broken off, or of what only looks like a request for
+        one, gradio may keep what nobody fetches.
+        """
+        listener, hung_up = "", False
+
+        async def received() -> Message:
+            nonlocal hung_up
+            message = await receive()
+            hung_up |= message["type"] == "http.disconnect"
+            return message
+
+        async def sent(message: Message) -> None:
+            nonlocal listener
+            if is_stream(message):
+                listener = listening.enter_context(self._connected(request))
+            elif not (hung_up or message.get("more_body")):
+                self._unheard.drop(listener)
+            await send(message)
+
+        return received, sent
 
     async def _end(self, request: RequestHead, send: SendWithHeaders, error: Exception) -> bool:
         """Answer a request at which the app failed, or end the answer; False where the error is the app's own."""
@@ -345,10 +371,16 @@ def event_of(answer: bytes) -> str:
     return str(parse_json(answer)["event_id"])
 
 
+def is_stream(message: Message) -> bool:
+    """Whether a message begins an answer that goes on as long as events come."""
+    kind = dict(message.get("headers", ())).get(b"content-type", b"")
+    return message["type"] == "http.response.start" and bytes(kind).startswith(b"text/event-stream")
+
+
 def listener_of(path: str, query: str) -> str:
     """Whose answers a request listens to: a page names its visitor, a call its event."""
     if path.rstrip("/").endswith("/queue/data"):
-        return parse_qs(query).get("session_hash", [""])[0][:LONGEST_NAME]
+        return QueryParams(query).get("session_hash", "")[:LONGEST_NAME]  # as gradio: of several the last
     return path.rstrip("/").rpartition("/")[2][:LONGEST_NAME] if "/call/" in path else ""
 
 

@@ -80,8 +80,8 @@ LOOKS: dict[Source, Look] = {
         "x",
     ),
     Source.NGRAM: Look(
-        "N-grams of the text",
-        "What followed the same last words earlier in this text",
+        "N-grams",
+        "What followed the same last words earlier in this text or in the window of Lookahead",
         "#7A5AC8",
         "#B39DF3",
         Underline(8, "M0 3C2 3 2 1 4 1S6 3 8 3", 1.4),

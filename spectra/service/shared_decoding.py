@@ -29,6 +29,8 @@ AHEAD = 2
 each: nothing else is done during its steps."""
 IDLE_SECONDS = 0.1
 """Between two looks for something to do, at most."""
+PASSED_OVER = 3
+"""Runs of shorter prompts, at most, from one of the prompt that came first to its next: those might come for ever."""
 CACHE_BYTES = 2 << 30
 """Of the KV caches of all; who does not fit waits, the first never."""
 
@@ -157,6 +159,7 @@ class SharedQueue:
         self._owner, self._target, self._group = owner, target, group
         self._numbers = count()
         self._readings: dict[int, HalfRead] = {}
+        self._passed_over = 0
         self._sequences: dict[int, Decoding] = {}
         self.answers: dict[int, SharedSteps] = {}
         self.over: list[SharedSteps] = []
@@ -236,10 +239,11 @@ class SharedQueue:
         self._readings[number], self.answers[number] = HalfRead(session), one
 
     def _read_on(self) -> None:
-        """A run of the prompt of which the fewest were read: a short one need not wait for a long one."""
+        """A run of a prompt."""
         if not self._readings:
             return
-        number, one = min(self._readings.items(), key=lambda pair: pair[1].runs)
+        number = self._next_read()
+        one = self._readings[number]
         with self._owner.changed:
             self._count_others([number])
         try:
@@ -250,6 +254,15 @@ class SharedQueue:
                 del self._readings[number]
         except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
             self.failed(number, error)
+
+    def _next_read(self) -> int:
+        """Whose prompt: the one of which the fewest runs were read, so that a short one need not wait for a long one;
+        now and then the one that came first."""
+        first = next(iter(self._readings))
+        least = min(self._readings, key=lambda number: self._readings[number].runs)
+        passes_over = least != first and self._passed_over < PASSED_OVER
+        self._passed_over = self._passed_over + 1 if passes_over else 0
+        return least if passes_over else first
 
 
 class SharedSteps(Iterator[StepTrace]):

@@ -121,11 +121,12 @@ class HuggingFaceGroup:
 
     def is_being_read(self, prompt: Sequence[int]) -> bool:
         wanted = list(prompt)[:-1]
-        return any(
-            self._usable([*session.committed, *session.unread], wanted) > self._usable(self._held(session), wanted)
-            for session in self._open_sessions()
-            if session.unread
-        )
+        for session in self._open_sessions():
+            held = self._held(session)
+            usable = session.unread and len(held) == len(session.committed)  # no turn before it is among them
+            if usable and self._usable([*held, *session.unread], wanted) > self._usable(held, wanted):
+                return True
+        return False
 
     def score(self, asked: Sequence[Asked]) -> list[Picks]:
         if len(asked) == 1 or not self.joins:

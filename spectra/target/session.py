@@ -62,7 +62,7 @@ class HuggingFaceSession:
             self._whole = self.prefix is None or self.cache.length == 0
             self.committed = list(prompt[: self.cache.length])
             self.unread = list(prompt[self.cache.length : -1])
-            self.prefilled: tuple[int, ...] = ()
+            self.prefilled = tuple(self.committed) if self._whole else ()
             self.prefill_seconds = 0.0
             while reads and not self._read(PREFILL_ROWS):
                 continue
@@ -108,10 +108,10 @@ class HuggingFaceSession:
                 self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
             self.cache.length += len(run)
             self.committed += run
+            self.prefilled = tuple(self.committed) if self._whole else ()
         if self.unread:
             return False
         synchronize(self.target.device)
-        self.prefilled = tuple(self.committed) if self._whole else ()
         self.prefill_seconds = time.perf_counter() - self._began
         if self._lender:
             self._lender.prepare(self.target, self._rows)

@@ -45,7 +45,7 @@ def test_sixty_four_at_once_and_lengths_far_apart(known):
     assert together(target, requests(), at_once=64) == [alone(target, one) for one in requests()]
 
 
-@pytest.mark.parametrize("family", ["qwen2", "llama-g3", "llama-mha"])
+@pytest.mark.parametrize("family", ["qwen2", "llama-g3", pytest.param("llama-mha", marks=pytest.mark.all_cases)])
 @pytest.mark.parametrize("way", WAYS)
 def test_other_families_with_windows_and_groups_of_heads(way, family, known):
     target = target_by(way, family, known)

@@ -18,9 +18,8 @@ Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]
 
 
-def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, page: Any) -> None:
+    engine, _ = fake
     stage = tab(page, "Learn")
     assert "recorded race" in stage.locator(".lead").inner_text()
     page.get_by_role("tab", name="Race").click()
@@ -70,6 +69,7 @@ def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fa
     tried = [step for step in steps if sum(step.tree.eligible) > 1]
     held = sum(bool(step.path) for step in tried) / len(tried)
     sliders = stage.locator(".what-if input")
+    assert stage.locator(".what-if span", has_text="The sliders begin with the race").is_visible()
     assert float(sliders.first.input_value()) == pytest.approx(held, abs=0.006)
     whole = "It pays up to 32, as far as the curve goes."
     for value, said in (("0", "It does not pay"), ("0.3", "It stops paying at"), ("1", whole)):
@@ -88,6 +88,20 @@ def test_what_if_has_the_race_as_a_point_and_says_where_it_stops_paying(fake: Fa
         assert f"{name} guessed {method.guessed[source]} tokens, of which {share}" in text
     pool = sum(Source.POOL in sources for step in steps for sources in step.tree.sources)
     assert f"the pool had {pool} token" in text and page.problems == []
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_bars_are_as_long_as_what_they_stand_for(fake: Fake, page: Any, width: int) -> None:
+    """The longest ones were cut to make room for their figures, and the others were not."""
+    page.set_viewport_size({"width": width, "height": 844})
+    chapter = tab(page, "Learn").locator(".chapters li").first
+    lengths = chapter.locator(".costs i").evaluate_all("(all) => all.map((bar) => bar.getBoundingClientRect().width)")
+    seconds = [seconds for _, seconds in fake[0].cost]
+    longest = max(lengths)
+    assert longest > 60
+    assert lengths == pytest.approx([longest * each / max(seconds) for each in seconds], abs=0.1)
+    past = "(all) => all.filter((row) => row.scrollWidth > row.clientWidth).length"
+    assert chapter.locator(".costs dd").evaluate_all(past) == 0
 
 
 def test_chapters_on_trees_show_the_last_race_or_a_recorded_one(fake: Fake, page: Any) -> None:

@@ -70,8 +70,8 @@ def test_no_tab_sticks_out_on_a_narrow_screen(page: Any) -> None:
         assert page.locator(".chapters > li:visible").evaluate_all(past) == []
 
 
-def test_a_phone_shows_the_form_and_its_errors_whole(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], width=390)
+def test_a_phone_shows_the_form_and_its_errors_whole(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
     labels = [page.locator(f"#field-{name} label").bounding_box() for name in ("max_new_tokens", "temperature", "seed")]
     assert len({label["y"] for label in labels}) == 1
     words = page.locator("#ask .form [data-testid=block-info]:visible")
@@ -139,8 +139,8 @@ def test_a_phone_shows_what_follows_in_one_line_each(fake: tuple[FakeEngine, str
     assert said.first.bounding_box()["height"] < 24
 
 
-def test_the_list_of_methods_looks_like_the_page(fake: tuple[FakeEngine, str], visit: Callable[..., Any]) -> None:
-    page = visit(fake[1], dark=True)
+def test_the_list_of_methods_looks_like_the_page(page: Any) -> None:
+    page.evaluate("document.body.classList.add('dark')")
     page.click("#field-method input")
     page.get_by_role("option", name="SPECTRA-CORE").wait_for()
     colour = "(node) => getComputedStyle(node).backgroundColor"
@@ -170,8 +170,8 @@ def test_the_hairline_of_a_step_is_where_its_text_begins(page: Any) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_is_readable_on_every_tint(fake: tuple[FakeEngine, str], visit: Callable[..., Any], dark: bool) -> None:
-    page = visit(fake[1], dark=dark)
+def test_text_is_readable_on_every_tint(page: Any, dark: bool) -> None:
+    page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", dark)
     race(page, max_new_tokens=200)
     page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (page_colour == "rgb(18, 20, 25)") == dark
@@ -252,6 +252,35 @@ def test_every_stop_of_the_keyboard_is_seen(fake: tuple[FakeEngine, str], visit:
             break
         stops.append(stop)
     assert len(stops) > 20 and [html for seen, html in stops if not seen] == []
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_no_ring_around_what_has_the_focus_is_cut(page: Any, width: int) -> None:
+    """The folds of the form cut it at their edges, the row of tabs above and below."""
+    page.set_viewport_size({"width": width, "height": 900})
+    fold = page.locator("#ask .method-settings > button")
+    if "open" not in (fold.get_attribute("class") or ""):
+        fold.click()
+    appear(page, "#field-refine input")
+    cut = """() => { const stop = document.activeElement, style = getComputedStyle(stop);
+      const wide = parseFloat(style.outlineWidth) + parseFloat(style.outlineOffset);
+      const ring = stop.getBoundingClientRect(), cutting = [];
+      for (let box = stop.parentElement; box !== document.body; box = box.parentElement) {
+        const {overflowX, overflowY} = getComputedStyle(box), edge = box.getBoundingClientRect();
+        if (overflowX === 'visible' && overflowY === 'visible') continue;
+        if (Math.min(ring.left - edge.left, edge.right - ring.right, ring.top - edge.top, edge.bottom - ring.bottom)
+          < wide - 0.5) cutting.push(box.className); }
+      return cutting; }"""
+    page.get_by_role("tab", name="Race").focus()
+    page.keyboard.press("Shift+Tab")
+    for stop in ("#tabs [role=tab].selected", "#ask .start-from button", "#field-order input", "#field-refine input"):
+        for _ in range(30):
+            if page.evaluate("(stop) => document.activeElement.matches(stop)", stop):
+                break
+            page.keyboard.press("Tab")
+        assert page.evaluate("(stop) => document.activeElement.matches(stop)", stop), stop
+        assert page.evaluate(cut) == [], stop
+    fold.click()
 
 
 @pytest.mark.all_cases

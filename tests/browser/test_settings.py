@@ -282,9 +282,8 @@ def test_the_dictionaries_are_opened_where_they_were_recorded(fake: Fake, page: 
     page.uncheck("#field-explain input")
 
 
-def test_compare_sweeps_one_setting(fake: Fake, visit: Visit) -> None:
-    engine, url = fake
-    page = visit(url)
+def test_compare_sweeps_one_setting(fake: Fake, page: Any) -> None:
+    engine, _ = fake
     page.get_by_role("tab", name="Compare").click()
     appear(page, "#stage-compare .stage[data-state]")
     for box in page.locator("#field-compare-methods input").all():
@@ -325,8 +324,7 @@ def choose(page: Any, field: str, name: str) -> list[str]:
     return offered
 
 
-def test_compare_offers_to_sweep_what_the_method_has(fake: Fake, visit: Visit) -> None:
-    page = visit(fake[1])
+def test_compare_offers_to_sweep_what_the_method_has(page: Any) -> None:
     tab(page, "Compare")
     unfold(page, "#compare-ask")
     numbers = ["no setting", "N", "W", "G", "Refine", "Node budget"]

@@ -46,9 +46,8 @@ def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, r
 
 
 @pytest.mark.parametrize("tab_name", ["Race", "Chat"])
-def test_what_is_cleared_before_it_was_heard_of_does_not_come_up(fake: Fake, visit: Visit, tab_name: str) -> None:
+def test_what_is_cleared_before_it_was_heard_of_does_not_come_up(page: Any, tab_name: str) -> None:
     """The start reaches the server half a second late, after whatever cancels it was sent."""
-    page = visit(fake[1])
     name, scope = tab_name.lower(), "" if tab_name == "Race" else "chat-"
     stage = f"#stage-{name} .stage"
     tab(page, tab_name)
@@ -172,7 +171,7 @@ def test_what_a_chat_waits_for_is_said_no_longer_than_it_waits(fake: Fake, visit
 @pytest.mark.usefixtures("slow")
 def test_a_datastore_that_is_built_for_a_run_can_be_stopped(fake: Fake, visit: Visit) -> None:
     engine, url = fake
-    engine.built = 0
+    engine.built, engine.step_seconds = 0, 0.05  # twenty seconds in which the build is told
     page = visit(f"{url}?method=rest&max_new_tokens=20")
     page.wait_for_function("document.querySelector('#field-method input').value === 'Baseline: REST'")
     page.click("#go")

@@ -270,7 +270,7 @@ def test_grades_fall_with_the_probability():
     assert grade(0.0) == len(GRADES)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
+@pytest.mark.parametrize("temperature", [0.0, 0.7, pytest.param(1.3, marks=pytest.mark.all_cases)])
 def test_a_target_that_advises_itself_takes_few_passes_for_the_same_text(temperature):
     model = model_of("llama")
     target = target_of(model, ExecutionPlan(cost=FREE))

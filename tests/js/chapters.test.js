@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { context, guessers, priceOf } from "../../assets/js/learn/chapters.js";
-import { noise, temperature } from "../../assets/js/learn/sampling-chapters.js";
+import { noise, precision, temperature } from "../../assets/js/learn/sampling-chapters.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
 import { EMPTY, reduce } from "../../assets/js/stream/reducer.js";
 import { beginOf, COMPARED, endOf, snapshotOf, stepOf } from "./support/runs.js";
@@ -30,9 +30,19 @@ test("a drafter's own source is spoken of by its name, whatever names the langua
     rows: [0, 0, 1],
     pool: [],
   };
-  const legend = [{ source: "ngram", name: "N-grams of the text", meaning: "", hatch: "", dash: "none" }];
+  const legend = [{ source: "ngram", name: "N-grams", meaning: "", hatch: "", dash: "none" }];
   const facts = { legend, cost: [], badges: [], divergence: null, drafts: null };
-  assert.equal(guessers(facts, tree, [1, 2]), "an n-gram of the text and the constructor");
+  assert.equal(guessers(facts, tree, [1, 2]), "an n-gram and the constructor");
+});
+
+test("a page with fast numerics does not say that its sums have one fixed order", () => {
+  /** @param {string} badge */
+  const said = (badge) => precision({ badges: ["2 CPU cores", badge], divergence: null }).text.join(" ");
+  assert.match(said("bf16, exact"), /Here every sum has one fixed order .* How this page runs: bf16, exact\./);
+  for (const badge of ["bf16, fast", "4/8-bit weights, fast (bf16)"]) {
+    assert.doesNotMatch(said(badge), /Here every sum/);
+    assert.ok(said(badge).includes(`This page runs otherwise (${badge}), so a race may differ at such a place.`));
+  }
 });
 
 test("only a budget that weighs chances is said to stop guessing", () => {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { seenIn, textsOf } from "../../assets/js/race/dictionaries.js";
+import { seenIn, textsOf, untold } from "../../assets/js/race/dictionaries.js";
 import { stepOf } from "./support/runs.js";
 
 /**
@@ -14,6 +14,13 @@ const hit = (store, seen) => ({ token: 1, match: 3, times: 1, seen, store, texts
 test("how often the end of the text was seen is told of each store that knows it", () => {
   assert.equal(seenIn([hit("code", 66), hit("code", 66)]), "66 times");
   assert.equal(seenIn([hit("code", 66), hit("mine", 1), hit("code", 66)]), "66 times in code and 1 time in mine");
+});
+
+test("a hit without texts or without a perplexity says why it has none", () => {
+  const told = { ...hit("code", 66), texts: 2, perplexity: 1.25 };
+  assert.equal(untold([told, told]), "");
+  assert.match(untold([told, { ...told, perplexity: null }]), /unrefined store have no perplexity/);
+  assert.match(untold([told, hit("mine", 1)]), /reach into the opening of an answer, or by a store that keeps none/);
 });
 
 test("a dictionary that a race ran without is said to be none, not to know nothing", () => {

@@ -29,6 +29,12 @@ test("no number has more digits than three, also where it is rounded up", () => 
   assert.deepEqual([0.04, 9.94, 9.96, 1234.5].map(speed), ["0.0", "9.9", "10", "1,235"]);
 });
 
+test("passes of a few milliseconds that differ are written as different ones", () => {
+  const written = [0.0005, 0.0046, 0.0054, 0.00994, 0.00996, 0.0291, 0.9994, 1.24].map(milliseconds);
+  const units = ["0.5", "4.6", "5.4", "9.9", "10", "29", "999"].map((figure) => `${figure}\u00a0ms`);
+  assert.deepEqual(written, [...units, "1.2 s"]);
+});
+
 test("seconds become minutes where those are shorter to read", () => {
   assert.deepEqual([0.2, 1, 89, 90, 600].map(duration), [
     "1 second",

@@ -54,6 +54,12 @@ test("a step whose guesses all failed, by a budget that kept some of them", () =
   assert.ok(lines.includes(pick));
 });
 
+test("n-grams of a method that has no dictionaries are said to be held, wherever they come from", () => {
+  const names = new Map([["ngram", "N-grams"]]);
+  const step = stepOf(["model"], { held: { ngram: 1200 }, picks: [7] });
+  assert.equal(reasons(step, factsOf(step), WORDS, names)[0], "N-grams held by then: 1,200.");
+});
+
 test("a guess that ended the answer has no pick behind it", () => {
   const step = stepOf(["forward", "forward"], { tree: TREE, path: [1, 2], picks: [2, 4, 3], finish: "eos" });
   const lines = said(step);

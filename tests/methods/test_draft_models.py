@@ -80,7 +80,7 @@ def test_processors_of_the_answer_shape_what_is_written(build, sampling, cases):
     for first, chance in enumerate(row(prompt)):
         distribution[first] = chance * row([*prompt, first])
     counts = np.zeros((size, size))
-    for seed in range(cases(150, 1000)):
+    for seed in range(cases(100, 1000)):
         this = _seeded(sampling, seed)
         steps = decode_by(
             target, prompt, build(Setup("", target, resources, None, this)), sampling=this, limits=Limits(2)

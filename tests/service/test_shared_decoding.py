@@ -20,6 +20,7 @@ from spectra.service.shared_decoding import SharedDecoding
 from spectra.service.worker_thread import WorkerThread
 from spectra.target.cache import SlabCache
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.prefix import Prefix
 
 
 @pytest.fixture(scope="module")
@@ -380,7 +381,7 @@ def test_so_many_decode_together_as_leave_a_pass_three_times_its_time():
     assert most(((1, 1.0), (16, 1.9)), joins=False) == 3
 
 
-LONG = [dice_of("long prompt").randrange(VOCABULARY) for _ in range(300)]
+LONG = dice_of("long prompt").choices(range(VOCABULARY), k=300)
 
 
 @pytest.fixture
@@ -436,6 +437,27 @@ def test_a_long_prompt_does_not_keep_the_others_from_their_steps(way, known, run
 
 
 @pytest.mark.usefixtures("short_runs")
+def test_a_long_prompt_is_read_whoever_comes_meanwhile(target):
+    """Shorter ones that came without end kept it from its text."""
+    shared, over, answered = SharedDecoding(target, at_once=3), threading.Event(), []
+
+    def comes_again(number):
+        dice = dice_of(f"visitor {number}")
+        while not over.is_set() and len(answered) < 400:
+            answered.append(list(steps_of(shared, target, dice.choices(range(VOCABULARY), k=25), tokens=2)))
+
+    threads = [threading.Thread(target=comes_again, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    list(steps_of(shared, target, LONG, tokens=2))
+    over.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(answered) < 200
+    check_all_is_over(target)
+
+
+@pytest.mark.usefixtures("short_runs")
 def test_who_is_left_while_the_prompt_is_read_ends_between_two_runs(target, runs):
     shared = SharedDecoding(target)
     reader = steps_of(shared, target, LONG)
@@ -461,6 +483,40 @@ def test_who_could_share_what_is_being_read_waits_for_it(way, known, runs):
     assert texts == [[step.tokens for step in steps_of(shared, target, *one)] for one in requests]
     assert together < len(LONG) + 60
     check_all_is_over(target)
+
+
+@pytest.mark.parametrize("way", ["native bf16", "torch exact", "torch fast"])
+@pytest.mark.usefixtures("short_runs")
+def test_who_shares_the_first_runs_does_not_wait_for_the_others(way, known, runs):
+    """By torch they were shared when the whole prompt was read only, and a short one waited for a long one."""
+    group = target_by(way, "llama", known).group()
+    short = [*LONG[:20], 5, 6]
+    try:
+        reader = group.start(LONG, 9, 1, Sampling(), reads=False)
+        waits = [group.is_being_read(short)]
+        while waits[-1]:
+            reader.read_on()
+            waits.append(group.is_being_read(short))
+        before = sum(runs)
+        group.start(short, 9, 1, Sampling())
+    finally:
+        group.close()
+    assert before <= 24 and sum(runs) - before < 8
+
+
+@pytest.mark.parametrize("way", ["torch exact", "torch fast"])
+@pytest.mark.usefixtures("short_runs")
+def test_nobody_waits_for_what_is_not_shared(way, known):
+    """What steps wrote in the turn before is no prefill's."""
+    group, prefix = target_by(way, "llama", known).group(), Prefix()
+    try:
+        group.start(LONG[:100], 9, 1, Sampling(), prefix=prefix).close()
+        reader = group.start(LONG, 9, 1, Sampling(), prefix=prefix, reads=False)
+        assert reader.unread and not group.is_being_read([*LONG, 5])
+        reader.read_on()
+        assert reader.unread and not group.is_being_read([*LONG, 5])
+    finally:
+        group.close()
 
 
 @pytest.mark.usefixtures("short_runs")

@@ -2,9 +2,11 @@
 
 import json
 import socket
+import threading
 import time
 from base64 import b64encode
-from itertools import count
+from collections import deque
+from itertools import count, repeat
 
 import gradio as gr
 import httpx
@@ -18,7 +20,7 @@ from visual.endpoint import SERVED, Endpoint
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
-from visual.run.run import Run, stream
+from visual.run.run import Run, decode_lanes, stream
 from visual.tabs.chat import build_chat
 
 SETTINGS = {"max_new_tokens": 9, "temperature": 0.5, "top_p": 1.0, "seed": 3}
@@ -30,7 +32,7 @@ def test_an_answer_is_text_with_the_servers_own_count():
     assert endpoint.model == "Served-1B" and "colours" in endpoint.note and "http://there:8000" in endpoint.note
     messages = [{"role": "user", "content": "Colours?"}]
     answer = endpoint.answer(asked(messages, SERVED, **SETTINGS, visitor="someone", copied_tokens=4))
-    steps = list(answer)
+    steps = list(filter(None, answer))
     assert answer.trace.text == "Red, blue"
     assert len(answer.trace.tokens) == 5
     assert {source for step, _ in steps for source in step.sources} == {Source.MODEL}
@@ -46,7 +48,7 @@ def test_an_answer_is_text_with_the_servers_own_count():
 def test_a_server_that_counts_nothing_is_counted_by_pieces():
     endpoint = Endpoint("http://there", client=serve(event("a") + event("b", "length") + "data: [DONE]\n\n", []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
-    assert sum(len(step.tokens) for step, _ in answer) == 2
+    assert sum(len(step.tokens) for step, _ in filter(None, answer)) == 2
     assert answer.trace.finish == "length"
 
 
@@ -100,8 +102,55 @@ def test_an_event_of_another_form_breaks_the_answer_off(odd):
 def test_a_server_is_not_believed_more_tokens_than_it_was_asked_for():
     reply = event("a\ud800") + event(usage={"completion_tokens": 10**8}) + "data: [DONE]\n\n"
     answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
-    assert sum(len(step.tokens) for step, _ in answer) == SETTINGS["max_new_tokens"]
+    assert sum(len(step.tokens) for step, _ in filter(None, answer)) == SETTINGS["max_new_tokens"]
     assert answer.trace.text == "a?"
+
+
+def sends(pieces, status=200):
+    """A client of a server that answers with these bytes, one after the other, as long as there are some."""
+
+    def handle(request):
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(status, content=pieces)
+
+    return httpx.Client(transport=httpx.MockTransport(handle))
+
+
+@pytest.mark.parametrize(
+    ("piece", "status", "said"),
+    [
+        (b"data: " + b"x" * 4000, 200, r"broke off \(its answer does not end\)"),
+        (b": wait\n\n" * 500, 200, r"broke off \(its answer does not end\)"),
+        (event("a").encode() * 50, 200, r"broke off \(its answer does not end\)"),
+        (b"no " * 1000, 500, "it refused with 500"),
+    ],
+)
+def test_an_answer_that_never_ends_is_broken_off(piece, status, said):
+    """Such a line, refusal or flood of events was kept until the memory was full."""
+    answer = Endpoint("http://there", client=sends(repeat(piece), status)).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=said):
+        deque(answer, 0)
+    assert len(answer.trace.steps) < 10_000
+
+
+def test_stop_ends_an_answer_whose_server_only_says_that_it_is_there():
+    """Its thread, and the place in the queue with it, stayed until the first word, or for ever."""
+    pieces = (time.sleep(0.01) or b": wait\n\n" for _ in count())
+    run = Run(asked("Say", SERVED, **SETTINGS), {"chat": asked("Say", SERVED, **SETTINGS)})
+    threading.Timer(0.2, run.stop.set).start()
+    decode_lanes(Endpoint("http://there", client=sends(pieces)), run, lambda: None)
+    assert run.drain() is None and run.state == "stopped"
+
+
+def test_a_line_ends_at_a_line_feed_only():
+    """A server that writes U+2028 as it is broke the answer off."""
+    text = "a\u2028b\x85c"
+    said = json.dumps({"choices": [{"delta": {"content": text}}]}, ensure_ascii=False)
+    pieces = [byte.to_bytes() for byte in f"data: {said}\r\n\r\ndata: [DONE]".encode()]
+    answer = Endpoint("http://there", client=sends(pieces)).answer(asked("Say", SERVED, **SETTINGS))
+    deque(answer, 0)
+    assert answer.trace.text == text
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nonsense", "http://["])

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import secrets
 import select
 import signal
 import socket
@@ -116,6 +117,47 @@ def test_a_visitor_who_never_listens_is_refused_after_a_few_starts(server: Serve
     line.getresponse().read1(200)
     assert [server.start("deaf", 1) for _ in range(UNHEARD)] == [200] * UNHEARD  # somebody listens meanwhile
     line.close()
+    until(lambda: not server.running(), 8 * GRACE + 8)
+    server.guard._asked.clear()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nothing/call/{}"),
+        ("GET", f"{API}/queue/data?session_hash={{}}&session_hash=nobody"),
+        ("GET", f"{API}/queue/data?session_hash={{}}&session_hash="),
+        ("GET", f"{API}/queue/data/?session_hash={{}}"),
+        ("HEAD", f"{API}/queue/data?session_hash={{}}"),
+    ],
+)
+def test_who_only_seems_to_listen_is_refused_after_a_few_starts(server: Server, method: str, path: str) -> None:
+    """Such a request before each start, and gradio kept the messages of every run again."""
+    server.guard._asked.clear()
+    visitor = f"seems-{secrets.token_hex(4)}"
+
+    def started() -> int:
+        server.ask(method, path.format(visitor))
+        return server.start(visitor, 1)
+
+    assert [started() for _ in range(UNHEARD + 1)] == [200] * UNHEARD + [429]
+    until(lambda: not server.running(), 8 * GRACE + 8)
+    server.guard._asked.clear()
+
+
+def test_who_hangs_up_at_once_is_refused_after_a_few_starts_and_who_hears_the_end_is_not(server: Server) -> None:
+    server.guard._asked.clear()
+
+    def started(visitor: str) -> int:
+        status = server.start(visitor, 1)
+        line = listening(server, visitor, "/queue/data?session_hash=")
+        if visitor == "hears":
+            line.getresponse().read()
+        line.close()
+        return status
+
+    assert [started("hangs-up") for _ in range(UNHEARD + 1)] == [200] * UNHEARD + [429]
+    assert [started("hears") for _ in range(UNHEARD + 1)] == [200] * (UNHEARD + 1)
     until(lambda: not server.running(), 8 * GRACE + 8)
     server.guard._asked.clear()
 
@@ -245,6 +287,7 @@ def test_who_left_is_known_by_the_streams_that_are_open() -> None:
 
 def test_listeners_and_visitors_are_read_from_requests() -> None:
     assert listener_of(f"{API}/queue/data", "session_hash=abc&x=1") == "abc"
+    assert listener_of(f"{API}/queue/data", "session_hash=abc&session_hash=def&session_hash=") == ""
     assert listener_of(f"{API}/call/compare/e1/", "") == "e1"
     assert listener_of("/", "session_hash=abc") == ""
     assert session_of(read_data(b'{"session_hash": "abc"}', 10)) == "abc"

@@ -95,6 +95,8 @@ def test_every_source_has_a_look_of_its_own() -> None:
         same = 2 * (part == "hatch")  # plotly has too few: draft models share one, stores another
         assert len({getattr(look, part) for look in guesses}) == len(guesses) - same, part
     assert all(f".source-{source}{{" in palette.css() for source in KNOWN_SOURCES)
+    ngram = palette.LOOKS[Source.NGRAM]
+    assert "text" not in ngram.name and "window" in ngram.meaning, "those of Lookahead never stood in the text"
 
 
 def test_a_source_that_nobody_knows_has_a_look() -> None:

@@ -39,8 +39,8 @@ class Server:
         self.uploads = uploads
         self.page, self.url = serve(FakeEngine(step_seconds=0.0), **options)
         self.host = urlsplit(self.url).netloc
-        handlers = json.loads(self.ask("GET", "/config")[1])["dependencies"]
-        (self.bring,) = [one["id"] for one in handlers if one["api_name"] == "bring"]
+        self.handlers = json.loads(self.ask("GET", "/config")[1])["dependencies"]
+        (self.bring,) = [one["id"] for one in self.handlers if one["api_name"] == "bring"]
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/json"
@@ -259,6 +259,42 @@ def test_no_answer_names_the_place_of_an_upload(server: Server) -> None:
         answers = [server.open_race(uploaded), server.open_race(uploaded), server.ask("GET", "/config")[1].decode()]
         assert not any(str(server.uploads) in answer for answer in answers)
     assert server.kept() == []
+
+
+@pytest.mark.parametrize("path", ["cancel", "reset", "queue/join", "run/pick", "call/compare", "call/v2/compare"])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+def test_a_request_that_is_not_of_the_right_form_is_refused_without_its_places(
+    server: Server, path: str, kind: str
+) -> None:
+    """The refusal held the request, with the folder of uploads in the place of a file's name."""
+    file = {"path": f"{'a' * 32}/x.json", "meta": {"_type": "gradio.FileData"}}
+    body = {"data": {"x": file}, "fn_index": file, "event_id": file, "prompt": file}
+    status, text = server.ask("POST", f"{API}/{path}", json.dumps(body).encode(), kind)
+    assert status in (400, 422) and isinstance(json.loads(text)["detail"], str)
+    assert str(server.uploads).encode() not in text and b"a" * 32 not in text
+
+
+@pytest.mark.parametrize("inside", [lambda file: file, lambda file: [file], lambda file: {"x": {"y": file}}])
+def test_a_file_in_the_place_of_another_value_is_refused_without_its_place(
+    server: Server, inside: Callable[[Any], Any]
+) -> None:
+    """A number that is none is quoted, and such a file was quoted with the folder of uploads."""
+    file = {"path": f"{'a' * 32}/x.json", "meta": {"_type": "gradio.FileData"}}
+    answers = []
+    for at in range(5):
+        data = ["hello", "spectra", 4, 0, 7]
+        data[at] = inside(file)
+        status, text = server.ask("POST", f"{API}/call/compare", json.dumps({"data": data}).encode())
+        assert status == 200
+        answers.append(server.ask("GET", f"{API}/call/compare/{json.loads(text)['event_id']}")[1])
+    for handler in server.handlers:
+        body = {"data": [inside(file)] * len(handler["inputs"]), "fn_index": handler["id"], "session_hash": "in-place"}
+        answers.append(server.ask("POST", f"{API}/run/predict", json.dumps(body).encode())[1])
+        if handler["queue"] is not False and handler["inputs"]:
+            assert server.ask("POST", f"{API}/queue/join", json.dumps(body).encode())[0] == 200
+            answers.append(server.ask("GET", f"{API}/queue/data?session_hash=in-place")[1])
+    assert len(answers) > 20 and all(REASON.encode() in answer for answer in answers[:5])
+    assert not [answer for answer in answers if str(server.uploads).encode() in answer or b"a" * 32 in answer]
 
 
 def test_the_browsers_name_becomes_the_place() -> None:

@@ -256,8 +256,9 @@ def _let_draw(run: Run) -> None:
 def _decode(run: Run, lane: str, answer: Answer) -> None:
     run.traces[lane] = answer.trace
     try:
-        for step, pieces in answer:
-            run.inbox.put(DecodedStep(lane, step, pieces))
+        for decoded in answer:
+            if decoded is not None:
+                run.inbox.put(DecodedStep(lane, *decoded))
             if run.stop.is_set():
                 break
     finally:

@@ -9,7 +9,7 @@ export function bars(rows) {
   for (const { name, length, label } of rows) {
     const bar = make("dd");
     const fill = make("i");
-    fill.style.width = `${(100 * length) / longest}%`;
+    fill.style.setProperty("--share", String(length / longest));
     bar.append(fill, make("span", "", label));
     figure.append(make("dt", "", name), bar);
   }

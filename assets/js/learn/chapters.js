@@ -28,7 +28,7 @@ const TESTED = "Each was accepted with a chance that keeps the model's distribut
 
 const SPOKEN = new Map([
   ["retrieval", "a datastore"],
-  ["ngram", "an n-gram of the text"],
+  ["ngram", "an n-gram"],
   ["recycled", "what was likely here before"],
   ["automaton", "the suffix automaton"],
 ]);

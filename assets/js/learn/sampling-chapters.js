@@ -22,6 +22,8 @@ import { brief, percent, plural, prose, ratio } from "../common/format.js";
  * @property {{ alone: [number, number], wide: [number, number], rows: number, tokens: number }} exact
  */
 
+const FAST = /, fast\b/; // in the badge of a page whose sums are in no fixed order
+
 const SETTING = { name: "Show the setting", selector: "#field-temperature" };
 
 /**
@@ -108,8 +110,11 @@ export function precision({ badges, divergence }) {
   const lesson = prose`16-bit numbers are rounded coarsely, and rounding depends on the order of additions. A pass over
     several tokens adds in another order than a pass over one, so two close candidates can change places, and from
     there on the text is another.`;
-  const cure = prose`Here every sum has one fixed order (“exact”), so a token gets the same bits alone and inside a
-    tree. How this page runs: ${badges[1]}.`;
+  const order = prose`every sum has one fixed order (“exact”), so a token gets the same bits alone and inside a tree`;
+  const cure = FAST.test(badges[1])
+    ? prose`SPECTRA runs so that ${order}. This page runs otherwise (${badges[1]}), so a race may differ at such a
+        place.`
+    : `Here ${order}. How this page runs: ${badges[1]}.`;
   const pointer = { name: "Show where it says so", selector: ".top .badges" };
   if (!divergence) return { title: "What half precision does", text: [lesson, cure], pointer };
   const { after, index, before, exact } = divergence;

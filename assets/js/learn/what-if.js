@@ -84,12 +84,15 @@ export class WhatIf {
     this.outcome.setAttribute("role", "status");
     const text = prose`One chain of guesses: how often the model accepts each, how long the chain is, and what a wide
       pass costs. The curve is what follows from these three.`;
+    const start = prose`The sliders begin with the race: how often a pass had its next token among its guesses, and how
+      many guesses it had.`;
     const ring = prose`The ring is the race. It lies above the curve where trees and a budget that drops unlikely
-      guesses do better than one chain, below it where reading the prompt and making the guesses, which the curve
-      leaves out, take their time.`;
+      guesses do better than one chain; below it where guesses stand side by side or are less often right further on,
+      and by what the curve leaves out: pool rows, reading the prompt, making the guesses.`;
+    this.start = make("span", "", ` ${start}`);
     this.ring = make("span", "", ` ${ring}`);
     const lead = make("p", "", text);
-    lead.append(this.ring);
+    lead.append(this.start, this.ring);
     this.acceptance = slider("Guesses accepted", { max: 1, step: 0.01, first: 0.6 }, percent, () => this.draw());
     this.guesses = slider("Guesses a pass", { max: LONGEST, step: 1, first: 5 }, String, () => this.draw());
     this.slope = slider("Cost of a wide pass", { max: 2, step: 0.05, first: 1 }, costWord, () => this.draw());
@@ -107,6 +110,7 @@ export class WhatIf {
   show(race, here) {
     const found = placeOf(race);
     this.place = here ? found : null;
+    this.start.hidden = !found;
     this.ring.hidden = !this.place;
     if (found) {
       this.acceptance.set(found.acceptance);

@@ -155,12 +155,23 @@ export function seenIn(found) {
 }
 
 /**
+ * Why a hit has no figures of the texts that have it; "" where each has.
+ * @param {Hit[]} found
+ */
+export function untold(found) {
+  if (found.some(({ texts }) => texts === null))
+    return " No texts are told where those tokens reach into the opening of an answer, or by a store that keeps none.";
+  return found.some(({ perplexity }) => perplexity === null) ? " Texts of an unrefined store have no perplexity." : "";
+}
+
+/**
  * @param {Hit[]} found
  * @param {Words} words
  * @param {string} fate
  */
 function hits(found, words, fate) {
-  const text = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.${fate}`;
+  const seen = `After the same last ${plural(found[0].match, "token")}, seen ${seenIn(found)}.`;
+  const text = `${seen}${untold(found)}${fate}`;
   const box = section(classOf("retrieval"), "Datastores", text);
   const table = make("table");
   const head = make("tr");

@@ -55,7 +55,8 @@ function held(step, names) {
   const parts = [];
   for (const [source, size] of Object.entries(step.held ?? {})) {
     const name = names.get(source);
-    if (name !== undefined) parts.push(`${count(size)} in the ${name.toLowerCase()}`);
+    if (name === undefined) continue;
+    parts.push(source === "ngram" ? count(size) : `${count(size)} in the ${name.toLowerCase()}`);
   }
   return parts.length ? `N-grams held by then: ${list(parts)}.` : "";
 }
