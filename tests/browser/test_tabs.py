@@ -99,8 +99,9 @@ def test_of_two_recordings_chosen_at_once_the_one_that_is_shown_is_marked(visit:
         served.close()
 
 
-def test_compare_shows_and_exports_every_method(fake: Fake, page: Any) -> None:
-    engine, _ = fake
+def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> None:
+    engine, url = fake
+    page = visit(url)
     stage = tab(page, "Compare")
     page.fill("#field-compare-max_new_tokens input", "60")
     before = len(engine.answers)

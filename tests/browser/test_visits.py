@@ -274,7 +274,7 @@ def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races
         takes = "#stage-learn .chapters li:first-child:has-text('over 1 token takes {}')"
         page.get_by_role("tab", name="Learn").click()
         page.wait_for_selector(takes.format("21"))
-        ring = page.locator("#stage-learn .what-if p > span")
+        ring = page.locator("#stage-learn .what-if p > span", has_text="The ring is the race")
         assert ring.is_hidden(), "the recorded race ran elsewhere"
         page.get_by_role("tab", name="Race").click()
         race(page, max_new_tokens=60)
@@ -293,8 +293,9 @@ def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races
             each.wait_for_selector(takes.format("500"))
             title = each.locator("#stage-learn .chapters h2").first.inner_text()
             assert title == "Why a wide pass is free here", "a GPU"
-            assert each.locator("#stage-learn .what-if p > span").is_hidden(), "the race is another model's"
-            each.wait_for_selector("#stage-learn .chapters li:has-text('How this page runs: fp16, fast')")
+            ring = each.locator("#stage-learn .what-if p > span", has_text="The ring is the race")
+            assert ring.is_hidden(), "the race is another model's"
+            each.wait_for_selector("#stage-learn .chapters li:has-text('This page runs otherwise (fp16, fast)')")
             each.wait_for_selector("#stage-learn .what-if .verdict:has-text('a pass:')")
             assert each.problems == []
     finally:

@@ -149,15 +149,15 @@ def test_who_hangs_up_at_once_is_refused_after_a_few_starts_and_who_hears_the_en
     server.guard._asked.clear()
 
     def started(visitor: str) -> int:
-        status = server.start(visitor, 1)
+        status = server.start(visitor, 1 if visitor == "hears" else 200)
         line = listening(server, visitor, "/queue/data?session_hash=")
         if visitor == "hears":
             line.getresponse().read()
         line.close()
         return status
 
-    assert [started("hangs-up") for _ in range(UNHEARD + 1)] == [200] * UNHEARD + [429]
     assert [started("hears") for _ in range(UNHEARD + 1)] == [200] * (UNHEARD + 1)
+    assert [started("hangs-up") for _ in range(UNHEARD + 1)] == [200] * UNHEARD + [429]
     until(lambda: not server.running(), 8 * GRACE + 8)
     server.guard._asked.clear()
 
