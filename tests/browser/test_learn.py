@@ -43,6 +43,7 @@ def test_the_tour_speaks_of_the_last_race_and_points_at_it(fake: Fake, page: Any
     page.wait_for_function("!document.querySelector('.pointed')")
 
 
+@pytest.mark.all_cases
 def test_the_tour_waits_for_a_race_that_runs(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     """It told to run one first, and went on doing so when the race was over."""
     monkeypatch.setattr(fake[0], "step_seconds", 0.02)

@@ -343,6 +343,7 @@ def test_plotly_is_loaded_ahead_while_no_race_runs(
     assert page.problems == []
 
 
+@pytest.mark.all_cases
 def test_charts_that_could_not_be_loaded_say_so_and_come_with_the_next_look(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any]
 ) -> None:

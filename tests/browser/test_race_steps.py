@@ -102,6 +102,7 @@ def test_acceptance_is_drawn_while_the_method_writes_where_it_is_on_the_screen(
     finish(page)
 
 
+@pytest.mark.all_cases
 def test_what_a_visitor_asks_of_a_chart_is_drawn_while_the_race_runs(
     fake: tuple[FakeEngine, str], page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -337,6 +337,7 @@ def test_compare_offers_to_sweep_what_the_method_has(page: Any) -> None:
     assert choose(page, "sweep", "G") == numbers and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_sweep_that_changes_nothing_says_so(fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, url = fake
     monkeypatch.setitem(engine.settings, "spectra", {**SETTINGS, "rows": 0, "pool": False})
@@ -407,7 +408,13 @@ def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fa
     assert page.problems == []
 
 
-@pytest.mark.parametrize(("name", "scope", "card"), [("Race", "", "#ask"), ("Compare", "compare-", "#compare-ask")])
+@pytest.mark.parametrize(
+    ("name", "scope", "card"),
+    [
+        ("Race", "", "#ask"),
+        pytest.param("Compare", "compare-", "#compare-ask", marks=pytest.mark.all_cases),
+    ],
+)
 def test_retrieval_is_what_runs_once_a_visitor_has_a_store(
     visit: Visit, races: Path, name: str, scope: str, card: str
 ) -> None:

@@ -20,6 +20,7 @@ def say(page: Any, text: str) -> None:
     page.click("#chat-go")
 
 
+@pytest.mark.all_cases
 def test_a_new_conversation_knows_nothing_of_the_answer_it_ended(visit: Visit, races: Path) -> None:
     engine = FakeEngine(step_seconds=0.01)
     served, url = serve(engine, races=races)

@@ -302,6 +302,7 @@ def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races
         served.close()
 
 
+@pytest.mark.all_cases
 def test_what_a_lent_gpu_told_of_the_model_is_shown_after_the_first_race(visit: Visit, races: Path) -> None:
     """The Learn tab spoke of a pass of 1000 ms, measured on this machine, before anything was."""
     engine = FakeEngine(cost=(), badges=("a GPU lent by the call", "bf16"))
@@ -345,6 +346,7 @@ def test_a_setting_out_of_range_is_shown_even_in_the_fold(fake: Fake, visit: Vis
         page.wait_for_selector("#field-top_p .field-error:has-text('out of range')")
 
 
+@pytest.mark.all_cases
 def test_compare_is_of_the_model_in_use(visit: Visit, races: Path) -> None:
     """Its panel had the values of the model before, which ran as changes; what the model lacks was left out."""
     engine = FakeEngine(models=("Fake-135M", "Other-1B"))
@@ -371,6 +373,7 @@ def test_compare_is_of_the_model_in_use(visit: Visit, races: Path) -> None:
         served.close()
 
 
+@pytest.mark.all_cases
 def test_an_open_tab_is_told_of_a_model_that_another_visitor_chose(visit: Visit, races: Path) -> None:
     """Its fields kept the values of the model before, which would have run as changes of the other one's presets."""
     engine = FakeEngine(models=("Fake-135M", "Other-1B"))

@@ -315,6 +315,7 @@ def test_a_computed_map_of_no_room_is_refused_and_what_is_read_from_disk_is_told
     assert answer(spread, [5, 6, 7, 5, 6], "spectra-paper-core", 24) == truth
 
 
+@pytest.mark.all_cases
 def test_in_16_bits_half_of_the_layers_on_disk_gives_the_tokens_of_eager_steps(folder, tmp_path):
     whole = load_target(folder, dtype="bf16", device="cpu", step="eager")
     device_map = {"": "cpu", "model.layers.1": "disk"}

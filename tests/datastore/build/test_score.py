@@ -181,6 +181,7 @@ def test_a_random_sample_does_not_depend_on_the_order_of_the_corpus(work, monkey
     assert not (select.select(work, 500, BuildSettings(keep=40, refine=False, seed=4)).kept["hash"] == first).all()
 
 
+@pytest.mark.all_cases
 def test_two_processes_give_the_same_store_as_one(tmp_path):
     model = save_model(tmp_path / "tiny")
     corpus = write_rows(tmp_path / "rows.jsonl", rows(40))
