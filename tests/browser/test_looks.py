@@ -322,6 +322,7 @@ def test_charts_are_drawn_once_they_are_seen(fake: tuple[FakeEngine, str], visit
     assert page.problems == []
 
 
+@pytest.mark.all_cases
 def test_plotly_is_loaded_ahead_while_no_race_runs(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any], slow: None
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_pool_is_what_its_box_says(fake: Fake, visit: Visit, monkeypatch: pyte
     assert engine.answers[-1].trace.settings["method"]["changed"] == {} and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_what_a_lent_gpu_decides_is_open_until_it_is_named(
     fake: Fake, visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_settings_of_a_link_are_left_where_another_method_was_chosen_before_it_w
     assert trace.method == "spectra-paper" and trace.settings["method"]["changed"] == {} and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_number_that_the_others_decide_stays_empty(fake: Fake, visit: Visit) -> None:
     engine, url = fake
     page = visit(url)
@@ -408,13 +410,8 @@ def test_a_store_of_text_the_model_did_not_write_shows_what_refining_left_out(fa
     assert page.problems == []
 
 
-@pytest.mark.parametrize(
-    ("name", "scope", "card"),
-    [
-        ("Race", "", "#ask"),
-        pytest.param("Compare", "compare-", "#compare-ask", marks=pytest.mark.all_cases),
-    ],
-)
+@pytest.mark.all_cases
+@pytest.mark.parametrize(("name", "scope", "card"), [("Race", "", "#ask"), ("Compare", "compare-", "#compare-ask")])
 def test_retrieval_is_what_runs_once_a_visitor_has_a_store(
     visit: Visit, races: Path, name: str, scope: str, card: str
 ) -> None:

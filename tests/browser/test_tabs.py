@@ -236,6 +236,7 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, page: Any) -
     stage = tab(page, "Chat")
     page.fill("#field-chat-max_new_tokens input", "60")
     for said in ("Hello <b>there</b> ${alert(1)}", "And then?"):
+        appear(page, "#chat-go:enabled")
         page.fill("#field-chat-prompt textarea", said)
         page.click("#chat-go")
         page.wait_for_function("document.querySelector('#field-chat-prompt textarea').value === ''")

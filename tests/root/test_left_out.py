@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 
+import pytest
 from chromium import LEFT_OUT
 from examples import ROOT
 
 NEEDS = re.compile(r'(?:importorskip|skipif\(importlib\.util\.find_spec)\("(\w+)')
 
 
+@pytest.mark.all_cases
 def test_it_is_said_of_a_single_file_too(tmp_path):
     nowhere = {"PATH": str(tmp_path), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}
     done = subprocess.run(
