@@ -543,6 +543,7 @@ def test_what_a_failed_part_printed_stands_in_the_report_as_it_is(tmp_path):
     assert text.endswith("### silent: it took longer than 3 s\n\n`python -m bench one`\n\nIt printed nothing.\n")
 
 
+@pytest.mark.all_cases
 def test_a_real_part_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     parts = parts_of(("--device", "cpu"), tmp_path, tmp_path, tiny=True)

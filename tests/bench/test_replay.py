@@ -97,6 +97,7 @@ def test_the_command_prints_a_row_a_method(recorded, capsys):
     assert rows[2:] == ["anpd", "spectra", "token-recycling"]
 
 
+@pytest.mark.all_cases
 def test_a_draft_model_is_asked_for_real(recorded, tmp_path, capsys):
     model_of("llama").save_pretrained(tmp_path / "same")
     assert main(["replay", str(recorded), "--methods", "spectra,spectra-draft", "--draft", str(tmp_path / "same")]) == 0

@@ -210,7 +210,7 @@ SETTINGS = {
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(settings, id=name, marks=pytest.mark.all_cases if name == "filtered" else ())
+        pytest.param(settings, id=name, marks=() if name == "plain" else pytest.mark.all_cases)
         for name, settings in SETTINGS.items()
     ],
 )
