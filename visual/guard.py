@@ -126,7 +126,7 @@ class Guard:
     def __init__(self, limits: RequestLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or RequestLimits()
         self._clock = clock
-        self._open: dict[str, int] = {}
+        self._open: Counter[str] = Counter()
         self._heard: Recent[str, float] = Recent(REMEMBERED)
         self._addresses: Recent[str, str] = Recent(REMEMBERED)
         self._visitors: Recent[str, str] = Recent(REMEMBERED)
@@ -225,15 +225,12 @@ class Guard:
         listener = listener_of(request.path, str(request.query, "latin-1"))
         listener = self._visitors.peek(listener) or listener
         here = listener or page_of(request.path)
-        self._open[listener] = self._open.get(listener, 0) + 1
         self.presence.came(here)
         try:
-            with self.pages.opened(here, request.address):
+            with one_more(self._open, listener), self.pages.opened(here, request.address):
                 yield listener
         finally:
-            self._open[listener] -= 1
-            if not self._open[listener]:
-                del self._open[listener]
+            if listener not in self._open:
                 self._heard.put(listener, self.now())
             if self.presence.went(here) and self._addresses.peek(here) is not None:
                 self.presence.look_later(here)
