@@ -10,13 +10,13 @@ from functools import partial
 from importlib.util import find_spec
 from typing import ClassVar
 
-from spectra.batch.decode_many import AT_ONCE
 from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, names, read_options
 from spectra.errors import SpectraError
 from spectra.io.streams import open_streams
 from spectra.service.engine import Engine
 from spectra.service.lent import Lend, LentEngine
 from spectra.service.loading import ModelOptions
+from spectra.service.shared_decoding import AT_ONCE
 from spectra.settings import check_number
 from spectra.target.choices import EMBEDDED
 from visual.space import MODELS
@@ -41,8 +41,8 @@ HELP = {
     "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
     "host": "the address to listen on; 127.0.0.1 is this machine only",
     "port": "the port to listen on",
-    "together": "how many visitors are answered at once, up to 16; the others wait in a queue (default: as many as fit "
-    "into a forward pass of at most three times the time of one, by the measured cost of a step)",
+    "together": "how many visitors are answered at once, up to 32; the others wait in a queue (default: as many as fit "
+    "into a forward pass of at most three times the time of one, or of 0.05 s, by the measured cost of a step)",
     "mcp": "offer the race as an MCP tool too (needs gradio[mcp])",
 }
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from spectra.batch.decode_many import AT_ONCE
 from spectra.budget.policy import FixedBudget
 from spectra.datastore.build.selftext import Question, Row
 from spectra.datastore.language import Language, query
@@ -28,7 +27,7 @@ from spectra.service.demand_store import DemandStore, NoStore
 from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.service.recording import Decoder, Recording, RunningAnswer
-from spectra.service.shared_decoding import SharedDecoding
+from spectra.service.shared_decoding import AT_ONCE, SharedDecoding
 from spectra.service.visitor_stores import ProgressCallback, VisitorStores
 from spectra.service.visitor_texts import OnWritten, VisitorTexts
 from spectra.service.warm_start import MAX_VISITORS, WarmStart
@@ -48,6 +47,8 @@ MEASURED_CONTEXT = 256
 STOCK_SUMMARY = "transformers' own generate, untouched: what the same model takes without this project"
 LONGEST_PASS = 3
 """Times as long as a pass of one row: the pass of one row of each that decode together."""
+READING_PASS = 0.05
+"""Seconds of such a pass that are no limit: 20 tokens a second are more than anyone reads."""
 
 
 Made = TypeVar("Made", bound="Engine")
@@ -344,17 +345,18 @@ def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[Model
 
 
 def together_on(target: HuggingFaceTarget) -> int:
-    """How many rows a pass can have and take `LONGEST_PASS` times the time of one at most; not more than `AT_ONCE`.
+    """How many rows, at most `AT_ONCE`, a pass can have and take `LONGEST_PASS` times the time of one, or `READING_PASS`.
 
     From T(q) of the device; drafting is not in it. Where rows do not go through one pass, each waits for all others.
     """
     cost = target.cost
     alone = cost.seconds(1)
+    limit = max(LONGEST_PASS * alone, READING_PASS)
 
     def of(sequences: int) -> float:
         return cost.seconds(sequences) if target.joins else sequences * alone
 
-    return max(n for n in range(1, AT_ONCE + 1) if n == 1 or of(n) <= LONGEST_PASS * alone)
+    return max(n for n in range(1, AT_ONCE + 1) if n == 1 or of(n) <= limit)
 
 
 def _settings(

@@ -3,7 +3,7 @@
 from spectra.io.recent import Recent
 from spectra.target.prefix import Prefix
 
-MAX_VISITORS = 8
+MAX_VISITORS = 64
 MAX_BYTES = 1 << 30
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from spectra.batch.decode_many import AT_ONCE, decode_queue
+from spectra.batch.decode_many import decode_queue
 from spectra.batch.queue import fits, open_session, sequence_of
 from spectra.batch.request import Request
 from spectra.decode import Decoding
@@ -24,6 +24,8 @@ from spectra.service.worker_thread import WorkerThread
 from spectra.settings import Limits, Sampling
 from spectra.trace import StepTrace
 
+AT_ONCE = 32
+"""Answers together, at most."""
 AHEAD = 2
 """Steps that the worker may have done before they are taken, where several decode. One who decodes alone is asked for
 each: nothing else is done during its steps."""

@@ -371,14 +371,16 @@ def test_who_does_not_fit_in_memory_waits_and_the_first_never(target):
     check_all_is_over(target)
 
 
-def test_so_many_decode_together_as_leave_a_pass_three_times_its_time():
+def test_so_many_decode_together_as_leave_a_pass_three_times_its_time_or_the_speed_of_a_reader():
     def most(table, joins=True):
         return together_on(SimpleNamespace(cost=StepCost(table), joins=joins))
 
-    assert most(((1, 1.0), (16, 1.9))) == 16
+    assert most(((1, 1.0), (32, 1.9))) == most(((1, 1.0), (64, 1.9))) == 32
     assert most(((1, 1.0), (9, 3.0), (17, 5.0))) == 9
     assert most(((1, 1.0), (2, 3.5))) == 1
     assert most(((1, 1.0), (16, 1.9)), joins=False) == 3
+    assert most(((1, 0.01), (13, 0.05), (14, 0.051))) == 13
+    assert most(((1, 0.01),), joins=False) == 5
 
 
 LONG = dice_of("long prompt").choices(range(VOCABULARY), k=300)

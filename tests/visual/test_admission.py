@@ -120,7 +120,7 @@ def test_a_shared_race_claims_no_speedup_and_keeps_its_counts() -> None:
     assert run.snapshot()["shared"] == 3
 
 
-@pytest.mark.parametrize("together", [0, 17])
+@pytest.mark.parametrize("together", [0, 33])
 def test_so_many_together_are_refused(together: int) -> None:
     with pytest.raises(SpectraError, match="together: "):
         AppOptions(ModelOptions(), together=together)

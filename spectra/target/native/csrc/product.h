@@ -35,7 +35,13 @@ constexpr int64_t DEEP = 2048;  // inputs a block
 constexpr int64_t DEEP_UNPACKED = 256;
 #if SPECTRA_AVX512 && !SPECTRA_AMX
 #define SPECTRA_FEW_ROWS 1
-constexpr int FEW = 16;  // so many rows take quantised weights as they are unpacked
+#endif
+// So many rows take quantised weights as they are unpacked; more, from memory. Where no instruction rounds, unpacking for
+// one panel at a time takes longer than the detour from 5 rows on.
+#if SPECTRA_FEW_ROWS && SPECTRA_AVX512_BF16
+constexpr int FEW = 16;
+#elif SPECTRA_FEW_ROWS
+constexpr int FEW = 4;
 #else
 constexpr int FEW = 0;
 #endif
