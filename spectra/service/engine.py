@@ -345,7 +345,7 @@ def of_first(models: Sequence[str], options: ModelOptions, make: Callable[[Model
 
 
 def together_on(target: HuggingFaceTarget) -> int:
-    """How many rows, at most `AT_ONCE`, a pass can have that takes `LONGEST_PASS` times one row's time or `READING_PASS`.
+    """How many rows, `AT_ONCE` at most, a pass has in `READING_PASS` or `LONGEST_PASS` times the time of one.
 
     From T(q) of the device; drafting is not in it. Where rows do not go through one pass, each waits for all others.
     """
