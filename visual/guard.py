@@ -54,11 +54,11 @@ UPLOAD = "/gradio_api/upload"
 """How the path of uploads ends; a folder may come before it."""
 CLOSED = re.compile(
     "/gradio_api/+(component_server|custom_component|deep_link|dev/|file/|file=http|process_recording|proxy=|runs|stream|"
-    "undo-vibe|upload_progress|vibe)",
+    "undo-vibe|upload_progress|vibe)|/login/*$",
     re.IGNORECASE,
 )
 """How gradio's own routes begin that the page does not use: they fetch from other machines, write to disk whatever is
-asked, or start programs.
+asked, start programs, or, to log in, go through a form letter by letter while everybody waits.
 """
 
 

@@ -457,6 +457,12 @@ def test_the_server_fetches_nothing_for_a_visitor(server: Server) -> None:
     assert Elsewhere.asked == []
 
 
+def test_nobody_waits_for_a_form_to_log_in_with(server: Server) -> None:
+    """gradio went through each letter of it, over half a second for a megabyte, and served nobody meanwhile."""
+    for path in ("/login", "/login/", "/folder/login"):
+        assert server.ask("POST", path, b"username=a&password=b", "application/x-www-form-urlencoded")[0] == 404
+
+
 def test_routes_that_the_page_does_not_use_are_closed(server: Server) -> None:
     for path in ("process_recording", "component_server", "vibe-edit", "undo-vibe-edit", "vibe-code"):
         assert server.ask("POST", f"{API}/{path}", b"{}")[0] == 404
