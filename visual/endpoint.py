@@ -5,8 +5,11 @@ coloured.
 """
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -19,9 +22,13 @@ from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
 
+Result = TypeVar("Result")
+
 UNKNOWN = -1
 """The id of every token: the server tells none."""
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+HEAD_SECONDS = 75.0
+"""Within which an answer begins: httpx waits as long as some of its head comes each time."""
 LIST_SECONDS = 10.0
 """Within which a server lists its models."""
 LIST_BYTES = 2**24
@@ -42,6 +49,7 @@ class Endpoint:
         if not (key.isascii() and key.isprintable()):
             raise SpectraError("OPENAI_API_KEY", "it holds characters that no key has; copy it again")
         self._client = client or httpx.Client(timeout=TIMEOUT)
+        self._client.headers["Accept-Encoding"] = "identity"
         if key:
             self._client.headers["Authorization"] = f"Bearer {key}"
         given = address(url)
@@ -115,15 +123,37 @@ def address(url: str) -> httpx.URL:
 
 def listed(client: httpx.Client, url: str) -> Any:
     """What the server lists, as JSON. Raises httpx.HTTPError or ValueError, at the latest after twice LIST_SECONDS."""
-    over = time.monotonic() + LIST_SECONDS
-    text = bytearray()
-    with client.stream("GET", url, timeout=LIST_SECONDS) as response:
-        response.raise_for_status()
-        for piece in response.iter_bytes():
-            text += piece
-            if time.monotonic() > over or len(text) > LIST_BYTES:
-                raise ValueError("its list does not end")
-    return parse_json(bytes(text))
+
+    def read() -> bytes:
+        over = time.monotonic() + LIST_SECONDS
+        text = bytearray()
+        with client.stream("GET", url, timeout=LIST_SECONDS) as response:
+            response.raise_for_status()
+            for piece in pieces_of(response):
+                text += piece
+                if time.monotonic() > over or len(text) > LIST_BYTES:
+                    raise ValueError("its list does not end")
+        return bytes(text)
+
+    return parse_json(within(2 * LIST_SECONDS, read))
+
+
+def within(seconds: float, ask: Callable[[], Result], late: Callable[[Result], object] = id) -> Result:
+    """What `ask` gives. Raises ValueError where that takes longer. late: called with what comes then."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        future.add_done_callback(lambda done: done.exception() or late(done.result()))
+        raise ValueError("its answer does not begin") from None
 
 
 class ServedAnswer:
@@ -184,7 +214,11 @@ class ServedAnswer:
         """
         most = ANSWER_BYTES + TOKEN_BYTES * int(self._body["max_tokens"])
         try:
-            with self._client.stream("POST", self._url, json=self._body) as response:
+            request = self._client.build_request("POST", self._url, json=self._body)
+            begun = within(
+                HEAD_SECONDS, lambda: self._client.send(request, stream=True), late=lambda response: response.close()
+            )
+            with closing(begun) as response:
                 if response.status_code != httpx.codes.OK:
                     reason = " ".join(beginning(response, 2_000).decode(errors="replace").split())
                     raise SpectraError(
@@ -207,11 +241,18 @@ class ServedAnswer:
 def beginning(response: httpx.Response, most: int) -> bytes:
     """About so many bytes of it."""
     text = bytearray()
-    for piece in response.iter_bytes():
+    for piece in pieces_of(response):
         text += piece
         if len(text) > most:
             break
     return bytes(text)
+
+
+def pieces_of(response: httpx.Response) -> Iterator[bytes]:
+    """Its bytes as they come. Raises ValueError where they are compressed: a few of them could fill the memory."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise ValueError("its answer is compressed, which was not asked for")
+    return response.iter_bytes()
 
 
 def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
@@ -220,7 +261,7 @@ def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
     """
     rest = bytearray()
     count = 0
-    for piece in response.iter_bytes():
+    for piece in pieces_of(response):
         count += len(piece)
         if count > most:
             raise ValueError("its answer does not end")

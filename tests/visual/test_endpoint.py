@@ -1,11 +1,13 @@
 """The Chat tab on a server: an OpenAI-compatible one of a few lines, asked through the real HTTP client."""
 
+import gzip
 import json
 import socket
 import threading
 import time
 from base64 import b64encode
 from collections import deque
+from contextlib import suppress
 from itertools import count, repeat
 
 import gradio as gr
@@ -134,6 +136,27 @@ def test_an_answer_that_never_ends_is_broken_off(piece, status, said):
     assert len(answer.trace.steps) < 10_000
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_compressed_answer_is_not_read(status):
+    """A thousand bytes of one became 600 MB of text before they were counted."""
+    requests = []
+
+    def handle(request):
+        requests.append(request)
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        packed = {"Content-Encoding": "gzip"}
+        return httpx.Response(
+            status, stream=httpx.ByteStream(gzip.compress(event("a" * 10_000).encode())), headers=packed
+        )
+
+    client = httpx.Client(transport=httpx.MockTransport(handle))
+    answer = Endpoint("http://there", client=client).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match="compressed, which was not asked for"):
+        deque(answer, 0)
+    assert answer.trace.text == "" and {request.headers["Accept-Encoding"] for request in requests} == {"identity"}
+
+
 def test_stop_ends_an_answer_whose_server_only_says_that_it_is_there():
     """Its thread, and the place in the queue with it, stayed until the first word, or for ever."""
     pieces = (time.sleep(0.01) or b": wait\n\n" for _ in count())
@@ -168,6 +191,36 @@ def test_a_server_that_says_nothing_or_never_ends_is_told_of_soon(monkeypatch):
         reply = httpx.Response(200, content=(time.sleep(pause) or b" " for _ in count()))
         with pytest.raises(SpectraError, match="its list does not end"):
             Endpoint("http://there", client=httpx.Client(transport=httpx.MockTransport(lambda _, reply=reply: reply)))
+
+
+def test_a_server_whose_head_never_ends_is_told_of_soon(monkeypatch):
+    """The program, or the run and its place in the queue, waited for ever: each letter came in time."""
+    monkeypatch.setattr("visual.endpoint.LIST_SECONDS", 0.2)
+    monkeypatch.setattr("visual.endpoint.HEAD_SECONDS", 0.4)
+    over = threading.Event()
+
+    def answer(line):
+        line.recv(4000)
+        line.sendall(b"HTTP/1.1 200 OK\r\nServer: ")
+        while not over.wait(0.05):
+            line.sendall(b"x")
+        line.close()
+
+    def serve_all(server):
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(server.accept()[0],)).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve_all, args=(server,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(SpectraError, match="its answer does not begin"):
+            Endpoint(url)
+        endpoint = Endpoint(url, client=serve(GOOD, []))
+        endpoint._client = httpx.Client()
+        with pytest.raises(SpectraError, match=r"broke off \(its answer does not begin\)"):
+            deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
+        over.set()
 
 
 @pytest.mark.parametrize("key", ["sk-1234\u200b", "schlüssel-1234", "sk-1234\nsk-1234", "sk-1234\0"])
