@@ -311,10 +311,10 @@ def _refuse_inputs(model: Any, input_ids: torch.Tensor, model_kwargs: dict[str, 
             continue
         if name == "position_ids":
             numbers, ids = value.shape[-1], places.shape[-1]
-            if numbers != ids:  # made from a mask of ones, which generate() does not hand on
-                raise SpectraError(
-                    "attention_mask", f"it or position_ids has {numbers} numbers for {ids} ids; give one for each id"
-                )
+            lines = value.shape[-2] if value.ndim > 1 else 1
+            if numbers != ids or lines not in (1, len(places)):  # of a mask of ones, which generate() does not hand on
+                found = f"{numbers} numbers for {ids} ids" if numbers != ids else f"{lines} rows for {len(places)}"
+                raise SpectraError("attention_mask", f"it or position_ids has {found}; give one for each id")
             usual = bool(((value == places) | ~attended).all())
         else:  # of a model for images too, kind 0 is text
             usual = name.endswith("token_type_ids") and several and not value.any()

@@ -1,5 +1,7 @@
 """KV caches of conversations, kept from turn to turn: those of the visitors who asked last. No torch."""
 
+from functools import partial
+
 from spectra.io.recent import Recent
 from spectra.target.prefix import Prefix
 
@@ -8,7 +10,9 @@ MAX_BYTES = 1 << 30
 
 
 class PrefixCaches:
-    """max_visitors: conversations whose cache is kept. max_bytes: of all caches, checked at every turn."""
+    """max_visitors: conversations whose cache is kept. max_bytes: of all caches; one that an answer has is not
+    counted until it is left again.
+    """
 
     def __init__(self, max_visitors: int = MAX_VISITORS, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -19,9 +23,12 @@ class PrefixCaches:
 
     def of(self, visitor: str) -> Prefix:
         """The prefix of this visitor's conversation, empty for a new one. The oldest ones may be dropped for it."""
-        mine = self._prefixes.get_or_make(visitor, Prefix)
-        self._prefixes.trim(lambda prefixes: sum(prefix.size for prefix in prefixes) <= self.max_bytes)
+        mine = self._prefixes.get_or_make(visitor, partial(Prefix, on_leave=self._trim))
+        self._trim()
         return mine
+
+    def _trim(self) -> None:
+        self._prefixes.trim(lambda prefixes: sum(prefix.size for prefix in prefixes) <= self.max_bytes)
 
     def copy(self, visitor: str, max_tokens: int) -> Prefix:
         """Its first `max_tokens` tokens with a cache of their own; empty where it was dropped."""

@@ -5,7 +5,7 @@ The caller holds it and hands it to `start` again and again. It serves one open 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from spectra.metrics import first_difference
@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 
 class Prefix:
     """tokens: committed ids, prompt and answer, in the first slots of the cache. reused: how many the last start used.
+    on_leave: called when a session has left its cache here, in its thread.
 
     Their keys are as they were written: by a prefill, or by steps. With exact numerics a speculative step writes the
     bits of a plain one, so whatever method wrote the last turn, the next one is the same.
     """
 
-    def __init__(self, tokens: Sequence[int] = (), cache: SlabCache | None = None, owner: object = None) -> None:
+    def __init__(
+        self,
+        tokens: Sequence[int] = (),
+        cache: SlabCache | None = None,
+        owner: object = None,
+        on_leave: Callable[[], object] | None = None,
+    ) -> None:
         self.reused = 0
-        self.leave(tokens, cache, owner)
+        self._on_leave = on_leave
+        self._hold(tokens, cache, owner)
 
     def take(self, prompt: Sequence[int], owner: object) -> tuple[int, SlabCache | None]:
         """(tokens that `prompt` begins with, all but its last at most; their cache). Nothing is held afterwards.
@@ -34,11 +42,16 @@ class Prefix:
         tokens, cache = self.tokens, self._cache
         same = cache is not None and owner == self._owner
         self.reused = common(tokens, prompt[:-1]) if same else 0
-        self.leave((), None, None)
+        self._hold((), None, None)
         return self.reused, cache if same else None
 
     def leave(self, tokens: Sequence[int], cache: SlabCache | None, owner: object) -> None:
         """Hold what was written for `owner`, in the place of what was held."""
+        self._hold(tokens, cache, owner)
+        if self._on_leave is not None:
+            self._on_leave()
+
+    def _hold(self, tokens: Sequence[int], cache: SlabCache | None, owner: object) -> None:
         self.tokens, self._cache, self._owner = tuple(tokens), cache, owner
 
     def copy(self, length: int) -> Prefix:

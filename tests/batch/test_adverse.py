@@ -222,6 +222,7 @@ def test_several_samples_of_padded_rows():
         ("input_ids", {"inputs": IDS[:0], "attention_mask": MASK[:0]}),
         ("attention_mask", {"attention_mask": MASK * torch.tensor([[1], [0]])}),
         ("attention_mask", {"attention_mask": MASK[:, :3]}),
+        ("attention_mask", {"attention_mask": torch.ones(3, 4)}),  # torch spoke of tensor a and tensor b
         ("attention_mask", {"attention_mask": MASK * 2}),  # the positions that transformers made of it were named
         ("attention_mask", {"attention_mask": MASK * float("nan")}),
         ("at_once", {"at_once": 2.5}),

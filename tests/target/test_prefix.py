@@ -227,3 +227,12 @@ def test_kept_caches_have_a_bound_in_bytes():
         kept.of(key).leave([1, 2, 3], held()._cache, "owner")
     kept.of("c")
     assert kept.copy("a", 3).tokens == () and kept.copy("b", 3).tokens == (1, 2, 3)
+
+
+def test_caches_of_answers_that_ran_together_have_the_same_bound():
+    """Taken ones were not counted, and all that came back stayed until somebody's next turn."""
+    size = held().size
+    kept = PrefixCaches(max_visitors=9, max_bytes=2 * size)
+    for one in [kept.of(key) for key in "abcd"]:
+        one.leave([1, 2, 3], held()._cache, "owner")
+    assert [kept.copy(key, 3).tokens for key in "abcd"] == [(), (), (1, 2, 3), (1, 2, 3)]
