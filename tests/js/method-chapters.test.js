@@ -45,6 +45,7 @@ test("a race without them says why, and where there is no race nothing is said o
     [{ link: { prompt: "hello", method: "spectra", pool: "off" } }, "it was switched off."],
     [{ link: { prompt: "hello", method: "spectra", rows: 0 } }, "W was 0."],
     [{ lanes: { method: "spectra-paper" } }, "the node budget left no room for them."],
+    [{ lanes: { method: "lookahead-rest" } }, "the node budget left no room for them."],
     [{ cap: 1 }, "only one token was asked for, so there was nothing to look ahead for."],
     [{ lanes: { method: "prompt-lookup" } }, "its method has no pool."],
     [{ lanes: { method: "spectra-paper-retrieval" } }, "its method has no pool."],

@@ -11,6 +11,7 @@ const SETTINGS = { name: "Show the settings", selector: "#ask .method-settings" 
 
 const REFINES = /^spectra(?!.*-retrieval)/;
 const WITH_POOL = /^spectra(?!.*-retrieval)|^lookahead/;
+const FIXED_POOL = /^spectra-paper|^lookahead/; // of those: whose rows do not go by what pays here
 
 /**
  * @param {Turn | null} race one that is over
@@ -97,8 +98,7 @@ function withoutPool({ begin }) {
   if (pool === "off") return "it was switched off.";
   if (Number(rows ?? 1) === 0) return "W was 0.";
   if (begin.cap === 1) return "only one token was asked for, so there was nothing to look ahead for.";
-  if (Number(rows) > 0 || begin.lanes.method.startsWith("spectra-paper"))
-    return "the node budget left no room for them.";
+  if (Number(rows) > 0 || FIXED_POOL.test(begin.lanes.method)) return "the node budget left no room for them.";
   return "rows did not pay, as wide passes are slow here. Set W to see it work.";
 }
 
