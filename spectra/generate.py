@@ -173,7 +173,7 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
     from transformers import StoppingCriteriaList
 
     if isinstance(criteria, list):
-        criteria = StoppingCriteriaList(criteria)
+        criteria = StoppingCriteriaList(map(_answering, criteria))
 
     def stopped(tokens: list[int]) -> bool:
         try:
@@ -187,6 +187,19 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
         return bool(done.all())
 
     return stopped if criteria else None
+
+
+def _answering(criterion: Any) -> Callable[..., Any]:
+    """The criterion. Raises SpectraError where it gives no answer."""
+
+    def asked(*args: Any, **options: Any) -> Any:
+        said = criterion(*args, **options)
+        if not isinstance(said, bool | int) and getattr(said, "shape", None) is None:
+            what = f"one gives a {type(said).__name__}"
+            raise SpectraError("stopping_criteria", f"{what}; give one that says True or False")
+        return said
+
+    return asked
 
 
 PER_ROW = ("prompt_ignore_length", "encoder_input_ids", "compiled_grammars")

@@ -360,6 +360,12 @@ def test_max_length_and_no_room():
         ours(model, max_length=5, max_new_tokens=None)
 
 
+def test_a_criterion_that_gives_no_answer_is_named():
+    for said in (None, [True], "yes"):
+        with pytest.raises(SpectraError, match=f"stopping_criteria: one gives a {type(said).__name__}; give one"):
+            ours(model_of("llama"), stopping_criteria=[lambda ids, scores, said=said, **options: said])
+
+
 def test_the_users_model_is_left_as_it_was():
     model = make("gpt2").double()
     model.train()
