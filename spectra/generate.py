@@ -279,6 +279,9 @@ def _max_new_tokens(config: Any, prompt: int) -> int:
     longest = getattr(config, "max_length", None)
     if longest is None:
         return 256
+    if not float(longest).is_integer():
+        name = "max_length" if getattr(config, "max_new_tokens", None) is None else "max_new_tokens"
+        raise SpectraError(name, f"{getattr(config, name)!r} is not a whole number; give one")
     if longest <= prompt:
         raise SpectraError("max_length", f"{longest} leaves no space after a prompt of {prompt} tokens; raise it")
     return int(longest) - prompt
