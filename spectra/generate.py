@@ -74,7 +74,8 @@ def generate(
 
     check_number("at_once", at_once, 1, 4096, whole=True)
     _refuse(generation_config, model_kwargs)
-    rows = _rows(input_ids, model_kwargs.get("attention_mask"))
+    samples = getattr(generation_config, "num_return_sequences", None) or 1
+    rows = _rows(input_ids, model_kwargs.get("attention_mask"), samples)
     _refuse_inputs(model, input_ids, model_kwargs)
     _check_callable(logits_processor=logits_processor, stopping_criteria=stopping_criteria)
     _refuse_several(len(rows), logits_processor, streamer)
@@ -101,7 +102,8 @@ def generate(
             stop = _criteria(row, criteria, input_ids.device)
             processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
             options = {"processors": processors}
-            requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
+            ends, name = replace(limits, criteria=stop), f"row {number // samples}"
+            requests.append(Request(row.prompt, made, sampling, ends, options=options, name=name))
 
         said: list[list[int]] = [[] for _ in rows]
         if streamer is not None:
@@ -137,9 +139,9 @@ class _Row:
         return [*self.padding, *tokens]
 
 
-def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
-    """Raises SpectraError for ids that are no rows, no row at all, a mask of another shape or of other numbers than 0
-    and 1, a row of padding only, and for holes.
+def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None, samples: int) -> list[_Row]:
+    """samples: rows of each that was given, which errors name. Raises SpectraError for ids that are no rows, no row at
+    all, a mask of another shape or of other numbers than 0 and 1, a row of padding only, and for holes.
     """
     shape = getattr(input_ids, "shape", None)
     if shape is None or len(shape) != 2:
@@ -158,11 +160,11 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
     for number, (ids, marks) in enumerate(zip(input_ids.tolist(), mask.bool().tolist(), strict=True)):
         count = sum(marks)
         if not count:
-            raise SpectraError("attention_mask", f"row {number} is padding only; leave that row out")
+            raise SpectraError("attention_mask", f"row {number // samples} is padding only; leave that row out")
         first = marks.index(True)
         if not all(marks[first : first + count]):
             fix = "pad on the left or on the right, and give one where a prompt holds the pad token"
-            raise SpectraError("attention_mask", f"row {number} has holes; {fix}")
+            raise SpectraError("attention_mask", f"row {number // samples} has holes; {fix}")
         rows.append(_Row(ids, ids[first : first + count], first))
     return rows
 
