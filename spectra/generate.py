@@ -74,7 +74,8 @@ def generate(
 
     check_number("at_once", at_once, 1, 4096, whole=True)
     _refuse(generation_config, model_kwargs)
-    rows = _rows(input_ids, model_kwargs.get("attention_mask"))
+    samples = getattr(generation_config, "num_return_sequences", None) or 1
+    rows = _rows(input_ids, model_kwargs.get("attention_mask"), samples)
     _refuse_inputs(model, input_ids, model_kwargs)
     _check_callable(logits_processor=logits_processor, stopping_criteria=stopping_criteria)
     _refuse_several(len(rows), logits_processor, streamer)
@@ -101,7 +102,8 @@ def generate(
             stop = _criteria(row, criteria, input_ids.device)
             processors = [_with_padding(row, _of_row(one, number, len(rows))) for one in logits_processor or []]
             options = {"processors": processors}
-            requests.append(Request(row.prompt, made, sampling, replace(limits, criteria=stop), options=options))
+            ends, name = replace(limits, criteria=stop), f"row {number // samples}"
+            requests.append(Request(row.prompt, made, sampling, ends, options=options, name=name))
 
         said: list[list[int]] = [[] for _ in rows]
         if streamer is not None:
@@ -137,9 +139,9 @@ class _Row:
         return [*self.padding, *tokens]
 
 
-def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
-    """Raises SpectraError for ids that are no rows, no row at all, a mask of another shape or of other numbers than 0
-    and 1, a row of padding only, and for holes.
+def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None, samples: int) -> list[_Row]:
+    """samples: rows of each that was given, which errors name. Raises SpectraError for ids that are no rows, no row at
+    all, a mask of another shape or of other numbers than 0 and 1, a row of padding only, and for holes.
     """
     shape = getattr(input_ids, "shape", None)
     if shape is None or len(shape) != 2:
@@ -158,11 +160,11 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None) -> list[_Row]:
     for number, (ids, marks) in enumerate(zip(input_ids.tolist(), mask.bool().tolist(), strict=True)):
         count = sum(marks)
         if not count:
-            raise SpectraError("attention_mask", f"row {number} is padding only; leave that row out")
+            raise SpectraError("attention_mask", f"row {number // samples} is padding only; leave that row out")
         first = marks.index(True)
         if not all(marks[first : first + count]):
             fix = "pad on the left or on the right, and give one where a prompt holds the pad token"
-            raise SpectraError("attention_mask", f"row {number} has holes; {fix}")
+            raise SpectraError("attention_mask", f"row {number // samples} has holes; {fix}")
         rows.append(_Row(ids, ids[first : first + count], first))
     return rows
 
@@ -173,7 +175,7 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
     from transformers import StoppingCriteriaList
 
     if isinstance(criteria, list):
-        criteria = StoppingCriteriaList(criteria)
+        criteria = StoppingCriteriaList(map(_answering, criteria))
 
     def stopped(tokens: list[int]) -> bool:
         try:
@@ -187,6 +189,19 @@ def _criteria(row: _Row, criteria: Any, device: torch.device) -> Callable[[list[
         return bool(done.all())
 
     return stopped if criteria else None
+
+
+def _answering(criterion: Any) -> Callable[..., Any]:
+    """The criterion. Raises SpectraError where it gives no answer."""
+
+    def asked(*args: Any, **options: Any) -> Any:
+        said = criterion(*args, **options)
+        if not isinstance(said, bool | int) and getattr(said, "shape", None) is None:
+            what = f"one gives a {type(said).__name__}"
+            raise SpectraError("stopping_criteria", f"{what}; give one that says True or False")
+        return said
+
+    return asked
 
 
 PER_ROW = ("prompt_ignore_length", "encoder_input_ids", "compiled_grammars")
@@ -266,6 +281,9 @@ def _max_new_tokens(config: Any, prompt: int) -> int:
     longest = getattr(config, "max_length", None)
     if longest is None:
         return 256
+    if not float(longest).is_integer():
+        name = "max_length" if getattr(config, "max_new_tokens", None) is None else "max_new_tokens"
+        raise SpectraError(name, f"{getattr(config, name)!r} is not a whole number; give one")
     if longest <= prompt:
         raise SpectraError("max_length", f"{longest} leaves no space after a prompt of {prompt} tokens; raise it")
     return int(longest) - prompt

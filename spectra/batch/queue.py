@@ -82,7 +82,7 @@ class RequestQueue:
         if need > self._cache_bytes:
             raise SpectraError(
                 "cache_bytes",
-                f"request {number} needs {need:,} bytes of KV cache alone, {self._cache_bytes:,} are allowed; "
+                f"{request.called(number)} needs {need:,} bytes of KV cache alone, {self._cache_bytes:,} are allowed; "
                 "allow more, shorten its prompt or ask for fewer new tokens",
             )
 
@@ -103,7 +103,7 @@ class RequestQueue:
             check_parts(self._target, request.method, request.sampling, request.limits)
             self._group.check(request.prompt, limits.max_new_tokens, **request.options)
         except SpectraError as error:
-            raise SpectraError(error.field, f"of request {number}: {str(error).partition(': ')[2]}") from error
+            raise SpectraError(error.field, f"of {request.called(number)}: {str(error).partition(': ')[2]}") from error
         self._check_bytes(number, request)
 
     @staticmethod

@@ -16,7 +16,7 @@ class Request:
     """A prompt and how it is answered; the fields are `decode`'s.
 
     method: one of its own, for it learns as it goes. limits: None is 256 new tokens and the target's end-of-sequence
-    ids. options: handed to `target.start`, see `OPTIONS`.
+    ids. options: handed to `target.start`, see `OPTIONS`. name: what errors call it, "" for its number.
     """
 
     prompt: Sequence[int]
@@ -25,3 +25,8 @@ class Request:
     limits: Limits | None = None
     explain: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def called(self, number: int) -> str:
+        """The name of the request of this number in an error."""
+        return self.name or f"request {number}"

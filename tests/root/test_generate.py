@@ -360,6 +360,19 @@ def test_max_length_and_no_room():
         ours(model, max_length=5, max_new_tokens=None)
 
 
+@pytest.mark.parametrize(("field", "value"), [("max_new_tokens", 2.5), ("max_length", 12.5)])
+def test_half_a_token_is_refused(field, value):
+    """It was cut off, and stock `generate` writes one more."""
+    with pytest.raises(SpectraError, match=f"{field}: {value} is not a whole number"):
+        ours(model_of("llama"), **{"max_new_tokens": None, field: value})
+
+
+def test_a_criterion_that_gives_no_answer_is_named():
+    for said in (None, [True], "yes"):
+        with pytest.raises(SpectraError, match=f"stopping_criteria: one gives a {type(said).__name__}; give one"):
+            ours(model_of("llama"), stopping_criteria=[lambda ids, scores, said=said, **options: said])
+
+
 def test_the_users_model_is_left_as_it_was():
     model = make("gpt2").double()
     model.train()

@@ -184,6 +184,26 @@ def test_several_samples_of_several_prompts_are_penalised_for_their_own_prompt()
         assert torch.equal(sampled(number // 2, number // 2 + 1, seed=3 + number)[0], row)
 
 
+@pytest.mark.parametrize(
+    ("problem", "changed"),
+    [
+        ("attention_mask: row 3 is padding only", {"attention_mask": torch.cat([LEFT[:3], 0 * LEFT[:1]])}),
+        (
+            "attention_mask: row 3 has holes",
+            {"attention_mask": torch.cat([LEFT[:3], LEFT.new_tensor([[1, 0] * 3 + [1]])])},
+        ),
+        ("prompt: of row 2: it holds token ids outside", {"inputs": PADDED.where(PADDED != 11, 64)}),
+        ("cache_bytes: row 0 needs", {"custom_generate": partial(spectra.generate, cache_bytes=5)}),
+    ],
+)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_an_error_names_the_row_that_was_given(problem, changed, samples):
+    """Not the one of so many samples of each."""
+    given = {"inputs": PADDED, "attention_mask": LEFT, "do_sample": True, "custom_generate": spectra.generate}
+    with pytest.raises(SpectraError, match=problem):
+        model_of("llama").generate(**given | changed, num_return_sequences=samples, max_new_tokens=9)
+
+
 def test_each_sequence_of_a_batch_has_a_grammar_of_its_own():
     model, prompts = model_of("llama"), torch.tensor([[5, 6, 7, 5], [9, 8, 9, 8]])
     options = {"max_new_tokens": 16, "do_sample": False, "custom_generate": spectra.generate, "pad_token_id": 0}

@@ -1,6 +1,7 @@
 """A kept cache: the next turn is the same whichever method wrote the last one, and nothing but the prefix is used."""
 
 import random
+import sys
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from spectra import Limits, Sampling
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.target.cache import SlabCache
 from spectra.target.load import wrap_model
-from spectra.target.prefix import Prefix
+from spectra.target.prefix import Prefix, common
 
 EXACT = ("llama", "gpt2", "qwen2", "gemma3")
 SAMPLINGS = (Sampling(), Sampling(temperature=0.8, seed=11))
@@ -236,3 +237,27 @@ def test_caches_of_answers_that_ran_together_have_the_same_bound():
     for one in [kept.of(key) for key in "abcd"]:
         one.leave([1, 2, 3], held()._cache, "owner")
     assert [kept.copy(key, 3).tokens for key in "abcd"] == [(), (), (1, 2, 3), (1, 2, 3)]
+
+
+def test_what_two_prompts_begin_with():
+    dice = random.Random(8)
+    for _ in range(300):
+        a, b = ([dice.randrange(2) for _ in range(dice.randrange(9))] for _ in range(2))
+        alike = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        assert common(a, tuple(b)) == common(tuple(a), b) == alike
+
+
+def test_long_prompts_are_not_compared_token_by_token():
+    """All that wait are compared at every step with what is being read."""
+    lines, before, first = [], sys.gettrace(), list(range(4096))
+
+    def count(frame, event, argument):
+        lines.append(event)
+        return count
+
+    sys.settrace(count)
+    try:
+        alike = common([*first, 1], [*first, 2, 3])
+    finally:
+        sys.settrace(before)
+    assert alike == 4096 and len(lines) < 200
