@@ -479,6 +479,8 @@ def test_who_is_left_while_the_prompt_is_read_ends_between_two_runs(target, runs
 def test_who_could_share_what_is_being_read_waits_for_it(way, known, runs):
     target = target_by(way, "llama", known)
     shared = SharedDecoding(target)
+    target.cost.seconds(1)  # measured on first use, by runs that are none of these
+    runs.clear()
     requests = [(LONG, 9), ([*LONG, 5, 6], 9), ([9, *LONG[:30]], 9)]
     texts = all_at_once(lambda one: [step.tokens for step in steps_of(shared, target, *one)], requests)
     together = sum(runs)
