@@ -1,6 +1,6 @@
 """A method's settings as the page has them: names, what a form holds, links, what was changed in words. No gradio."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +134,7 @@ def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) ->
     if changed.get("pool") is not False:
         asked = [name for name in asked if name != "rows"]  # they were cut to none
     idle = asked if values.get("pool") is False else []
-    letters = " and ".join(FIELDS[name].letter for name in idle)
+    letters = listed([FIELDS[name].letter for name in idle])
     cut = [f"{letters} changed nothing: there was no candidate pool"] if idle else []
     cut += [
         f"{FIELDS[name].letter} was {values[name]} instead of {changed[name]}: {why}"
@@ -142,6 +142,11 @@ def cut_in_words(changed: Mapping[str, object], values: Mapping[str, object]) ->
         if name in changed and name in values and values[name] != changed[name] and name not in idle
     ]
     return f"{'; '.join(cut)}." if cut else ""
+
+
+def listed(items: Sequence[str]) -> str:
+    """The items as a part of a sentence: with commas, and "and" before the last one."""
+    return " and ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
 
 
 def in_words(changed: Mapping[str, Value]) -> str:

@@ -1,7 +1,9 @@
 """What a visitor asked for, checked once. The page's ranges are narrower than the library's."""
 
 import math
+import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from spectra.errors import SpectraError
@@ -11,6 +13,8 @@ from visual.engine import PLAIN
 MAX_TOKENS = 2048
 MAX_CHARACTERS = 20_000
 MAX_SEED = 2**53 - 1
+WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+"""A whole number as text, no longer than Python reads one."""
 
 
 RANGES = {
@@ -66,8 +70,12 @@ def number(field: str, value: object) -> Any:
     if value is None or value == "":
         raise SpectraError(field, "it is empty; give a number")
     if isinstance(value, str):
+        if WHOLE.fullmatch(value.strip()):
+            return int(value)  # a float would be another number from 2**53 on
         try:
             value = value if "_" in value or not value.isascii() else float(value)
         except ValueError:
             return value
-    return int(value) if isinstance(value, float) and math.isfinite(value) and value.is_integer() else value
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(Decimal(repr(value)))  # 1e30 has other figures in binary
+    return value

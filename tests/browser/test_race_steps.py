@@ -16,10 +16,11 @@ from browsing import (
     see_charts,
     start,
 )
-from fakes_engine import FakeEngine
+from fakes_engine import FakeAnswer, FakeEngine
 
 from spectra.guess import Source
 from spectra.metrics import judge, summarize
+from spectra.tree import TokenTree
 from visual import palette
 
 
@@ -48,6 +49,21 @@ def test_acceptance_is_drawn_by_source_and_of_which_guesses_can_be_chosen(page: 
             assert chip.locator("small").inner_text() == f"{share * 100 + 1e-9:.0f} % accepted"
             assert f"of {guesses[source]:,} guesses" in chip.get_attribute("title")
     assert page.problems == []
+
+
+def test_a_source_of_which_nothing_was_judged_keeps_its_chip(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def grow(_: FakeAnswer, tree: TokenTree, ids: list[int], __: object) -> None:
+        wrong = next(token for token in ids if token != ids[0])
+        tree.add(tree.add(0, wrong, Source.BACKWARD), ids[1], Source.RETRIEVAL)
+
+    monkeypatch.setattr(FakeAnswer, "_grow", grow)
+    race(page, max_new_tokens=40)
+    figures = summarize(download(page)["method"].steps)
+    assert not figures.offered.get(Source.RETRIEVAL) and figures.guessed[Source.RETRIEVAL] == 40
+    chip = page.locator("#stage-race .chip.source-retrieval")
+    for choice, share in (("reached", ""), ("guessed", "0 % accepted")):
+        page.click(f"[data-id=accepted-of] [data-choice={choice}]")
+        assert chip.is_visible() and chip.locator("small").inner_text() == share
 
 
 def test_a_drafters_own_source_is_on_the_page_as_the_projects_are(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,13 @@ import pytest
 from browsing import appear, ended, serve, tab
 from fakes_engine import FakeEngine, recorded_race
 
-from spectra.metrics import overall, summarize
+from spectra.metrics import overall, speedup, summarize
 from spectra.target.choices import STOCK
 from spectra.trace import Trace
 from visual.examples import CHAT_PROMPTS
 from visual.run.race_file import RaceFile
 from visual.wire.events import encode
+from visual.wire.slow_reason import slow_reason
 
 Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]
@@ -231,7 +232,7 @@ def test_an_example_starts_a_conversation_and_then_makes_room(fake: Fake, visit:
     assert stage.locator(".turn .text").bounding_box()["height"] < 100  # a short answer's card is low
 
 
-def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, page: Any) -> None:
+def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = fake[0]
     stage = tab(page, "Chat")
     page.fill("#field-chat-max_new_tokens input", "60")
@@ -263,6 +264,14 @@ def test_a_conversation_is_coloured_estimated_and_raced(fake: Fake, page: Any) -
     assert [answer.trace.kept for answer in engine.answers[-2:]] == [3, 3]
     plain, method = (summarize(answer.trace.steps) for answer in engine.answers[-2:])
     assert shown.locator(".measured b").inner_text() == f"{method.micro / plain.micro:.2f}×"
+    monkeypatch.setattr(engine, "guessing_seconds", 0.31)
+    stage.locator("[data-id=race]").click()
+    slow = "identical output. A pass gave"
+    stage.locator(f".measured:has-text('{slow}')").wait_for()
+    base, ours = (answer.trace for answer in engine.answers[-2:])
+    why = slow_reason(base, ours, speedup(summarize(base.steps), summarize(ours.steps)))
+    assert why and stage.locator(".measured").inner_text().endswith(f"identical output. {why}")
+    monkeypatch.undo()
     stage.locator("[data-id=renew]").click()
     stage.locator("[data-id=rate]:has-text('50 tokens/s')").wait_for()
     assert engine.measured[-1] == max(64, len(trace.prompt_tokens) + len(trace.tokens))

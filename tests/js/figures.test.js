@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { acceptanceFigure, shares, WINDOW } from "../../assets/js/charts/acceptance-figure.js";
-import { linesFigure, wrapped } from "../../assets/js/charts/compare-charts.js";
+import { barsFigure, linesFigure, wrapped } from "../../assets/js/charts/compare-charts.js";
 import { barFrame, gainFigure, growthFigure } from "../../assets/js/charts/race-figures.js";
 import { axesOf, sweepFigure } from "../../assets/js/charts/sweep-figure.js";
 import { EMPTY_LANE, extend } from "../../assets/js/stream/lane.js";
@@ -270,6 +270,24 @@ test("lines of short answers are ticked at whole tokens and passes", () => {
   assert.deepEqual([time.xaxis.dtick, time.xaxis.nticks, time.yaxis.dtick], [undefined, 6, 1]);
   const long = linesFigure(shown, { a: PLAIN }, "passes", names, canvas).layout;
   assert.deepEqual([long.xaxis.dtick, long.yaxis.nticks], [undefined, 6]);
+});
+
+test("figures of the bars stand on paper, over the line of plain decoding", () => {
+  const row = { tokens: 9, tau: 1, passes: 9, differs: null };
+  const rows = [
+    { ...row, lane: "a", method: "autoregressive", name: "Plain", rate: 40 },
+    { ...row, lane: "b", method: "spectra", name: "SPECTRA", rate: 38.6 },
+  ];
+  const { traces, layout } = barsFigure(rows, false, CANVAS);
+  assert.equal(traces[0].text, undefined); // text of bars has nothing under it
+  const notes = /** @type {Record<string, unknown>[]} */ (layout.annotations);
+  assert.deepEqual(
+    notes.map(({ x, y, text, bgcolor }) => [x, y, text, bgcolor]),
+    [
+      [40, "Plain", "40", INK.paper],
+      [38.6, "SPECTRA", "39", INK.paper],
+    ],
+  );
 });
 
 test("a long name of a method goes over several lines, and a number stays with what it is of", () => {

@@ -9,6 +9,7 @@ from fakes_engine import FakeEngine
 
 from spectra.target.choices import STOCK
 from visual.run.admission import AdmissionQueue
+from visual.run.comparison import rows
 from visual.run.run import Run
 from visual.tabs.compare import CompareHandlers, compare_fields
 
@@ -41,6 +42,28 @@ def test_a_sweep_over_n_leaves_the_rows_as_the_panel_has_them() -> None:
     run = compared(engine, (), **panel, sweep="order", values="3, 5")
     ran = [trace.changed for lane, trace in run.traces.items() if lane != "autoregressive"]
     assert ran == [{"order": 3, "rows": 2}, {"order": 5, "rows": 2}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sweep", "values", "said"),
+    [
+        ({}, "nodes", "4, 64", ["budget 4", "budget 64"]),
+        ({}, "rows", "3, 15", ["W 3", "W 15"]),
+        ({"order": 4, "rows": 6}, "nodes", "4, 64", ["N 4, W 6, budget 4", "N 4, W 6, budget 64"]),
+        ({"rows": 6}, "rows", "3, 15", ["W 3", "W 15"]),
+    ],
+)
+def test_a_swept_lane_is_not_named_by_what_the_panel_left_as_it_was(
+    changes: dict[str, int], sweep: str, values: str, said: list[str]
+) -> None:
+    """With a node budget of 4 a lane that had one row was called "W 15, budget 4"."""
+    engine = FakeEngine(step_seconds=0)
+    panel = {"method": "spectra-paper", **engine.settings["spectra-paper"], **changes}
+    run = compared(engine, (), **panel, sweep=sweep, values=values)
+    names = [f"Paper: SPECTRA ({words})" for words in said]
+    assert list(run.begin()["names"].values()) == [row["name"] for row in rows(run)] == ["Plain decoding", *names]
+    asked = [trace.changed["rows"] for trace in list(run.traces.values())[1:]]
+    assert asked == ([3, 15] if sweep == "rows" else [changes.get("rows", 15)] * 2)
 
 
 def test_every_method_but_plain_decoding_can_have_settings_of_its_own() -> None:

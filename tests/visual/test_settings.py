@@ -117,6 +117,16 @@ def test_a_number_that_nobody_writes_so_is_left_out(field: str, figures: str) ->
     assert [line.split(":")[0] for line in filled.left] == [field]
 
 
+@pytest.mark.parametrize("figures", ["9007199254740993", "-9007199254740993", "99999999999999999999999", "9" * 60])
+def test_a_number_that_is_too_large_is_quoted_as_the_link_has_it(figures: str) -> None:
+    """The seed 9007199254740993 was said to be 9007199254740992."""
+    for field in ("seed", "nodes"):
+        (left,) = read_link({field: figures}, FakeEngine(), "spectra").left
+        assert left.startswith(f"{field}: {figures} is out of range; give ")
+    assert read_link({"seed": "1e30"}, FakeEngine(), "spectra").left[0].startswith(f"seed: 1{'0' * 30} is out of range")
+    assert read_link({"seed": " +0012 "}, FakeEngine(), "spectra").form[4] == 12
+
+
 @pytest.mark.parametrize(("retrieval", "ranks"), [(True, 0), (False, 8)])
 def test_the_top_k_of_the_form_runs_beside_another_retrieval(retrieval: bool, ranks: int) -> None:
     """The presets' own top-k depends on it: "SPECTRA" without retrieval ran with 8 where the box said 0."""

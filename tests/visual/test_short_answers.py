@@ -14,6 +14,7 @@ from visual.run.conversation import race_figures, readout
 from visual.run.run import Run
 from visual.serve import ASSETS
 from visual.wire.figures import COMPARABLE, figures
+from visual.wire.slow_reason import WORTH
 
 
 def compared(tokens: int) -> Run:
@@ -54,6 +55,17 @@ def test_a_raced_turn_is_compared_where_both_lanes_wrote_enough_from_the_same_ca
     long.traces = {"plain": plain, "method": replace(method, kept=plain.kept + 1)}
     gone = race_figures(long)
     assert gone["speedup"] is None and gone["problem"].startswith("The kept cache went away")
+
+
+def test_a_raced_turn_that_gained_little_says_why() -> None:
+    """As the Race tab does."""
+    run = compared(60)
+    plain, method = run.traces.values()
+    for steps in (method.steps, [replace(step, seconds=5 * step.seconds) for step in method.steps]):
+        run.traces = {"plain": plain, "method": replace(method, steps=steps)}
+        raced = race_figures(run)
+        assert raced["why"] == figures(plain, run.traces["method"])["why"]
+        assert (raced["speedup"] < WORTH) == bool(raced["why"]) == (steps is not method.steps)
 
 
 def test_the_page_knows_how_few_is_too_few() -> None:

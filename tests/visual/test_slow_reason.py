@@ -155,7 +155,14 @@ def test_passes_that_vanish_beside_a_prompt_are_no_error() -> None:
 def test_sources_that_were_switched_off_are_named() -> None:
     method = guessed(NEW, offered=0)
     for changed, why in (
-        ({"forward": False, "retrieval": False, "order": 3}, "the race ran with no forward dictionary, no retrieval"),
+        (
+            {"forward": False, "retrieval": False, "order": 3},
+            "the race ran with no forward dictionary and no retrieval",
+        ),
+        (
+            dict.fromkeys(("forward", "backward", "pool"), False),
+            "the race ran with no forward dictionary, no backward dictionary and no pool",
+        ),
         ({"rows": 3}, "nothing in the prompt or the answer came back"),
     ):
         method.settings["method"] = {"changed": changed, "values": {}}
@@ -194,6 +201,8 @@ def test_a_node_budget_without_room_is_named(name: str, nodes: int, why: str) ->
          "budget was 76 instead of 120: the other settings, or this device, allow no more."),
         ({"rows": 4, "pool": False, "refine": 0.5}, {"rows": 0, "refine": 0.5, "pool": False},
          "W and refine changed nothing: there was no candidate pool."),
+        ({"rows": 4, "pool": False, "refine": 0.5, "subngrams": False}, {"rows": 0, "pool": False},
+         "W, refine and sub-n-grams changed nothing: there was no candidate pool."),
         ({"refine": 0.0}, {"rows": 0, "refine": 0.0, "pool": False},
          "refine changed nothing: there was no candidate pool."),
         ({"rows": 2, "nodes": 1}, {"rows": 0, "nodes": 1, "refine": 0.1, "pool": False},

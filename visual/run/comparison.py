@@ -7,7 +7,6 @@ from spectra.settings import AnswerRequest
 from spectra.trace import Trace
 from visual.engine import PLAIN
 from visual.method_settings import cut_in_words, in_words
-from visual.names import named
 from visual.run.run import Run
 from visual.wire.figures import COMPARABLE, shared_by
 
@@ -30,7 +29,9 @@ def rows(run: Run) -> list[dict[str, Any]]:
     base = ended.get(PLAIN)
     alone = not any(map(shared_by, ended.values()))
     plain = summarize(base.steps) if base and alone else None
-    return [_row(lane, run.lanes[lane], trace, plain, base) for lane, trace in ended.items()]
+    return [
+        {**_row(lane, run.lanes[lane], trace, plain, base), "name": run.names[lane]} for lane, trace in ended.items()
+    ]
 
 
 def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None, base: Trace | None) -> dict[str, Any]:
@@ -44,7 +45,6 @@ def _row(lane: str, request: AnswerRequest, trace: Trace, plain: Summary | None,
         "method": request.method,
         "changed": in_words(changed),
         "cut": cut_in_words(changed, trace.values),
-        "name": named(request.method, changed),
         "tokens": figures.tokens,
         "seconds": round(figures.seconds, 4),
         "rate": round(figures.micro, 3),

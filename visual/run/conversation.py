@@ -9,6 +9,7 @@ from spectra.trace import Trace
 from visual.run.run import Run
 from visual.run.tab_state import TabState
 from visual.wire.figures import COMPARABLE, shared_by
+from visual.wire.slow_reason import slow_reason
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ def race_figures(run: Run) -> dict[str, Any]:
     """The figures of a turn that was raced against plain decoding.
 
     `speedup` is None unless both lanes started from the same cache, were decoded to their end and wrote enough.
+    why: what kept it from being faster, see `slow_reason`.
     """
     plain = run.traces.get("plain")
     method = run.traces.get("method")
@@ -77,9 +79,11 @@ def race_figures(run: Run) -> dict[str, Any]:
         return {"speedup": None, "problem": "The kept cache went away between the two answers; race the turn again."}
     if min(len(plain.tokens), len(method.tokens)) < COMPARABLE:
         return {"speedup": None, "problem": "Raced: too little was decoded to compare."}
+    gained = speedup(summarize(plain.steps), summarize(method.steps))
     return {
         "kept": plain.kept,
-        "speedup": speedup(summarize(plain.steps), summarize(method.steps)),
+        "speedup": gained,
+        "why": slow_reason(plain, method, gained),
         "differs": first_difference(plain.tokens, method.tokens),
         "drawn": bool(method.settings.get("drawn")),
     }

@@ -66,7 +66,8 @@ class Run:
     """What is known of one visitor's run. `state`: waiting, running, done, stopped or failed.
 
     request: what the visitor asked for. lanes: name -> what is decoded there. brief: the browser gets each step's time
-    and sources only, neither text nor tree. facts: more that the browser gets when it begins. id: what its messages
+    and sources only, neither text nor tree. facts: more that the browser gets when it begins. names: of each
+    lane; those that are not given say the method and what was changed. id: what its messages
     are told apart by. events: the steps of each lane that were drained, as the browser gets them. progress: of a
     datastore that is built before its lane. alone: nobody else decodes meanwhile. drawn: a browser draws lanes that are
     compared, so it gets fewer messages and a moment before each lane. sent: cleared by the decoding thread to have
@@ -79,6 +80,7 @@ class Run:
     alone: bool = False
     drawn: bool = False
     facts: Event = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     stop: threading.Event = field(default_factory=threading.Event)
     traces: dict[str, Trace] = field(default_factory=dict)
@@ -93,6 +95,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.events = {lane: [] for lane in self.lanes}
+        every = {lane: named(each.method, each.settings.changed) for lane, each in self.lanes.items()}
+        self.names = every | self.names
         self.sent.set()
 
     @classmethod
@@ -106,7 +110,7 @@ class Run:
             "kind": "begin",
             "run": self.id,
             "lanes": {lane: each.method for lane, each in self.lanes.items()},
-            "names": {lane: named(each.method, each.settings.changed) for lane, each in self.lanes.items()},
+            "names": self.names,
             "cap": self.request.max_new_tokens,
             "link": link_of(self.request),
             **self.facts,

@@ -1,13 +1,14 @@
 """Lanes of a comparison: plain decoding, the ticked methods, one with settings of its own, one setting over values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spectra.errors import SpectraError
-from spectra.settings import METHOD_NUMBERS, AnswerRequest, MethodSettings
+from spectra.settings import METHOD_NUMBERS, AnswerRequest, MethodSettings, Value
 from visual.engine import PLAIN
 from visual.method_settings import FIELDS
+from visual.names import named
 from visual.request import number, plainly
 
 MAX_VALUES = 8
@@ -32,6 +33,19 @@ class Sweep(NamedTuple):
         """The panel's with that value. No rows are no pool, so a pool that was switched on is not asked for then."""
         pool = None if own.pool and self.name == "rows" and not value else own.pool
         return replace(own, pool=pool, **{self.name: value})  # type: ignore[arg-type]
+
+    def names(self, request: AnswerRequest, preset: Mapping[str, Value]) -> dict[str, str]:
+        """What the page calls the lanes. What the panel has as the preset has it is not said: it is asked for beside
+        the varied one, and may come to less.
+        """
+        as_it_is = {name for name, value in request.settings.changed.items() if preset.get(name) == value}
+        unsaid = as_it_is - {self.name}
+        return {
+            lane: named(
+                each.method, {name: value for name, value in each.settings.changed.items() if name not in unsaid}
+            )
+            for lane, each in self.lanes(request).items()
+        }
 
     def facts(self, request: AnswerRequest) -> dict[str, Any]:
         """What the browser must know: the setting's name and the value of each lane."""

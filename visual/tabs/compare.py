@@ -103,6 +103,7 @@ class CompareHandlers:
                 run.facts["left"] = left
             if vary is not None:
                 run.facts["sweep"] = vary.facts(request)
+                run.names |= vary.names(request, self._ask.panel.values(own, request.visitor))
             with state.holding(run):
                 yield RunUpdate.begun(state)
                 for message in stream(self._engine, run, self._admission):

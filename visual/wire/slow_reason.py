@@ -5,7 +5,7 @@ import re
 from spectra.guess import Source
 from spectra.metrics import Summary, overall, summarize
 from spectra.trace import Trace
-from visual.method_settings import in_words
+from visual.method_settings import in_words, listed
 
 WORTH = 1.1
 """Times as fast as plain decoding, below which a race says why."""
@@ -136,4 +136,4 @@ def _weighed(trace: Trace) -> bool:
 
 def _switched_off(trace: Trace) -> str:
     """Sources that the visitor left out, in words; "" for none."""
-    return in_words({name: False for name in SWITCHES if trace.changed.get(name) is False})
+    return listed([in_words({name: False}) for name in SWITCHES if trace.changed.get(name) is False])

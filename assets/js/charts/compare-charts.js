@@ -158,21 +158,19 @@ const mostLines = (rows) => Math.max(1, ...rows.map(({ name }) => name.split(BRE
  * @param {Canvas} canvas
  * @returns {Figure}
  */
-function barsFigure(rows, narrow, canvas) {
-  const { ink, muted } = canvas.ink;
+export function barsFigure(rows, narrow, canvas) {
+  const { ink, muted, paper } = canvas.ink;
   const plain = rows.find((row) => row.method === PLAIN)?.rate ?? 0;
   const trace = {
     type: "bar",
     orientation: "h",
     x: rows.map((row) => row.rate),
     y: rows.map((row) => row.name),
-    text: rows.map((row) => speed(row.rate)),
-    textposition: "outside",
-    cliponaxis: false,
     hoverinfo: "none",
-    textfont: { color: ink, size: 12 },
     marker: { color: rows.map((row) => (row.method === PLAIN ? muted : ink)) },
   };
+  const place = { xanchor: "left", xshift: 2, showarrow: false };
+  const figure = { ...place, bgcolor: paper, borderpad: 1, font: { color: ink, size: 12 } };
   const line = { type: "line", x0: plain, x1: plain, y0: 0, y1: 1, yref: "paper" };
   const top = Math.max(1, ...rows.map((row) => row.rate));
   const layout = layoutOf(canvas, {
@@ -185,6 +183,8 @@ function barsFigure(rows, narrow, canvas) {
       automargin: true,
     },
     bargap: 0.35,
+    // on the paper's colour, over the line of plain decoding
+    annotations: rows.map(({ name, rate }) => ({ ...figure, x: rate, y: name, text: speed(rate) })),
     shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "3px,3px" } }] : [],
   });
   return { traces: [trace], layout };

@@ -10,6 +10,7 @@ import { LaneView } from "../race/lane-view.js";
  * The outcome of racing a turn against plain decoding. No speedup: the race was stopped.
  * @typedef {object} Measured
  * @property {number | null} [speedup]
+ * @property {string} [why] what kept it from being faster
  * @property {number | null} [differs] index of the first token that differs
  * @property {boolean} [drawn] the method draws a text of its own
  * @property {number} [kept] tokens in the cache that both answers began with
@@ -97,10 +98,10 @@ function warmth(answers) {
 }
 
 /** @param {Measured} outcome */
-function comparison({ kept, differs, drawn }) {
+function comparison({ kept, differs, drawn, why }) {
   const start = kept ? `from copies of the same ${plural(kept, "kept token")}` : "from an empty cache";
   const same = agreement(differs ?? null, Boolean(drawn));
-  return ` measured by racing this turn, prefill included, both answers ${start}: ${same}`;
+  return ` measured by racing this turn, prefill included, both answers ${start}: ${same}${why ? `. ${why}` : ""}`;
 }
 
 /**

@@ -117,7 +117,8 @@ export class Legend {
     const { button: chip, total, more, share } = /** @type {Chip} */ (this.chips.get(source));
     const { figures = null, of = "guessed" } = this.last ?? {};
     const rate = figureOf(of === "guessed" ? figures?.of_guessed : figures?.acceptance, source);
-    const guesses = figureOf(of === "guessed" ? figures?.guessed : figures?.offered, source) ?? 0;
+    const all = figureOf(figures?.guessed, source) ?? 0;
+    const guesses = of === "guessed" ? all : (figureOf(figures?.offered, source) ?? 0);
     const counted = this.credit.value === "first" ? first : every;
     write(total, this.last ? count(counted) : "");
     write(more, every > counted ? `+${count(every - counted)} shared` : "");
@@ -127,7 +128,7 @@ export class Legend {
     const acceptance = rate === undefined ? "" : ` Accepted: ${percent(rate)} of ${made}${judged}.`;
     const both = every ? ` Of the answer's tokens it offered ${count(every)}, ${count(first)} of them first.` : "";
     chip.title = `${meaning}.${source === "model" ? "" : both + acceptance}`;
-    chip.hidden = !every && !guesses;
+    chip.hidden = !every && !all;
   }
 }
 
