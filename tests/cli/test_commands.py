@@ -233,6 +233,18 @@ def test_two_dashes_are_no_value_of_any_option(program, capsys):
 
 
 def test_two_dashes_behind_two_dashes_are_no_text(capsys):
+@pytest.mark.parametrize("command", ["-m spectra generate hello", "-m spectra.datastore verify x", f"{ROOT}/app.py"])
+def test_a_working_folder_that_was_deleted_is_refused(tmp_path, command):
+    """It was a fatal error of torch's libraries, or of what came first."""
+    here = tmp_path / "here"
+    here.mkdir()
+    line = f"cd {shlex.quote(str(here))} && rmdir {shlex.quote(str(here))} && {shlex.quote(sys.executable)} {command}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.endswith(": working folder: it was deleted; change to another one (cd) first\n")
+
+
     with suppress(SystemExit):  # a text of two dashes from Python 3.13 on
         assert datastore.main(["query", "--", "none", "--"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
