@@ -203,6 +203,8 @@ class Query:
         store = Store.open(self.store)
         language = _load_language(self.model)
         check_tokenizer(store.card, language.sha256, language.model)
+        if not self.text:
+            raise SpectraError("text", "it is empty; give what comes before")
         found = query(store, language, self.text, self.top)
         for one in found:
             node = one.node
