@@ -135,6 +135,8 @@ class Guard:
         self._connections: Counter[str] = Counter()
         self.pages = OpenPages(PAGES)
         self.presence = Presence(2 * self.limits.grace)
+        self.on_end: Callable[[], object] | None = None
+        """Called when the server has ended."""
 
     def now(self) -> float:
         return self._clock()

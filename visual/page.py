@@ -1,6 +1,7 @@
 """The page: a header and one tab for each way to look at speculative decoding. No measuring."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import gradio as gr
@@ -26,6 +27,9 @@ KEPT_UPLOADS = (10**9, 1)
 """gradio deletes what it knows of when it ends, and after so many seconds, which is never: one of its rounds that an
 upload falls into is its last. `visual.uploads` deletes each in time.
 """
+
+END_SECONDS = 5.0
+"""How long what goes on is waited for when the server ends."""
 
 
 def build_page(
@@ -68,6 +72,7 @@ def build_page(
         page.unload(on_unload(forget))
         if guard is not None:
             guard.presence.on_gone = forget
+            guard.on_end = partial(admission.close, END_SECONDS)
     return page
 
 

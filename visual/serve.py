@@ -86,7 +86,8 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
 
 
 def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = False) -> None:
-    """Serve the page until it is stopped, by Ctrl-C or a signal to terminate: either way uploads are deleted.
+    """Serve the page until it is stopped, by Ctrl-C or a signal to terminate: either way uploads are deleted, and what
+    goes on is stopped.
 
     Gradio asks it once, as a browser would: see `check_proxies`. The address that a header names counts for a visitor's
     where FORWARDED_ALLOW_IPS trusts who sends it; uvicorn would trust this machine unasked, and so each visitor whose
@@ -100,6 +101,9 @@ def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = F
     except KeyboardInterrupt:  # before gradio waits for one
         page.close(verbose=False)
         raise
+    finally:
+        if guard.on_end is not None:
+            guard.on_end()
 
 
 def launch_options(guard: Guard | None = None) -> dict[str, Any]:

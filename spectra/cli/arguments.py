@@ -345,6 +345,7 @@ def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> 
     resumes: the same command, given again, goes on where it was.
     """
     try:
+        check_working_folder()
         code = go()
         sys.stdout.flush()
         return code
@@ -361,6 +362,14 @@ def exit_code(program: str, go: Callable[[], int], *, resumes: bool = False) -> 
     except KeyboardInterrupt:
         print(f"\n{program}: stopped{'; the same command goes on from here' if resumes else ''}", file=sys.stderr)
         return 130
+
+
+def check_working_folder() -> None:
+    """Raise SpectraError where it was deleted: torch's own libraries would end the process."""
+    try:
+        os.getcwd()  # noqa: PTH109 - nothing is done with it
+    except FileNotFoundError:
+        raise SpectraError("working folder", "it was deleted; change to another one (cd) first") from None
 
 
 def _drop_output() -> None:

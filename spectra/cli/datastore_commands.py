@@ -12,6 +12,7 @@ from spectra.datastore.build.corpus import Corpus
 from spectra.datastore.build.finish import restore
 from spectra.datastore.build.hub import RECIPES
 from spectra.datastore.build.settings import KEEP, BuildSettings
+from spectra.datastore.build.workdir import check_place_at_once
 from spectra.datastore.card import check_tokenizer, read_card
 from spectra.datastore.examine import describe_card, measure, problems, tokenizer_problems
 from spectra.datastore.language import Language, query
@@ -39,11 +40,13 @@ class Reading:
         self, places: Sequence[str], out: Path, settings: BuildSettings, licence: str, command: str, base: Path | None
     ) -> "Order":
         """base: a store whose texts are merged in."""
-        from spectra.datastore.build.build import Order
-
         exclude = read_hashes(self.exclude) if self.exclude else frozenset()
+        corpus = Corpus(places, settings.where, settings.skip_bad, exclude)
+        check_place_at_once(out, base, force=self.force)
+        from spectra.datastore.build.build import Order  # with torch, which takes seconds
+
         return Order(
-            Corpus(places, settings.where, settings.skip_bad, exclude),
+            corpus,
             out,
             settings,
             model=self.network.model,
@@ -200,6 +203,8 @@ class Query:
     def run(self) -> int:
         check_number("top", self.top, 1, 64, whole=True)
         check_unicode("text", self.text)
+        if not self.text:
+            raise SpectraError("text", "it is empty; give what comes before")
         store = Store.open(self.store)
         language = _load_language(self.model)
         check_tokenizer(store.card, language.sha256, language.model)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectra.datastore.layout import CARD, CORPUS
 from spectra.datastore.text_index import ORDER, SEPARATOR, TextIndex
 from spectra.drafters.continuations import Lookup, successors
 from spectra.errors import SpectraError
@@ -30,7 +31,7 @@ from spectra.io.files import clear_left_behind, write_text
 from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json
 
-FORMAT, VERSION, CARD = "spectra-memory", 1, "card.json"
+FORMAT, VERSION = "spectra-memory", 1
 MAX_BYTES = 4_000_000
 FILE_BYTES = 64_000
 """A file that has reached this size is left alone, and the next answer begins another."""
@@ -195,6 +196,7 @@ def open_memory(
     """The memory of one model in a folder that may hold those of several. Raises SpectraError for the field "remember"
     where nothing can be written, or what is there was made for another model or tokenizer.
     """
+    check_no_store(folder)
     facts = {"format": FORMAT, "version": VERSION, "model": model, "tokenizer_sha256": tokenizer_sha256}
     place = folder / json_sha256(facts)[:16]
     try:
@@ -208,6 +210,12 @@ def open_memory(
     elif there != facts:
         raise SpectraError("remember", f"{place} is of {there!s:.80}; give another folder")
     return Memory(place, max_bytes, vocabulary)
+
+
+def check_no_store(folder: Path) -> None:
+    """Raise SpectraError for the folder of a datastore: what it should not hold would go into it."""
+    if (folder / CARD).is_file() and (folder / CORPUS).is_file():
+        raise SpectraError("remember", f"{folder} is a datastore; give a folder of your own")
 
 
 def _tokens(path: Path) -> NDArray[np.uint32]:

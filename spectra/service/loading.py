@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from spectra.budget.step_cost import StepCost
 from spectra.budget.weights import read_weights
 from spectra.datastore.card import check_tokenizer, read_card
+from spectra.datastore.memory import check_no_store
 from spectra.errors import SpectraError
 from spectra.io.bounded import open_regular
 from spectra.io.files import check_writable_folder
@@ -155,6 +156,7 @@ class ModelOptions:
             check_draft(draft)
         if self.remember is not None:
             check_writable_folder(self.remember, "remember")
+            check_no_store(self.remember)
         for folder in self.datastores:
             read_card(folder)
         if self.estimates is not None:

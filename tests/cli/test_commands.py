@@ -102,6 +102,19 @@ def test_a_model_that_cannot_be_loaded_is_refused_at_once(monkeypatch, capsys, c
     assert err.startswith(f"{program}: {said}") and err.count("\n") == 1
 
 
+def test_a_build_refuses_its_files_before_torch_is_loaded(tmp_path):
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch was loaded')")
+    new, corpus = str(tmp_path / "new"), str(ROOT / "requirements.txt")
+    cases = {
+        "corpus": ["build", "--corpus", "nothere.txt", "--out", new],
+        "exclude": ["build", "--corpus", corpus, "--out", new, "--exclude", "nothere"],
+        "out": ["build", "--corpus", corpus, "--out", str(ROOT / "datastores" / "chat")],
+    }
+    for field, arguments in cases.items():
+        ended = run("spectra.datastore", *arguments, fake=tmp_path)
+        assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"spectra.datastore: {field}: ")
+
+
 def test_what_is_refused_at_once_does_not_load_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was loaded')")
     wrong = ("--dtype", "fp8"), ("--device", "toaster"), ("--datastore", "/no/such/store"), ("--model", __file__)
@@ -218,6 +231,18 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path, module):
     (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
     ended = run("spectra.bench", "latency", fake=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "\nspectra.bench: stopped\n")
+
+
+@pytest.mark.parametrize("command", ["-m spectra generate hello", "-m spectra.datastore verify x", f"{ROOT}/app.py"])
+def test_a_working_folder_that_was_deleted_is_refused(tmp_path, command):
+    """It was a fatal error of torch's libraries, or of what came first."""
+    here = tmp_path / "here"
+    here.mkdir()
+    line = f"cd {shlex.quote(str(here))} && rmdir {shlex.quote(str(here))} && {shlex.quote(sys.executable)} {command}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.endswith(": working folder: it was deleted; change to another one (cd) first\n")
 
 
 @pytest.mark.parametrize("program", PARSERS)

@@ -75,9 +75,11 @@ def test_query_shows_continuations_with_counts(run, store, model):
     assert 1 <= len(out.splitlines()) <= 3
     assert f"'w{tokens[4]}" in out
     assert "1/1 after" in out
-    code, out, err = run("query", store, "", "--model", model)
+    code, out, err = run("query", store, "unheard", "--model", model)
     assert (code, out) == (0, "")
     assert "knows nothing" in err
+    refused = "spectra.datastore: text: it is empty; give what comes before\n"
+    assert run("query", store, "", "--model", model) == (2, "", refused)
 
 
 def test_verify_a_whole_store(run, store, model):

@@ -21,6 +21,7 @@ from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.methods.presets import make_method
 from spectra.methods.resources import Resources, memory_of
+from spectra.service.loading import ModelOptions
 from spectra.target.execution_plan import ExecutionPlan
 
 
@@ -222,6 +223,15 @@ class TestMemory:
         (memory.folder / "card.json").write_text('{"model": "other"}')
         with pytest.raises(SpectraError, match="another folder"):
             opened(tmp_path)
+
+    def test_the_folder_of_a_datastore_is_refused(self, tmp_path):
+        """It was written into."""
+        for name in ("card.json", "corpus.npy"):
+            (tmp_path / name).write_text("{}")
+        for open_it in (opened, lambda folder: ModelOptions(remember=folder)):
+            with pytest.raises(SpectraError, match=f"^remember: {tmp_path} is a datastore; give a folder of your own"):
+                open_it(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 2
 
     def test_a_folder_that_cannot_be_made_is_refused(self, tmp_path):
         (tmp_path / "file").write_text("")

@@ -27,6 +27,7 @@ from spectra.errors import SpectraError
 from visual.asgi import declared
 from visual.guard import UNHEARD, Guard, RequestLimits, address_of, listener_of, read_data, session_of
 from visual.kept_tabs import KeptTabs
+from visual.page import build_page
 from visual.presence import OpenPages
 from visual.run.admission import AdmissionQueue
 from visual.serve import launch
@@ -413,6 +414,18 @@ def test_starts_have_a_rate_for_each_address() -> None:
 def test_all_addresses_of_one_connection_count_as_one(client: object, address: str) -> None:
     """Whoever has IPv6 has 2 ** 64 of them, each of which had limits of its own."""
     assert address_of({"client": client}) == address
+
+
+def test_what_goes_on_is_ended_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
+    ended: list[str] = []
+    guard = Guard()
+    build_page(FakeEngine(), guard=guard)
+    assert guard.on_end is not None
+    guard.on_end = lambda: ended.append("it")
+    launch(SimpleNamespace(launch=lambda **_: None), guard, host="127.0.0.1", port=1)  # type: ignore[arg-type]
+    assert ended == ["it"]
 
 
 @pytest.mark.parametrize(("trusted", "statuses"), [(None, [200, 200, 429]), ("127.0.0.1", [200, 200, 200])])

@@ -71,6 +71,19 @@ def test_texts_are_written_then_a_store_is_built_of_them() -> None:
     assert [card["name"] for card in engine.stores("b")] == ["smollm2-code"]
 
 
+def test_the_end_of_the_server_stops_what_goes_on_and_waits_for_it() -> None:
+    """The process was aborted where a thread was inside torch when the interpreter ended."""
+    admission = AdmissionQueue()
+    own = written_store(FakeEngine(step_seconds=0.02), "a", TextOrder(("one",), 300, 40), 1000)
+    running = own.stream(admission)
+    until(running, 1)
+    assert admission.served == 1
+    admission.close(5.0)
+    assert admission.served == 0 and own.writing.stop.is_set()
+    with pytest.raises(SpectraError, match="the server is being stopped"):
+        list(running)  # no build of what was written
+
+
 def test_stop_keeps_what_is_written_and_it_goes_on_later() -> None:
     engine = FakeEngine(step_seconds=0.02)
     many = TextOrder(("one",), 300, 40)

@@ -33,6 +33,8 @@ class Ticket:
     address: str
     since: float
     alone: bool = False
+    stop: threading.Event | None = None
+    """Ends what it is for."""
 
 
 class AdmissionQueue:
@@ -54,6 +56,7 @@ class AdmissionQueue:
         self._visitors = visitors
         self._changed = threading.Condition()
         self._tickets: list[Ticket] = []
+        self._closed = False
 
     @property
     def together(self) -> int:
@@ -72,6 +75,8 @@ class AdmissionQueue:
         ticket = Ticket(visitor, address, time.monotonic(), alone)
         limit = self.max_visitors + self.together - 1
         with self._changed:
+            if self._closed:
+                raise SpectraError("go", "the server is being stopped; try again later")
             own = sum(bool(visitor) and each.visitor == visitor for each in self._tickets)
             near = sum(bool(address) and each.address == address for each in self._tickets)
             if own >= self.max_own:
@@ -108,8 +113,9 @@ class AdmissionQueue:
     def waiting(self, ticket: Ticket, stop: threading.Event, seconds: float) -> Iterator[int]:
         """`ahead`, whenever it changes and after so many seconds, until it is this ticket's turn or `stop` is set.
 
-        Sets `stop` where nobody listens any more.
+        Sets `stop` where nobody listens any more. `close` sets it too.
         """
+        ticket.stop = stop
         ahead = self.ahead(ticket)
         while ahead and not stop.is_set():
             yield ahead
@@ -139,6 +145,18 @@ class AdmissionQueue:
             yield
         finally:
             self.leave(ticket)
+
+    def close(self, seconds: float) -> None:
+        """Give no more tickets, stop all that is for one, and wait so long at most until it has ended: a thread that is
+        inside torch when the interpreter ends takes the process with it.
+        """
+        with self._changed:
+            self._closed = True
+            for ticket in self._tickets:
+                if ticket.stop is not None:
+                    ticket.stop.set()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._tickets, timeout=seconds)
 
     def leave(self, ticket: Ticket) -> None:
         """Served, or gone. Safe to call twice."""

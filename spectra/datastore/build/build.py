@@ -20,10 +20,9 @@ from spectra.datastore.build.merge import adopt, check_base, merge_facts, merge_
 from spectra.datastore.build.score import batches, score
 from spectra.datastore.build.select import select, to_score
 from spectra.datastore.build.settings import BuildSettings
-from spectra.datastore.build.workdir import Workdir
+from spectra.datastore.build.workdir import Workdir, check_place
 from spectra.datastore.card import read_card, seal
 from spectra.datastore.language import Language
-from spectra.datastore.layout import CARD
 from spectra.datastore.sources import list_sha256, read_sources
 from spectra.errors import SpectraError
 from spectra.io.progress import Progress, bar
@@ -102,18 +101,10 @@ def check_window(order: Order, language: Language) -> None:
         raise SpectraError("window", f"{longest} tokens do not fit the context of {context}; give a smaller one")
 
 
-def check_place(order: Order) -> None:
-    """Raise SpectraError for what is in the way of the store."""
-    if order.out.exists() and not order.force and order.out != order.base:
-        raise SpectraError("out", f"{order.out} exists; choose another folder or pass --force to replace it")
-    if order.out.exists() and not (order.out / CARD).is_file():
-        raise SpectraError("out", f"{order.out} is there and no datastore, so it is not replaced; name a new folder")
-
-
 def check_place_again(order: Order, workdir: Workdir) -> None:
     """`check_place` once nobody else may build there: another process may have finished since. Leaves no empty work."""
     try:
-        check_place(order)
+        check_place(order.out, order.base, force=order.force)
     except SpectraError:
         if not workdir.read_progress():
             workdir.drop()
@@ -122,7 +113,7 @@ def check_place_again(order: Order, workdir: Workdir) -> None:
 
 def describe(order: Order, language: Language) -> dict[str, Any]:
     """All that the result depends on. Raises SpectraError for a store that is in the way or does not fit."""
-    check_place(order)
+    check_place(order.out, order.base, force=order.force)
     if order.base is not None:
         check_base(read_card(order.base), language)
     return {

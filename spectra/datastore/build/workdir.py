@@ -121,3 +121,17 @@ class Workdir:
 def append(path: Path, records: NDArray[Any]) -> None:
     """Add whole records to a file, see `spectra.io.workdir.append`."""
     workdir.append(path, records.tobytes(), record=records.itemsize)
+
+
+def check_place(out: Path, base: Path | None, *, force: bool) -> None:
+    """Raise SpectraError for what is in the way of the store. base: the one that it may replace; force: any other."""
+    if out.exists() and not force and out != base:
+        raise SpectraError("out", f"{out} exists; choose another folder or pass --force to replace it")
+    if out.exists() and not (out / CARD).is_file():
+        raise SpectraError("out", f"{out} is there and no datastore, so it is not replaced; name a new folder")
+
+
+def check_place_at_once(out: Path, base: Path | None, *, force: bool) -> None:
+    """`check_place` before anything is loaded, unless a build has left something beside it, which it sees to first."""
+    if not any(workdir.beside(out, ending).exists() for ending in ("work", "old")):
+        check_place(out, base, force=force)
