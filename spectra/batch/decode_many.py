@@ -4,6 +4,7 @@ Sequences join when there is a place and room for their cache, and leave when th
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -74,9 +75,11 @@ def decode_many(
 
 def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
-    trust, worth, passes = Trust(), DraftingWorth(), PassTime()
+    trust, passes = Trust(), PassTime()
+    worth_at: defaultdict[int, DraftingWorth] = defaultdict(DraftingWorth)  # by how many sequences share a pass
     while running := queue.running():
         shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
+        worth = worth_at[len(running)]
         asks = worth.asks() if shares else True
         began = time.perf_counter()
         grown = _each(queue, running, partial(_grow, asks=asks))

@@ -453,6 +453,28 @@ def test_those_who_draft_nothing_teach_nothing_about_drafting(known):
     assert offered[0]
 
 
+def test_where_drafting_does_not_pay_for_three_it_may_for_two(known, monkeypatch):
+    """A row more is cheaper beside few: the last of a batch went on without guesses for up to 32 steps."""
+    target, first = target_by("torch exact", "llama", known), []
+
+    def asks(worth):
+        first.append(worth)
+        return worth is not first[0]
+
+    monkeypatch.setattr(DraftingWorth, "asks", asks)
+    prompts, offered = [[5, 6, 7] * 9, [5, 6, 7] * 8, [5, 6]], {2: [], 3: []}
+    requests = [
+        requests_of(target, [prompt], "spectra-core", most=most)[0]
+        for prompt, most in zip(prompts, (30, 30, 4), strict=True)
+    ]
+    running = {0, 1, 2}
+    for number, step in decode_many(target, requests):
+        if len(running) in offered:
+            offered[len(running)].append(step.offered)
+        running -= {number} if step.finish else set()
+    assert max(offered[3]) == 0 and max(offered[2][1:]) > 0
+
+
 def test_texts_stay_the_same_where_drafters_rest(known, monkeypatch):
     target = target_by("torch exact", "llama", known)
     prompts = [[5, 6, 7, 5, 6, 7, 5], [9, 8], [3, 4, 3, 4, 3], [1]]
