@@ -33,6 +33,10 @@ COST_BLOCKS = 3
 COST_CONTEXT = 256
 COST_SECONDS = 20.0
 """Of measuring T(q) before a model is used."""
+REFRESH_SIZES = (1, 8, 16, 32)
+REFRESH_SECONDS = 4.0
+FASTER = 0.9
+"""T(q) is measured again where a step takes at most this part of what is remembered."""
 CHUNKS = (4, 8, 16, 32, 64)
 FREE = 1.1
 WIDE = 37
@@ -199,10 +203,17 @@ def _failure_told(target: HuggingFaceTarget, how: str, fix: str) -> Iterator[Non
 
 
 def refresh_cost(target: HuggingFaceTarget) -> None:
-    """Measure again when the remembered step cost was taken on a busy machine: a step is clearly faster today."""
+    """Measure again when the remembered step cost was taken on a busy machine: steps of some width are faster today.
+
+    By a narrow and by wide ones: what else a machine does makes it slower at some widths only, and budgets go by how
+    much wider steps cost more.
+    """
+    kept = target.cost
     with _failure_told(target, *_own_failure(target)):  # its steps were possible when the cost was taken
-        step = measure_cost(target, (1,)).seconds(1)
-    if step <= 0.75 * target.cost.seconds(1):
+        known = {queries for queries, _ in kept.table}
+        sizes = [size for size in REFRESH_SIZES if size in known] or [1]
+        today = time_sizes(target, sizes, limit=REFRESH_SECONDS)
+    if any(seconds <= FASTER * kept.seconds(size) for size, seconds in today.items()):
         add_cost(target)
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 
+import pytest
 import torch
 from compiled import needs_native
 from tiny import make, target_of
@@ -11,8 +12,9 @@ from spectra.bench.report.merge import NEEDED, merge
 from spectra.bench.run.rows import ROWS
 from spectra.bench.steps import bandwidth_table, cost_table, measure
 from spectra.budget.step_cost import StepCost
-from spectra.target import bandwidth
+from spectra.target import bandwidth, preflight
 from spectra.target.bandwidth import copy_bandwidth, step_and_read_seconds, token_bytes, weight_bytes
+from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
 from spectra.target.preflight import time_sizes
 
@@ -72,6 +74,31 @@ def test_measuring_ends_in_time():
     target.forward = lambda *args, **options: calls.append(len(args[1])) or forward(*args, **options)
     time_sizes(target, (1, 2), 3, limit=60.0)
     assert calls[1:] == [1, 2, 2, 1, 1, 2]  # up and down, after the reading of the context
+
+
+@pytest.mark.parametrize(
+    ("today", "again"),
+    [
+        ({}, False),
+        ({1: 0.92, 32: 0.95}, False),  # another day
+        ({1: 0.8}, True),
+        ({16: 0.75}, True),  # what went on beside was at another width
+        ({1: 1.5, 8: 1.5}, False),  # busy today
+    ],
+)
+def test_a_cost_that_was_taken_on_a_busy_machine_is_measured_again(today, again, monkeypatch):
+    """It was judged by a step of one row: where the wide ones had been disturbed, budgets took rows to be cheap."""
+    kept = StepCost(((1, 0.010), (8, 0.020), (16, 0.030), (32, 0.050), (128, 0.2)))
+    new = StepCost(((1, 0.008),))
+    target = target_of(make("llama"), ExecutionPlan(cost=kept))
+    monkeypatch.setattr(
+        preflight,
+        "time_sizes",
+        lambda _, sizes, **__: {size: today.get(size, 1.0) * kept.seconds(size) for size in sizes},
+    )
+    monkeypatch.setattr(preflight, "measure_cost", lambda *_, **__: new)
+    preflight.refresh_cost(target)
+    assert target.cost == (new if again else kept)
 
 
 def test_one_token_is_measured_even_where_it_is_not_asked_for():
