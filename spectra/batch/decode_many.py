@@ -4,13 +4,11 @@ Sequences join when there is a place and room for their cache, and leave when th
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from spectra.batch.learned import DraftingWorth, PassTime, Trust
+from spectra.batch.learned import BatchWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
@@ -75,23 +73,20 @@ def decode_many(
 
 def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
-    trust, passes = Trust(), PassTime()
-    worth_at: defaultdict[int, DraftingWorth] = defaultdict(DraftingWorth)  # by how many sequences share a pass
+    trust, passes, worth = Trust(), PassTime(), BatchWorth()
     while running := queue.running():
+        worths = _worths(queue, running)
         shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
-        worth = worth_at[len(running)]
-        asks = worth.asks() if shares else True
-        began = time.perf_counter()
-        grown = _each(queue, running, partial(_grow, asks=asks))
+        tokens = _tokens(running, worths, passes) if shares else {}
+        asks = {*running} - {*tokens} | worth.asks(tokens)
+        grown = _each(queue, {number: (one, number in asks) for number, one in running.items()}, _grow)
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
         if not sequences:
             continue
-        worths = [1.0] * len(sequences)
-        if queue.no_more():
-            worths = worths_at_the_end([one.limits.max_new_tokens - one.produced for one in sequences])
         shared = SharedPass(trust.share, passes.beyond(len(sequences)))
-        chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
+        weighed = [worths[number] for number in wanted]
+        chosen = _choose(sequences, list(wanted.values()), weighed, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = {
@@ -106,15 +101,36 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
             trust.learn(passed[number].tree, len(step.path))
-        if shares and (seconds := _seconds(sequences, trees)):
-            worth_of = dict(zip(wanted, worths, strict=True))
-            accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
-            plain, whole = seconds
-            passes.learn(whole, forward, len(sequences))
-            if asks:
-                beyond = passes.beyond(len(sequences))
-                worth.learn(drafted - began, forward, (beyond + plain) / (beyond + whole), accepted)
+        if tokens and (seconds := _seconds(sequences, trees)):
+            passes.learn(seconds.all, forward, len(sequences))
+            row = forward * seconds.of_a_node / (passes.beyond(len(sequences)) + seconds.all)
+            for number in tokens.keys() & steps:
+                own = sum(steps[number].parts[part] for part in ("draft", "verify", "keep"))
+                if number in asks:
+                    nodes, accepted = len(passed[number].tree) - 1, len(steps[number].path)
+                    worth.learn(number, accepted, own=own, rows=nodes * row, token=tokens[number])
+                else:
+                    worth.learn_plain(own)
         yield from steps.items()
+
+
+def _worths(queue: Running, running: Mapping[int, Decoding]) -> dict[int, float]:
+    """What a token is worth to each."""
+    if not queue.no_more():
+        return dict.fromkeys(running, 1.0)
+    remaining = [one.limits.max_new_tokens - one.produced for one in running.values()]
+    return dict(zip(running, worths_at_the_end(remaining), strict=True))
+
+
+def _tokens(running: Mapping[int, Decoding], worths: Mapping[int, float], passes: PassTime) -> dict[int, float]:
+    """The seconds that one more token saves, of those sequences that adapt: its part of a pass without guesses."""
+    budget = _adaptive([*running.values()])
+    if budget is None:
+        return {}
+    count = len(running)
+    plain = passes.seconds(budget.seconds(count)[count], count)
+    whole = sum(worths.values())
+    return {number: plain * worths[number] / whole for number, one in running.items() if _adapts(one)}
 
 
 def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> dict[int, Y]:
@@ -128,8 +144,9 @@ def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> di
     return made
 
 
-def _grow(one: Decoding, *, asks: bool) -> TokenTree:
-    return one.grow(asks=asks or not _adapts(one))
+def _grow(one: tuple[Decoding, bool]) -> TokenTree:
+    sequence, asks = one
+    return sequence.grow(asks=asks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +178,22 @@ def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
     return next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
 
 
-def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float] | None:
-    """T of a row for each sequence, and of all rows. None where no budget knows it."""
+class PassSeconds(NamedTuple):
+    """T of a pass. of_a_node: what each node beyond the roots adds to it, on average."""
+
+    all: float
+    of_a_node: float
+
+
+def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> PassSeconds | None:
+    """None where no budget knows T."""
     budget = _adaptive(sequences)
     if budget is None:
         return None
     rows = sum(map(len, trees))
     seconds = budget.seconds(rows)
-    return seconds[len(trees)], seconds[rows]
+    nodes = rows - len(trees)
+    return PassSeconds(seconds[rows], (seconds[rows] - seconds[len(trees)]) / nodes if nodes else 0.0)
 
 
 class SharedPass(NamedTuple):
@@ -193,10 +218,14 @@ def _wanted(
 
     def ask(number: int) -> TokenTree | Ranking:
         one = running[number]
+        one.lap("wait")
         budget = one.method.budget
         if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
-            return budget.rank(grown[number])
-        return one.method.choose(grown[number])
+            found: TokenTree | Ranking = budget.rank(grown[number])
+        else:
+            found = one.method.choose(grown[number])
+        one.lap("draft")
+        return found
 
     if all(len(tree) == 1 for tree in grown.values()):
         return dict(grown)

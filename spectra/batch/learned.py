@@ -3,46 +3,83 @@
 None of it decides what is written, only how many guesses are scored.
 """
 
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
 from spectra.tree import TokenTree
 
 
 class DraftingWorth:
-    """Whether drafting pays in a batch: seconds that accepted nodes saved, to those that growing and scoring them took.
+    """Whether asking the drafters of a sequence pays: what accepted nodes saved, to what growing and scoring them took.
 
-    Running sums. Where it does not pay, drafters are asked at few steps only, to see whether it does by now.
+    Running sums over steps at which they were asked. Where it does not pay, they are asked at few steps only, to see
+    whether it does by now. others: of the same batch; a sequence begins with their mean.
     """
 
     KEPT = 0.85
     FIRST = 8
-    """Steps before it is judged."""
+    """Steps before it is judged, where nothing is known of others."""
+    OTHERS = 3
+    """What is known of others counts for as many steps."""
     RARELY = 8
     """Steps from one question to the next where it does not pay; twice as many after each that did not."""
     AT_MOST = 32
     """Steps from one question to the next."""
 
-    def __init__(self) -> None:
-        self._saved = self._spent = 0.0
+    def __init__(self, others: "Sequence[DraftingWorth]" = ()) -> None:
+        self._count = self._accepted = self._spent = 0.0
         self._known = self._rested = 0
         self._rest = self.RARELY
+        if known := [other for other in others if other._known >= self.FIRST]:
+            self._known, self._count = self.FIRST, self.OTHERS
+            self._accepted = self.OTHERS * fmean(other._accepted / other._count for other in known)
+            self._spent = self.OTHERS * fmean(other._spent / other._count for other in known)
 
-    def asks(self) -> bool:
-        """Whether drafters are asked at this step. Called once a step."""
-        pays = self._saved >= self._spent or self._known < self.FIRST
+    def asks(self, token: float) -> bool:
+        """Whether drafters are asked at this step. Called once a step. token: the seconds that one more token saves."""
+        pays = self._accepted * token >= self._spent or self._known < self.FIRST
         self._rested = 0 if pays else (self._rested + 1) % self._rest
         return not self._rested
 
-    def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
-        """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence,
-        by what a token is worth to each.
-
-        plain: what the pass would have taken with a row for each sequence, in parts of what it took.
-        """
+    def learn(self, accepted: int, spent: float, token: float) -> None:
+        """Of a step at which they were asked. accepted: nodes. spent: seconds that asking and scoring them took."""
         self._known += 1
-        saved, spent = accepted * forward * plain, drafting + forward * (1 - plain)
-        self._saved = self.KEPT * self._saved + saved
+        self._count = self.KEPT * self._count + 1
+        self._accepted = self.KEPT * self._accepted + accepted
         self._spent = self.KEPT * self._spent + spent
         if self._known > self.FIRST:
-            self._rest = self.RARELY if saved >= spent else min(2 * self._rest, self.AT_MOST)
+            self._rest = self.RARELY if accepted * token >= spent else min(2 * self._rest, self.AT_MOST)
+
+
+class BatchWorth:
+    """At which sequences of a batch the drafters are asked: see `DraftingWorth`.
+
+    A sequence that repeats itself goes on with guesses beside those to which they are not worth their seconds.
+    """
+
+    KEPT = 0.98
+
+    def __init__(self) -> None:
+        self._of: dict[int, DraftingWorth] = {}
+        self._plain: float | None = None
+        """Seconds that a sequence takes for itself at a step without guesses."""
+
+    def asks(self, tokens: Mapping[int, float]) -> set[int]:
+        """Those whose drafters are asked at this step. tokens: all sequences whose drafters may rest, with the seconds
+        that one more token of each saves. Called once a step."""
+        others = [*self._of.values()]
+        self._of = {number: self._of.get(number) or DraftingWorth(others) for number in tokens}
+        return {number for number, worth in self._of.items() if worth.asks(tokens[number])}
+
+    def learn_plain(self, own: float) -> None:
+        """Of a sequence at a step without guesses. own: seconds for itself alone."""
+        self._plain = own if self._plain is None else self.KEPT * self._plain + (1 - self.KEPT) * own
+
+    def learn(self, number: int, accepted: int, *, own: float, rows: float, token: float) -> None:
+        """Of a sequence whose drafters were asked. accepted: nodes. own: seconds for itself alone. rows: seconds of the
+        pass for the rows of its nodes. token: as in `asks`."""
+        spent = max(0.0, own - (self._plain or 0.0)) + rows
+        self._of[number].learn(accepted, spent, token)
 
 
 class Trust:
@@ -85,10 +122,21 @@ class PassTime:
     def beyond(self, sequences: int) -> float:
         if not self._count:
             return 0.0
+        return sequences * max(0.0, self._seconds / self._slope - self._t) / self._count
+
+    def seconds(self, t: float, sequences: int) -> float:
+        """Of a pass on this machine as it is now."""
+        return self._slope * (t + self.beyond(sequences))
+
+    @property
+    def _slope(self) -> float:
+        """Seconds that one of T takes."""
+        if not self._count:
+            return 1.0
         t, seconds = self._t / self._count, self._seconds / self._count
         before = (self.AS_MEASURED * t) ** 2
         slope = (self._both / self._count - t * seconds + before) / (self._tt / self._count - t * t + before)
-        return sequences * max(0.0, seconds / max(slope, self.LEAST_SLOPE) - t)
+        return max(slope, self.LEAST_SLOPE)
 
     def learn(self, t: float, seconds: float, sequences: int) -> None:
         """Of a pass. t: T of its rows."""

@@ -1,7 +1,7 @@
 """Several sequences at once: each text is the one it has alone, whoever comes and goes beside it."""
 
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import count
@@ -15,7 +15,7 @@ from tiny import VOCABULARY
 from uncollected import uncollected
 
 from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
-from spectra.batch.learned import DraftingWorth, PassTime, Trust
+from spectra.batch.learned import BatchWorth, DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.method import Asked
 from spectra.methods.resources import Resources
@@ -138,28 +138,30 @@ def test_the_queue_knows_when_nobody_waits(known):
 def test_at_the_end_a_token_is_weighed_wherever_it_counts(known, monkeypatch):
     """Accepted guesses saved several times what they did, and sequences with trees of a fixed size had the weight 1."""
     target, decoder = target_by("native bf16", "llama", known), sys.modules[decode_many.__module__]
-    accepted, others, learn, share = [], [], DraftingWorth.learn, decoder.share
+    saved, others, asks, share = [], [], BatchWorth.asks, decoder.share
 
-    def learned(worth, drafting, forward, plain, mean):
-        accepted.append(mean)
-        learn(worth, drafting, forward, plain, mean)
+    def asked(worth, tokens):
+        saved.append(tokens)
+        asks(worth, tokens)
+        return {*tokens}
 
     def shared(rankings, *rest, **options):
         others.append((options["others"], [one.worth for one in rankings]))
         return share(rankings, *rest, **options)
 
-    monkeypatch.setattr(DraftingWorth, "asks", lambda _: True)
-    monkeypatch.setattr(DraftingWorth, "learn", learned)
+    monkeypatch.setattr(BatchWorth, "asks", asked)
     monkeypatch.setattr(decoder, "share", shared)
     most = (6, 6, 30, 90)
     presets = ("spectra-core", "spectra-core", "spectra-paper-core", "spectra-core")
     requests = [requests_of(target, [[5, 6, 7] * 9], *each)[0] for each in zip(presets, most, strict=True)]
-    longest = {}
-    for _, step in decode_many(target, requests):
-        longest[step.index] = max(longest.get(step.index, 0), len(step.path))
-    assert accepted and all(mean <= longest[at] for at, mean in enumerate(accepted))
+    for _ in decode_many(target, requests):
+        pass
     mean = sum(most) / 4
     assert others[0] == (pytest.approx((30 / mean) ** 2), pytest.approx([(each / mean) ** 2 for each in (6, 6, 90)]))
+    assert saved[0].keys() == {0, 1, 3}  # a pass without guesses, of which each has a part
+    assert saved[0][3] / saved[0][0] == pytest.approx(15**2)
+    plain = PassTime().seconds(target.cost.seconds(4), 4)
+    assert sum(saved[0].values()) == pytest.approx(plain * (6**2 + 6**2 + 90**2) / sum(each**2 for each in most))
 
 
 def test_who_does_not_fit_in_memory_waits(known):
@@ -403,6 +405,7 @@ def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is()
             passes.learn(0.010 + 0.002 * rows, busy * (0.010 + 0.002 * rows + 0.012), 4)
         assert passes.beyond(4) == pytest.approx(0.012, rel=0.2)
         assert passes.beyond(8) == pytest.approx(2 * passes.beyond(4))
+        assert passes.seconds(0.020, 4) == pytest.approx(busy * 0.032, rel=0.1)
     fast = PassTime()
     fast.learn(0.02, 0.01, 2)
     assert fast.beyond(2) == 0
@@ -434,13 +437,51 @@ def test_chances_are_trusted_by_what_they_promised():
 def test_drafters_rest_where_they_do_not_pay():
     worth, asked = DraftingWorth(), []
     for step in range(100):
-        asked.append(worth.asks())
-        # 1 ms of drafting, 2 ms for rows; from step 40 on a token a sequence is accepted, which saves 8 ms
+        asked.append(worth.asks(0.008))
+        # 3 ms of drafting and rows; from step 40 on a token is accepted, which saves 8 ms
         if asked[-1]:
-            worth.learn(0.001, 0.010, 0.8, 1.0 if step >= 40 else 0.0)
+            worth.learn(1 if step >= 40 else 0, 0.003, 0.008)
     assert asked[:8] == [True] * 8
     assert [step for step in range(8, 80) if asked[step]] == [15, 31, 63, 71, 79]
     assert all(asked[80:])
+
+
+def test_drafters_rest_at_the_sequences_where_they_do_not_pay():
+    """One that repeats itself rested with fifteen that do not."""
+    worth, tokens, asked = BatchWorth(), dict.fromkeys(range(16), 0.002), dict.fromkeys(range(17), 0)
+
+    def step():
+        for number in worth.asks(tokens):
+            asked[number] += 1
+            worth.learn(number, 2 if number == 5 else 0, own=0.001, rows=0.001, token=tokens[number])
+
+    for _ in range(100):
+        step()
+    assert asked[5] == 100 and max(asked[number] for number in range(16) if number != 5) == 12
+    tokens[16] = tokens.pop(3)  # a new one begins with what the others found
+    step()
+    assert asked[16] == 0 and asked[3] <= 13
+    for _ in range(20):
+        step()
+    assert 0 < asked[16] < 8
+
+
+def test_whether_drafting_pays_is_judged_by_what_a_token_saves_now():
+    """A token is worth more beside few: the last of a batch went on without guesses for up to 32 steps."""
+    worth = BatchWorth()
+    for _ in range(20):
+        for number in worth.asks(dict.fromkeys(range(16), 0.002)):
+            worth.learn(number, 1, own=0.001, rows=0.002, token=0.002)
+    assert not worth.asks({0: 0.002, 1: 0.002}) and worth.asks({0: 0.005, 1: 0.002}) == {0}
+
+
+def test_what_a_step_takes_without_guesses_is_no_cost_of_drafting():
+    worth, tokens = BatchWorth(), {0: 0.002, 1: 0.002}
+    for _ in range(20):
+        worth.learn_plain(0.0015)
+        for number in worth.asks(tokens):
+            worth.learn(number, 1, own=0.0025 if number else 0.0045, rows=0.0, token=tokens[number])
+    assert worth.asks(tokens) == {1}
 
 
 def test_those_who_draft_nothing_teach_nothing_about_drafting(known):
@@ -451,28 +492,6 @@ def test_those_who_draft_nothing_teach_nothing_about_drafting(known):
     for number, step in decode_many(target, [*plain, *requests_of(target, [prompt], "spectra-core")], at_once=2):
         offered += [step.offered] if number == 2 else []
     assert offered[0]
-
-
-def test_where_drafting_does_not_pay_for_three_it_may_for_two(known, monkeypatch):
-    """A row more is cheaper beside few: the last of a batch went on without guesses for up to 32 steps."""
-    target, first = target_by("torch exact", "llama", known), []
-
-    def asks(worth):
-        first.append(worth)
-        return worth is not first[0]
-
-    monkeypatch.setattr(DraftingWorth, "asks", asks)
-    prompts, offered = [[5, 6, 7] * 9, [5, 6, 7] * 8, [5, 6]], {2: [], 3: []}
-    requests = [
-        requests_of(target, [prompt], "spectra-core", most=most)[0]
-        for prompt, most in zip(prompts, (30, 30, 4), strict=True)
-    ]
-    running = {0, 1, 2}
-    for number, step in decode_many(target, requests):
-        if len(running) in offered:
-            offered[len(running)].append(step.offered)
-        running -= {number} if step.finish else set()
-    assert max(offered[3]) == 0 and max(offered[2][1:]) > 0
 
 
 def test_texts_stay_the_same_where_drafters_rest(known, monkeypatch):
@@ -487,8 +506,8 @@ def test_texts_stay_the_same_where_drafters_rest(known, monkeypatch):
         ]
 
     truth = [alone(target, one) for one in requests()]
-    rests = count()
-    monkeypatch.setattr(DraftingWorth, "asks", lambda self: next(rests) % 5 == 3)
+    rests = defaultdict(count)
+    monkeypatch.setattr(DraftingWorth, "asks", lambda self, token: next(rests[self]) % 5 == 3)
     sizes = {number: [] for number in range(4)}
     texts = {number: [] for number in range(4)}
     for number, step in decode_many(target, requests()):
