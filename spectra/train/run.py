@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM
 
 from spectra.datastore.build.readers import is_jsonl
@@ -33,7 +32,7 @@ from spectra.train.scoring import agreement, sample
 from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
-from spectra.train.workdir import hold_workdir, save_arrays, tidy_workdir
+from spectra.train.workdir import hold_workdir, load_arrays, save_arrays, tidy_workdir
 
 STATE, TEACHER = "state.safetensors", "teacher"
 """Where the work of a run lies in its folder: the last checkpoint and what the target was asked."""
@@ -180,7 +179,7 @@ class TrainingRun:
             found = read_conversations(files, self._target.tokenizer, self.settings.held, self.exclude)
             names = ("tokens", "starts", "answers", "held")
             save_arrays(file, {name: getattr(found, name) for name in names})
-        return Conversations(**load_file(file))
+        return Conversations(**load_arrays(file))
 
     def _card(self, trainer: Trainer, seen: dict[str, Any]) -> dict[str, Any]:
         facts = trainer.facts
