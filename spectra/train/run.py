@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForCausalLM
 
 from spectra.datastore.build.readers import is_jsonl
 from spectra.datastore.sources import list_sha256
@@ -26,6 +25,7 @@ from spectra.target.device_map import input_device
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.target.parameter_state import odd_numbers
+from spectra.target.whole import load_whole
 from spectra.train.conversations import Conversations, read_conversations
 from spectra.train.model import CARD, factorised, new_model, parameters, publish, write_card, write_model
 from spectra.train.scoring import agreement, sample
@@ -148,12 +148,14 @@ class TrainingRun:
     def _load_first(self, folder: Path) -> Any:
         try:
             return self._load_draft(folder)
+        except SpectraError:
+            raise
         except Exception as error:  # a damaged file fails in many ways; the cause is named
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SpectraError("boost", f"cannot load {folder} ({first[:160]}); give a draft model's folder") from error
 
     def _load_draft(self, folder: Path) -> Any:
-        draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        draft = load_whole(folder, "boost", dtype=torch.float32)
         return draft.to(input_device(self._target.model)).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
