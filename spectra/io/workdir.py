@@ -75,7 +75,7 @@ def note_placed(folder: Path, card: Path) -> None:
 def is_placed(folder: Path, card: Path) -> bool:
     """Whether what has this card was made in the folder: the work there is done."""
     placed = folder / PLACED
-    return placed.is_file() and card.is_file() and placed.read_text() == file_sha256(card)
+    return placed.is_file() and card.is_file() and placed.read_bytes() == file_sha256(card).encode()
 
 
 def tidy(folder: Path, card: Path, *, busy: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.io import resources
@@ -26,6 +26,7 @@ from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import learned_of, wrap_model
 from spectra.target.prefix import common
 from spectra.target.session import PREFILL_ROWS
+from spectra.target.whole import load_whole
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import probabilities_of, processors_of
 
@@ -180,7 +181,7 @@ def shipped(field: str) -> str:
 def load_like(name: str, like: Like, field: str) -> Any:
     """A causal model with as many tokens, in the same dtype on the same device. Raises SpectraError for `field`."""
     with _named(name, field) as local:
-        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=like.dtype, local_files_only=local)
+        model: Any = load_whole(name, field, dtype=like.dtype, local_files_only=local)
     theirs = model.config.get_text_config(decoder=True).vocab_size
     if like.vocabulary != theirs:
         raise SpectraError(
@@ -207,6 +208,8 @@ def _named(name: str, field: str) -> Iterator[bool]:
     """Whether only files that are here may be used; what fails inside names the model."""
     try:
         yield Path(name).is_dir() or only_cached(name)
+    except SpectraError:
+        raise
     except Exception as error:  # hub, file and config errors differ by version; the cause is named
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SpectraError(field, f"cannot load {name!r} ({first[:160]}); give a folder or a hub id") from error

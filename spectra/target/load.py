@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from spectra.errors import SpectraError
 from spectra.target import attention, embedded
@@ -64,6 +64,7 @@ from spectra.target.quantized import (
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.step_choice import check_step, choose_step, cuda_steps, wanted_step
 from spectra.target.weights import OWN, choose_weights, quantise
+from spectra.target.whole import load_whole
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -220,9 +221,7 @@ def load_network(
             device_map = flat_map(empty, device_map) if isinstance(device_map, Mapping) else device_map
             options |= loading_arguments(weights, empty, device_map) if quantised else {}
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=cached, **shared)
-        network = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=kind, device_map=device_map, local_files_only=cached, **options
-        )
+        network = load_whole(folder, "model", dtype=kind, device_map=device_map, local_files_only=cached, **options)
         if device_map is None:
             network.to(place)
         check_on_disk(network, device_map, name)

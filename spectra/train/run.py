@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
-from transformers import AutoModelForCausalLM
 
 from spectra.datastore.build.readers import is_jsonl
 from spectra.datastore.sources import list_sha256
@@ -27,13 +25,14 @@ from spectra.target.device_map import input_device
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.target.parameter_state import odd_numbers
+from spectra.target.whole import load_whole
 from spectra.train.conversations import Conversations, read_conversations
 from spectra.train.model import CARD, factorised, new_model, parameters, publish, write_card, write_model
 from spectra.train.scoring import agreement, sample
 from spectra.train.settings import MAY_CHANGE, TrainSettings
 from spectra.train.teacher import Teacher, ask_teacher
 from spectra.train.trainer import Trainer
-from spectra.train.workdir import hold_workdir, save_arrays, tidy_workdir
+from spectra.train.workdir import hold_workdir, load_arrays, save_arrays, tidy_workdir
 
 STATE, TEACHER = "state.safetensors", "teacher"
 """Where the work of a run lies in its folder: the last checkpoint and what the target was asked."""
@@ -149,12 +148,14 @@ class TrainingRun:
     def _load_first(self, folder: Path) -> Any:
         try:
             return self._load_draft(folder)
+        except SpectraError:
+            raise
         except Exception as error:  # a damaged file fails in many ways; the cause is named
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SpectraError("boost", f"cannot load {folder} ({first[:160]}); give a draft model's folder") from error
 
     def _load_draft(self, folder: Path) -> Any:
-        draft = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        draft = load_whole(folder, "boost", dtype=torch.float32)
         return draft.to(input_device(self._target.model)).eval()
 
     def _ask(self, folder: Path, data: Conversations, rows: NDArray[Any]) -> Teacher:
@@ -180,7 +181,7 @@ class TrainingRun:
             found = read_conversations(files, self._target.tokenizer, self.settings.held, self.exclude)
             names = ("tokens", "starts", "answers", "held")
             save_arrays(file, {name: getattr(found, name) for name in names})
-        return Conversations(**load_file(file))
+        return Conversations(**load_arrays(file))
 
     def _card(self, trainer: Trainer, seen: dict[str, Any]) -> dict[str, Any]:
         facts = trainer.facts

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from spectra.errors import SpectraError
 from spectra.train.conversations import Conversations
 from spectra.train.scoring import answer_logits, in_groups
-from spectra.train.workdir import save_tensors
+from spectra.train.workdir import load_tensors, save_tensors
 
 PART = 4096
 """Padded tokens a part: the most that is lost when a run is stopped."""
@@ -57,7 +55,7 @@ def ask_teacher(
     """What the target holds likely at `tokens` answer tokens; what the folder holds already is not asked again.
 
     target: gives the model, and is called only when it is needed. data: sha256 that tells what the rows mean.
-    Raises SpectraError when the folder was made from other data.
+    Raises SpectraError when the folder was made from other data or a file of it is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     recipe = {"data": data, "top": str(top), "length": str(length)}
@@ -71,10 +69,9 @@ def ask_teacher(
         if not part.exists():
             model = model or target()
             save_tensors(part, _likely(model, conversations, group, length, top), recipe)
-        with safe_open(part, "pt") as file:
-            if file.metadata() != recipe:
-                raise SpectraError("teacher", f"{part} was made from other data; name another folder or remove it")
-        found = load_file(part)
+        found, facts = load_tensors(part)
+        if facts != recipe:
+            raise SpectraError("teacher", f"{part} was made from other data; name another folder or remove it")
         counts = np.minimum(conversations.lengths[group], length) - conversations.answers[group]
         begins[group] = total + np.concatenate(([0], np.cumsum(counts)[:-1]))
         total += len(found["ids"])

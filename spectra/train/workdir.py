@@ -2,20 +2,25 @@
 from: weights, optimizers' state, step. One run at a time.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import safetensors.numpy
 import safetensors.torch
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from spectra.errors import SpectraError
+from spectra.io.hashes import canonical
 from spectra.io.workdir import held, replaced, tidy, workdir_of
+
+SUM = "sha256"
+"""What the checksum of a file is called in its metadata."""
 
 
 @contextmanager
@@ -57,15 +62,43 @@ def _busy(out: Path) -> str:
 
 
 def save_tensors(file: Path, tensors: Mapping[str, Tensor], facts: dict[str, str] | None = None) -> None:
-    """Write a safetensors file whole or not at all. facts: its metadata."""
+    """Write a safetensors file whole or not at all, with a checksum. facts: its metadata."""
+    whole = {name: one.contiguous() for name, one in tensors.items()}
+    facts = facts or {}
     with replaced(file) as fresh:
-        safetensors.torch.save_file({name: one.contiguous() for name, one in tensors.items()}, fresh, facts)
+        safetensors.torch.save_file(whole, fresh, {**facts, SUM: _sum(whole, facts)})
+
+
+def load_tensors(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """What `save_tensors` wrote: (tensors, facts). Raises SpectraError where the file is not as it was written."""
+    try:
+        with safe_open(file, "pt") as opened:
+            facts = dict(opened.metadata() or {})
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+        whole = facts.pop(SUM, None) == _sum(tensors, facts)
+    except (SafetensorError, ValueError, RuntimeError):
+        whole = False
+    if not whole:
+        raise SpectraError("out", f"{file} is damaged; remove it, and the same command makes it anew")
+    return tensors, facts
+
+
+def _sum(tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> str:
+    found = hashlib.sha256(canonical(dict(facts)))
+    for name, one in sorted(tensors.items()):
+        found.update(canonical([name, str(one.dtype), list(one.shape)]))
+        found.update(one.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a safetensors file whole or not at all."""
-    with replaced(file) as fresh:
-        safetensors.numpy.save_file(dict(arrays), fresh)
+    """`save_tensors` of arrays."""
+    save_tensors(file, {name: torch.from_numpy(one) for name, one in arrays.items()})
+
+
+def load_arrays(file: Path) -> dict[str, NDArray[Any]]:
+    """What `save_arrays` wrote. Raises SpectraError as `load_tensors` does."""
+    return {name: one.numpy() for name, one in load_tensors(file)[0].items()}
 
 
 def save_state(file: Path, model: Any, optimizers: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -78,10 +111,9 @@ def save_state(file: Path, model: Any, optimizers: Mapping[str, Any], facts: Map
 
 
 def load_state(file: Path, model: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
-    """Put everything back where it was; returns the facts."""
-    with safe_open(file, "pt") as opened:
-        facts = json.loads(opened.metadata()["facts"])
-    tensors = safetensors.torch.load_file(file)
+    """Put everything back where it was; returns the facts. Raises SpectraError as `load_tensors` does."""
+    tensors, metadata = load_tensors(file)
+    facts = json.loads(metadata["facts"])
     for name, one in model.named_parameters():
         one.data.copy_(tensors[f"model.{name}"])
     for name, optimizer in optimizers.items():

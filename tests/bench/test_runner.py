@@ -1,9 +1,12 @@
 """The loop of every benchmark: what is known is not measured again, and every row is written as soon as it is known."""
 
+import json
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import pytest
 
+from spectra.bench.run import rows as rows_
 from spectra.bench.run.rows import ROWS, SETTINGS, Rows, claim, claimed_rows, read_rows
 from spectra.bench.run.runner import missing_rows, resume
 from spectra.errors import SpectraError
@@ -167,6 +170,24 @@ class TestSettings:
         claim(tmp_path, {"seed": 0})
         with pytest.raises(SpectraError, match=r"holds rows with drafts \['small'\], this run has \['large'\]"):
             claim(tmp_path, {"seed": 0, "drafts": ["large"]})
+
+    def test_of_two_runs_that_begin_together_one_is_refused(self, tmp_path, monkeypatch):
+        """The settings of the second stood beside the rows of the first."""
+        write = rows_.write_text
+        with ThreadPoolExecutor() as pool:
+            others = []
+
+            def slow(*arguments):
+                if not others:
+                    others.append(pool.submit(claim, tmp_path, {"seed": 1}))
+                    wait(others, 0.2)
+                write(*arguments)
+
+            monkeypatch.setattr(rows_, "write_text", slow)
+            claim(tmp_path, {"seed": 0})
+            with pytest.raises(SpectraError, match="holds rows with seed 0, this run has 1"):
+                others[0].result()
+        assert json.loads((tmp_path / SETTINGS).read_text()) == {"seed": 0}
 
     def test_rows_without_settings_are_refused(self, tmp_path):
         (tmp_path / "other.jsonl").write_text('{"task": "a", "id": "b"}\n')

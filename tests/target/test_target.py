@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ from spectra import (
 from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.target import load
+from spectra.target.draft_model import load_draft
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import load_network, wrap_model
 
@@ -357,6 +359,19 @@ def test_a_device_map_that_does_not_fit_is_told_before_weights_are_read(folder, 
         load_target(folder, device_map=device_map)
     with pytest.raises(SpectraError, match=r"^max_memory: device 7 is not available"):
         load_target(folder, device_map="auto", max_memory={7: "1GiB", "cpu": "9GiB"})
+
+
+@pytest.mark.parametrize("place", [{"device": "cpu"}, {"device_map": {"": "cpu"}}])
+def test_a_model_whose_files_lack_weights_is_refused(folder, tmp_path, place):
+    """transformers fills them up with random numbers, and every run wrote another text."""
+    lacking = shutil.copytree(folder, tmp_path / "lacking")
+    content = (lacking / "model.safetensors").read_bytes()
+    (lacking / "model.safetensors").write_bytes(content.replace(b"1.self_attn.k_proj", b"1.self_attn.j_proj", 1))
+    missing = "model.layers.1.self_attn.k_proj.weight"
+    with pytest.raises(SpectraError, match=rf"^model: the files of \S*lacking' lack {missing}; give a whole model$"):
+        load_target(lacking, **place)
+    with pytest.raises(SpectraError, match=rf"^draft: the files of \S*lacking' lack {missing}; give a whole model$"):
+        load_draft(lacking, load_target(folder, device="cpu"))
 
 
 @pytest.mark.parametrize("shared", [{"lm_head": "disk"}, {"transformer.wte": "disk"}])

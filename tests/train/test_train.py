@@ -7,6 +7,7 @@ import resource
 import numpy as np
 import pytest
 import torch
+from damage import flip
 from safetensors.torch import load_file
 from stores import write_rows
 from tiny import VOCABULARY, make
@@ -125,6 +126,36 @@ def test_a_stopped_run_ends_with_the_weights_of_a_whole_one(model, data, tmp_pat
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == (
         tmp_path / "whole" / "model.safetensors"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["data.safetensors", "state.safetensors", "teacher/part-00000.safetensors"])
+@pytest.mark.parametrize("place", ["facts", "name", "numbers", "end"])
+def test_damaged_work_is_named_and_made_anew_without_that_file(model, data, tmp_path, monkeypatch, capsys, name, place):
+    """Training went on from other weights without a word, or ended with a traceback."""
+    more = ("--teacher-tokens", "300", "--finish", "0.4", "--steps", "5")
+    step = trainer.Trainer.step
+
+    def interrupted(self, number):
+        if number == 4:
+            raise KeyboardInterrupt
+        return step(self, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer, "PAUSE", -1.0)
+        patched.setattr(trainer.Trainer, "step", interrupted)
+        assert train(model, data, tmp_path / "out", *more) == 130
+    file = tmp_path / ".out.work" / name
+    content = file.read_bytes()
+    header = int.from_bytes(content[:8], "little")
+    if place == "end":
+        file.write_bytes(content[:-1])
+    else:
+        flip(file, {"facts": 8 + content[8:].index(b":{") + 4, "name": header - 60, "numbers": header + 40}[place], 2)
+    assert train(model, data, tmp_path / "out", *more) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(f"{file} is damaged; remove it, and the same command makes it anew")
+    file.unlink()
+    assert train(model, data, tmp_path / "out", *more) == 0
 
 
 @pytest.mark.parametrize("size", [1_000, 16_000])

@@ -15,7 +15,7 @@ from spectra.errors import SpectraError
 from spectra.io.bounded import lines_of, open_regular
 from spectra.io.files import check_writable_folder, write_text
 from spectra.io.json_text import parse_json, read_json
-from spectra.io.locks import take_lock
+from spectra.io.locks import in_turn, take_lock
 
 Row = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -117,8 +117,18 @@ def claimed_rows(
 
 
 def claim(folder: Path, settings: Mapping[str, Any], name: str = ROWS) -> None:
-    """Note the settings that all rows of a folder share. Raises SpectraError where it holds rows of other ones."""
+    """Note the settings that all rows of a folder share, one process at a time. Raises SpectraError where it holds
+    rows of other ones.
+    """
     make_folder(folder)
+    try:
+        with in_turn(folder):
+            _claim(folder, settings, name)
+    except OSError as error:
+        raise SpectraError("out", f"{folder} cannot be read ({error.strerror}); give another folder") from error
+
+
+def _claim(folder: Path, settings: Mapping[str, Any], name: str) -> None:
     file = folder / SETTINGS
     ours = json.loads(json.dumps(settings))
     if not file.exists():

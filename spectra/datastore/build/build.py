@@ -143,9 +143,10 @@ def added(order: Order, recipe: Mapping[str, Any]) -> dict[str, Any]:
 def read(order: Order, workdir: Workdir, language: Language) -> None:
     """First phase, unless it is done."""
     state = workdir.read_progress()
-    if state.get("done"):
-        return
     gathering = Gathering(workdir, order.settings, language.encode)
+    if state.get("done"):
+        gathering.check()
+        return
     gathering.resume()
     if order.base is not None and not state:
         adopt(order.base, gathering)

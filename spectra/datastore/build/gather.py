@@ -21,8 +21,6 @@ from spectra.datastore.build.readers import Text
 from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.build.workdir import CANDIDATE, Workdir, append
 from spectra.datastore.sources import NONE, digest
-from spectra.io.hashes import canonical
-from spectra.io.workdir import replace
 from spectra.metrics import distinct4
 
 CHUNK = 256
@@ -50,6 +48,7 @@ class Gathering:
         self._similar = Similar(self.settings.seed)
         self._rows: list[tuple[int, int, bytes, int, bytes]] = []
         self._tokens: list[NDArray[Any]] = []
+        self._sums = {path: hashlib.sha256() for path in (self.workdir.tokens, self.workdir.candidates)}
 
     def run(self, corpus: Corpus, progress: Callable[[], object]) -> None:
         """Read on to the end. `progress` is called after each chunk."""
@@ -64,8 +63,18 @@ class Gathering:
         self.counts.update(bad=corpus.bad, filtered=corpus.filtered, excluded=corpus.excluded)
         self.checkpoint(done=True)
 
+    def check(self) -> None:
+        """Raise SpectraError unless what was counted last lies there as it was written."""
+        state = self.workdir.read_progress()
+        sizes = {self.workdir.tokens: self.workdir.token.itemsize, self.workdir.candidates: CANDIDATE.itemsize}
+        for (path, size), count in zip(sizes.items(), ("tokens", "rows"), strict=True):
+            self._sums[path] = _sum(path, size * state.get(count, 0))
+            if state and state["sums"][path.name] != self._sums[path].hexdigest():
+                raise self.workdir.damaged(path)
+
     def resume(self) -> None:
-        """Go back to what was counted last and learn it again."""
+        """Go back to what was counted last and learn it again. Raises SpectraError as `check` does."""
+        self.check()
         state = self.workdir.read_progress()
         self.records = state.get("records", 0)
         self.rows = state.get("rows", 0)
@@ -118,12 +127,28 @@ class Gathering:
 
     def checkpoint(self, *, done: bool = False) -> None:
         if self._rows:
-            append(self.workdir.tokens, np.concatenate(self._tokens))
-            append(self.workdir.candidates, np.array(self._rows, CANDIDATE))
+            self._append(self.workdir.tokens, np.concatenate(self._tokens))
+            self._append(self.workdir.candidates, np.array(self._rows, CANDIDATE))
             self._rows.clear()
             self._tokens.clear()
         state = {"records": self.records, "rows": self.rows, "tokens": self.tokens, "done": done}
-        replace(self.workdir.reading, canonical({**state, "counts": dict(self.counts)}))
+        sums = {path.name: found.hexdigest() for path, found in self._sums.items()}
+        self.workdir.write_progress({**state, "counts": dict(self.counts), "sums": sums})
+
+    def _append(self, path: Path, records: NDArray[Any]) -> None:
+        append(path, records)
+        self._sums[path].update(records.tobytes())
+
+
+def _sum(path: Path, size: int) -> Any:
+    """The running SHA-256 of the first `size` bytes of a file, or of those that are there."""
+    found = hashlib.sha256()
+    if path.exists():
+        with path.open("rb") as file:
+            while part := file.read(min(size, 1 << 20)):
+                found.update(part)
+                size -= len(part)
+    return found
 
 
 def _cut(path: Path, size: int) -> None:

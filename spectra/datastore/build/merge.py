@@ -9,7 +9,7 @@ import numpy as np
 
 from spectra.datastore.build.gather import Gathering
 from spectra.datastore.build.select import Selection
-from spectra.datastore.build.workdir import SCORE
+from spectra.datastore.build.workdir import scored
 from spectra.datastore.card import check_tokenizer
 from spectra.datastore.language import Language
 from spectra.datastore.layout import CORPUS, TEXTS
@@ -33,9 +33,7 @@ def adopt(base: Path, gathering: Gathering) -> None:
     """Make the store's texts the first candidates, with their scores."""
     texts = np.load(base / TEXTS)
     tokens = np.load(base / CORPUS, mmap_mode="r")
-    scores = np.empty(len(texts), SCORE)
-    scores["row"] = np.arange(len(texts))
-    scores["perplexity"] = texts["perplexity"]
+    scores = scored(np.arange(len(texts)), texts["perplexity"])
     replace(gathering.workdir.known_scores, scores.tobytes())
     for row in texts:
         gathering.add(tokens[row["start"] : row["start"] + row["length"]], bytes(row["hash"]), 0, NONE)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spectra.datastore.build.workdir import SCORE, Workdir, append
+from spectra.datastore.build.workdir import Workdir, append, scored
 from spectra.errors import SpectraError
 from spectra.target.device_map import input_device
 
@@ -92,10 +92,8 @@ def score(
             continue
         if np.isnan(known[batch["row"]]).any():
             texts = [workdir.read_tokens(row["start"], row["length"]) for row in batch]
-            record = np.empty(len(batch), SCORE)
-            record["row"] = batch["row"]
-            record["perplexity"] = perplexities(model, texts, context)
-            if np.isnan(record["perplexity"]).any():
+            found = perplexities(model, texts, context)
+            if np.isnan(found).any():
                 raise SpectraError("dtype", f"the model's logits are not numbers in {model.dtype}; give --dtype fp32")
-            append(workdir.scores(process), record)
+            append(workdir.scores(process), scored(batch["row"], found))
         progress(int(batch["length"].sum()))

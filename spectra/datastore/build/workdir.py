@@ -1,6 +1,6 @@
 """The folder that a build works in, beside the store to be: tokens, candidates, scores, and how far reading came.
 
-A killed build goes on from it. One build at a time uses it.
+A killed build goes on from it, if its files are as they were written. One build at a time uses it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectra.datastore.build.dedup import mix
 from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
 from spectra.io import workdir
+from spectra.io.hashes import canonical, json_sha256
 from spectra.io.json_text import parse_json
 
 CANDIDATE = np.dtype([("start", "<i8"), ("length", "<i4"), ("hash", "S16"), ("key", "<u8"), ("source", "V32")])
 """A text that passed the floors: where its tokens are, its hash, the hash of its normalised text, of its prompt."""
-SCORE = np.dtype([("row", "<i8"), ("perplexity", "<f4")])
+SCORE = np.dtype([("row", "<i8"), ("perplexity", "<f4"), ("check", "<u4")])
+"""Made by `scored`. check: tells whether the record is as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +101,52 @@ class Workdir:
             yield
 
     def read_progress(self) -> dict[str, Any]:
-        """What was counted last; empty at the start."""
-        return dict(parse_json(self.reading.read_bytes())) if self.reading.is_file() else {}
+        """What was counted last; empty at the start. Raises SpectraError where the file was altered."""
+        if not self.reading.is_file():
+            return {}
+        try:
+            state = parse_json(self.reading.read_bytes())
+            whole = isinstance(state, dict) and state.pop("sha256", None) == json_sha256(state)
+        except ValueError:
+            whole = False
+        if not whole:
+            raise self.damaged(self.reading)
+        return dict(state)
+
+    def write_progress(self, state: Mapping[str, Any]) -> None:
+        workdir.replace(self.reading, canonical({**state, "sha256": json_sha256(state)}))
+
+    def damaged(self, file: Path) -> SpectraError:
+        return SpectraError("out", f"{file} is damaged; remove {self.folder}, and the same command begins anew")
 
     def read_candidates(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop (fewer at the end)."""
         return np.fromfile(self.candidates, CANDIDATE, stop - start, offset=start * CANDIDATE.itemsize)
 
     def read_scores(self, rows: int) -> NDArray[np.float32]:
-        """The perplexity of each row, NaN where it is not known yet."""
+        """The perplexity of each row, NaN where it is not known yet. Raises SpectraError for altered records."""
         found = np.full(rows, np.nan, np.float32)
         for path in sorted(self.folder.glob("*.scores")):
             scores = np.fromfile(path, SCORE, path.stat().st_size // SCORE.itemsize)
+            same = scored(scores["row"], scores["perplexity"])["check"] == scores["check"]
+            if not (same & (scores["row"] >= 0) & (scores["row"] < rows)).all():
+                raise self.damaged(path)
             found[scores["row"]] = scores["perplexity"]
         return found
 
     def read_tokens(self, start: int, count: int) -> NDArray[Any]:
         """A run of tokens, read from the file: pages of a map would count as memory of this process."""
         return np.fromfile(self.tokens, self.token, count, offset=start * self.token.itemsize)
+
+
+def scored(rows: NDArray[np.integer], perplexities: NDArray[np.floating]) -> NDArray[Any]:
+    """The records of these scores."""
+    records = np.empty(len(rows), SCORE)
+    records["row"] = rows
+    records["perplexity"] = perplexities
+    bits = records["perplexity"].view("<u4").astype(np.uint64)
+    records["check"] = mix(records["row"].astype(np.uint64) ^ mix(bits)).astype(np.uint32)
+    return records
 
 
 def append(path: Path, records: NDArray[Any]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from damage import flip
 from stores import build, index_hashes, rows, write_rows
 from words import save_model
 
@@ -173,6 +174,47 @@ def test_scores_are_not_computed_twice(model, corpus, wanted, tmp_path, monkeypa
     assert done > 0
     assert len(scored) == sum(read_card(out)["perplexity"]["scored"]) - done
     assert index_hashes(out) == wanted
+
+
+@pytest.fixture(scope="module")
+def unfinished(model, corpus, tmp_path_factory):
+    """What a build left that was stopped before its last phase, all scores known."""
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    out = tmp_path_factory.mktemp("unfinished") / "store"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(build_, "finish", stopped)
+        assert build(corpus, out, model, *KEPT) == 130
+    return Workdir(out, np.dtype("u1")).folder
+
+
+@pytest.mark.parametrize("name", ["read.json", "tokens.bin", "candidates.bin", "0.scores"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
+def test_damaged_work_is_named_and_no_store_is_made_of_it(
+    model, corpus, wanted, tmp_path, capsys, unfinished, name, damage
+):
+    """Texts were missing from the store without a word, or the build ended with a traceback."""
+    shutil.copytree(unfinished, tmp_path / ".store.work")
+    file = tmp_path / ".store.work" / name
+    size = file.stat().st_size
+    if damage == "flip":
+        flip(file, size // 2, 4)
+    else:
+        os.truncate(file, size // 2 if damage == "cut" else 0)
+    code = build(corpus, tmp_path / "store", model, *KEPT)
+    if name == "0.scores" and damage != "flip":  # what is missing is scored again
+        assert code == 0
+        assert index_hashes(tmp_path / "store") == wanted
+        return
+    assert code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(f"{file} is damaged; remove {file.parent}, and the same command begins anew")
+    assert not (tmp_path / "store").exists()
+    shutil.rmtree(file.parent)
+    assert build(corpus, tmp_path / "store", model, *KEPT) == 0
+    assert index_hashes(tmp_path / "store") == wanted
 
 
 def test_a_replacement_killed_half_way_leaves_the_old_or_the_new(model, corpus, wanted, tmp_path, monkeypatch):

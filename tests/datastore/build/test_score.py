@@ -16,7 +16,7 @@ from words import save_model
 from spectra.datastore.build import score, select
 from spectra.datastore.build.score import batches, perplexities
 from spectra.datastore.build.settings import BuildSettings
-from spectra.datastore.build.workdir import CANDIDATE, SCORE, Workdir, append
+from spectra.datastore.build.workdir import CANDIDATE, SCORE, Workdir, append, scored
 from spectra.datastore.card import read_card
 
 ROOT = Path(__file__).parents[3]
@@ -74,9 +74,7 @@ def work(tmp_path):
     table["hash"] = [f"{value:016x}".encode() for value in draw.permutation(500) * 7919]
     append(made.candidates, table)
     append(made.tokens, draw.integers(0, 64, int(table["length"].sum())).astype(np.uint16))
-    scores = np.zeros(500, SCORE)
-    scores["row"], scores["perplexity"] = np.arange(500), draw.integers(1, 40, 500)
-    append(made.scores(0), scores)
+    append(made.scores(0), scored(np.arange(500), draw.integers(1, 40, 500)))
     return made
 
 
