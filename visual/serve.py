@@ -86,8 +86,8 @@ def queued(page: gr.Blocks, max_size: int) -> gr.Blocks:
 
 
 def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = False) -> None:
-    """Serve the page until it is stopped, by Ctrl-C or a signal to terminate: either way uploads are deleted, and what
-    goes on is stopped.
+    """Serve the page until it is stopped, by Ctrl-C, a signal to terminate or the loss of its terminal: in any case
+    uploads are deleted, and what goes on is stopped. Under nohup the loss of the terminal stops nothing.
 
     Gradio asks it once, as a browser would: see `check_proxies`. The address that a header names counts for a visitor's
     where FORWARDED_ALLOW_IPS trusts who sends it; uvicorn would trust this machine unasked, and so each visitor whose
@@ -95,10 +95,12 @@ def launch(page: gr.Blocks, guard: Guard, *, host: str, port: int, mcp: bool = F
     """
     os.environ.setdefault("FORWARDED_ALLOW_IPS", "")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     name = f"[{host}]" if ":" in host else host  # it makes an address for a browser of it
     try:
         page.launch(server_name=name, server_port=port, mcp_server=mcp, **launch_options(guard))
-    except KeyboardInterrupt:  # before gradio waits for one
+    except (KeyboardInterrupt, OSError):  # before gradio waits for one, or where it has no terminal to write that to
         page.close(verbose=False)
         raise
     finally:

@@ -6,13 +6,18 @@ in a thread for each answer, as the demo does, therefore lets no thread that sta
 """
 
 import contextvars
+import ctypes
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+END_SECONDS = 5.0
+"""How long work that is given up is waited for."""
 
 
 class WorkerThread(threading.Thread):
@@ -30,9 +35,21 @@ class WorkerThread(threading.Thread):
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             self.error = error
 
+    def give_up(self, seconds: float) -> None:
+        """End the work before its next line of Python, and wait so long at most until it has ended: a thread that is
+        inside torch when the interpreter ends takes the process with it.
+        """
+        if self.ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(SystemExit))
+        with suppress(RuntimeError):  # it has not begun
+            self.join(seconds)
+
 
 def in_worker_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, run in a `WorkerThread` while its caller waits; in the caller's own if that is one already."""
+    """The function, run in a `WorkerThread` while its caller waits; in the caller's own if that is one already.
+
+    Where the waiting is interrupted, by Ctrl-C for example, the work is given up.
+    """
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
@@ -40,8 +57,12 @@ def in_worker_thread(function: Callable[P, R]) -> Callable[P, R]:
             return function(*arguments, **options)
         results: list[R] = []
         thread = WorkerThread(lambda: results.append(function(*arguments, **options)))
-        thread.start()
-        thread.join()
+        try:
+            thread.start()
+            thread.join()
+        except KeyboardInterrupt:
+            thread.give_up(END_SECONDS)
+            raise
         error, thread.error = thread.error, None
         if error is None:
             return results[0]

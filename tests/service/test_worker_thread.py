@@ -1,6 +1,8 @@
 """Work in a worker thread: its result or its error, in a thread that is gone afterwards, and only one however deep."""
 
+import signal
 import threading
+import time
 import weakref
 from contextlib import suppress
 
@@ -54,3 +56,19 @@ def test_what_failed_does_not_stay_in_memory_with_its_error():
         with suppress(LookupError):
             fail()
         assert held[0]() is None
+
+
+def test_work_whose_caller_is_interrupted_is_given_up():
+    """As while a model is loaded: a thread inside torch when the interpreter ended had the process aborted."""
+    threads = []
+
+    @in_worker_thread
+    def endless():
+        threads.append(threading.current_thread())
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        while True:
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        endless()
+    assert [thread.is_alive() for thread in threads] == [False]

@@ -5,7 +5,9 @@ import http.client
 import http.server
 import json
 import os
+import pty
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -193,14 +195,7 @@ launch(queued(build_page(FakeEngine(), guard=guard), 8), guard, host="127.0.0.1"
     "begun", [pytest.param(False, marks=pytest.mark.all_cases), True], ids=["while it begins", "later"]
 )
 def test_uploads_go_when_the_program_is_told_to_end(begun: bool, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "tests/support"))
-    environment = os.environ | {"GRADIO_TEMP_DIR": str(tmp_path), "PYTHONPATH": paths}
-    program = subprocess.Popen(
-        [sys.executable, "-u", "-c", SERVED, str(port)], env=environment, stdout=subprocess.PIPE, text=True
-    )
+    program, port = started(tmp_path, subprocess.PIPE)
     try:
         deadline = time.monotonic() + 60
         while not listens(port):
@@ -209,16 +204,50 @@ def test_uploads_go_when_the_program_is_told_to_end(begun: bool, tmp_path: Path)
         if begun:
             assert program.stdout is not None
             assert any("To create a public link" in line for line in program.stdout), "the last that gradio prints"
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        body = PART % (b"files", b"race.json", RACE) + b"--b--\r\n"
-        connection.request("POST", f"{API}/upload", body, {"content-type": FORM})
-        assert connection.getresponse().status == 200
+        upload(port)
         assert any(path.is_file() for path in tmp_path.rglob("*"))
         program.terminate()
         program.communicate(timeout=60)
         assert not any(path.is_file() for path in tmp_path.rglob("*"))
     finally:
         program.kill()
+
+
+def test_uploads_go_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    """Nothing that the program prints from then on can be written."""
+    ours, its = pty.openpty()
+    program, port = started(tmp_path, its)
+    os.close(its)
+    try:
+        printed = b""
+        while b"To create a public link" not in printed:  # the last that gradio prints
+            printed += os.read(ours, 1000)
+        upload(port)
+        assert any(path.is_file() for path in tmp_path.rglob("*"))
+        os.close(ours)
+        program.send_signal(signal.SIGHUP)
+        program.wait(60)
+        assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    finally:
+        program.kill()
+
+
+def started(uploads: Path, output: int) -> tuple[subprocess.Popen[str], int]:
+    """A program that serves the page, and its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "tests/support"))
+    environment = os.environ | {"GRADIO_TEMP_DIR": str(uploads), "PYTHONPATH": paths}
+    command = [sys.executable, "-u", "-c", SERVED, str(port)]
+    return subprocess.Popen(command, env=environment, stdout=output, text=True), port
+
+
+def upload(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    body = PART % (b"files", b"race.json", RACE) + b"--b--\r\n"
+    connection.request("POST", f"{API}/upload", body, {"content-type": FORM})
+    assert connection.getresponse().status == 200
 
 
 def listens(port: int) -> bool:
