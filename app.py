@@ -136,11 +136,12 @@ def check_free(host: str, port: int) -> None:
         try:
             line.bind(address)
         except OSError as error:
-            busy = error.errno == errno.EADDRINUSE
-            problem = (
-                f"{port} is in use; give another one" if busy else f"{host} cannot be listened on ({error.strerror})"
-            )
-            raise SpectraError("port" if busy else "host", problem) from None
+            if error.errno == errno.EADDRINUSE:
+                raise SpectraError("port", f"{port} is in use; give another one") from None
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise SpectraError("port", f"{port} is not open to this user; give one above 1023") from None
+            problem = f"{host} cannot be listened on ({error.strerror}); give another one, such as 127.0.0.1"
+            raise SpectraError("host", problem) from None
 
 
 def default_models(options: ModelOptions) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """What `python app.py` refuses before a model is loaded: an address that it cannot listen on."""
 
+import errno
 import importlib.util
+import os
 import socket
 import subprocess
 import sys
@@ -37,6 +39,14 @@ def test_a_port_that_is_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert refused(capsys, "--port", port).startswith(f"port: {port} is in use; give another one")
+
+
+def test_a_port_that_a_user_may_not_open(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def bind(line: socket.socket, address: tuple[str, int]) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(app.socket, "socket", type("Line", (socket.socket,), {"bind": bind}))
+    assert refused(capsys, "--port", 80) == "port: 80 is not open to this user; give one above 1023\n"
 
 
 @pytest.mark.parametrize(
