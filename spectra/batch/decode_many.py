@@ -4,8 +4,9 @@ Sequences join when there is a place and room for their cache, and leave when th
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from spectra.batch.learned import BatchWorth, PassTime, Trust
@@ -78,8 +79,9 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         worths = _worths(queue, running)
         shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
         tokens = _tokens(running, worths, passes) if shares else {}
-        asks = {*running} - {*tokens} | worth.asks(tokens)
-        grown = _each(queue, {number: (one, number in asks) for number, one in running.items()}, _grow)
+        wished = worth.asks(tokens)
+        rest = tokens.keys() - wished
+        grown = _each(queue, running, partial(_grow, rest=rest))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
         if not sequences:
@@ -104,13 +106,13 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         if tokens and (seconds := _seconds(sequences, trees)):
             passes.learn(seconds.all, forward, len(sequences))
             row = forward * seconds.of_a_node / (passes.beyond(len(sequences)) + seconds.all)
-            for number in tokens.keys() & steps:
-                own = sum(steps[number].parts[part] for part in ("draft", "verify", "keep"))
-                if number in asks:
-                    nodes, accepted = len(passed[number].tree) - 1, len(steps[number].path)
-                    worth.learn(number, accepted, own=own, rows=nodes * row, token=tokens[number])
-                else:
+            for number, step in steps.items():
+                one, nodes = running[number], len(passed[number].tree) - 1
+                own = sum(step.parts[part] for part in ("draft", "verify", "keep"))
+                if one in rest:
                     worth.learn_plain(own)
+                elif one in tokens:
+                    worth.learn(one, len(step.path), own=own, rows=nodes * row, token=tokens[one])
         yield from steps.items()
 
 
@@ -122,7 +124,7 @@ def _worths(queue: Running, running: Mapping[int, Decoding]) -> dict[int, float]
     return dict(zip(running, worths_at_the_end(remaining), strict=True))
 
 
-def _tokens(running: Mapping[int, Decoding], worths: Mapping[int, float], passes: PassTime) -> dict[int, float]:
+def _tokens(running: Mapping[int, Decoding], worths: Mapping[int, float], passes: PassTime) -> dict[Decoding, float]:
     """The seconds that one more token saves, of those sequences that adapt: its part of a pass without guesses."""
     budget = _adaptive([*running.values()])
     if budget is None:
@@ -130,7 +132,7 @@ def _tokens(running: Mapping[int, Decoding], worths: Mapping[int, float], passes
     count = len(running)
     plain = passes.seconds(budget.seconds(count)[count], count)
     whole = sum(worths.values())
-    return {number: plain * worths[number] / whole for number, one in running.items() if _adapts(one)}
+    return {one: plain * worths[number] / whole for number, one in running.items() if _adapts(one)}
 
 
 def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> dict[int, Y]:
@@ -144,9 +146,8 @@ def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> di
     return made
 
 
-def _grow(one: tuple[Decoding, bool]) -> TokenTree:
-    sequence, asks = one
-    return sequence.grow(asks=asks)
+def _grow(one: Decoding, *, rest: Set[Decoding]) -> TokenTree:
+    return one.grow(asks=one not in rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
 
 
 class PassSeconds(NamedTuple):
-    """T of a pass. of_a_node: what each node beyond the roots adds to it, on average."""
+    """T of a pass. of_a_node: what each node beside the roots adds to it, on average."""
 
     all: float
     of_a_node: float
@@ -193,7 +194,7 @@ def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> PassS
     rows = sum(map(len, trees))
     seconds = budget.seconds(rows)
     nodes = rows - len(trees)
-    return PassSeconds(seconds[rows], (seconds[rows] - seconds[len(trees)]) / nodes if nodes else 0.0)
+    return PassSeconds(seconds[rows], max(0.0, seconds[rows] - seconds[len(trees)]) / max(1, nodes))
 
 
 class SharedPass(NamedTuple):

@@ -5,8 +5,12 @@ None of it decides what is written, only how many guesses are scored.
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from spectra.tree import TokenTree
+
+X = TypeVar("X")
 
 
 class DraftingWorth:
@@ -54,32 +58,46 @@ class DraftingWorth:
 class BatchWorth:
     """At which sequences of a batch the drafters are asked: see `DraftingWorth`.
 
-    A sequence that repeats itself goes on with guesses beside those to which they are not worth their seconds.
+    A sequence that repeats itself goes on with guesses beside those to which they are not worth their seconds. What is
+    known of one is kept as long as the sequence, also through steps at which it has no part.
     """
 
     KEPT = 0.98
+    MOST = 4.0
+    """Seconds for itself that a step counts for at most, to their mean: the machine may have been elsewhere."""
 
     def __init__(self) -> None:
-        self._of: dict[int, DraftingWorth] = {}
+        self._of: WeakKeyDictionary[object, DraftingWorth] = WeakKeyDictionary()
         self._plain: float | None = None
-        """Seconds that a sequence takes for itself at a step without guesses."""
+        self._own: float | None = None
+        """Seconds that a sequence takes for itself at a step without guesses, and at one with them."""
 
-    def asks(self, tokens: Mapping[int, float]) -> set[int]:
-        """Those whose drafters are asked at this step. tokens: all sequences whose drafters may rest, with the seconds
+    def asks(self, tokens: Mapping[X, float]) -> set[X]:
+        """Those whose drafters are asked at this step. tokens: the sequences whose drafters may rest, with the seconds
         that one more token of each saves. Called once a step."""
         others = [*self._of.values()]
-        self._of = {number: self._of.get(number) or DraftingWorth(others) for number in tokens}
-        return {number for number, worth in self._of.items() if worth.asks(tokens[number])}
+        for one in tokens:
+            if one not in self._of:
+                self._of[one] = DraftingWorth(others)
+        return {one for one, token in tokens.items() if self._of[one].asks(token)}
 
     def learn_plain(self, own: float) -> None:
         """Of a sequence at a step without guesses. own: seconds for itself alone."""
-        self._plain = own if self._plain is None else self.KEPT * self._plain + (1 - self.KEPT) * own
+        self._plain, _ = self._mean(self._plain, own)
 
-    def learn(self, number: int, accepted: int, *, own: float, rows: float, token: float) -> None:
+    def learn(self, sequence: object, accepted: int, *, own: float, rows: float, token: float) -> None:
         """Of a sequence whose drafters were asked. accepted: nodes. own: seconds for itself alone. rows: seconds of the
         pass for the rows of its nodes. token: as in `asks`."""
+        self._own, own = self._mean(self._own, own)
         spent = max(0.0, own - (self._plain or 0.0)) + rows
-        self._of[number].learn(accepted, spent, token)
+        self._of[sequence].learn(accepted, spent, token)
+
+    def _mean(self, mean: float | None, own: float) -> tuple[float, float]:
+        """(the mean with one step more, what that step counts for)."""
+        if mean is None:
+            return own, own
+        own = min(own, self.MOST * mean)
+        return self.KEPT * mean + (1 - self.KEPT) * own, own
 
 
 class Trust:
