@@ -239,9 +239,13 @@ def fitting(like: Like) -> list[str]:
 
 
 def _fits(folder: Path, like: Like) -> bool:
-    """Whether a shipped draft model is there and was made for this tokenizer."""
+    """Whether a shipped draft model is there and made for this tokenizer. Raises SpectraError for a damaged card."""
+    file = folder / "card.json"
     try:
-        card = read_json(folder / "card.json")
+        made_for = read_json(file)["tokenizer_sha256"]
     except OSError:
         return False
-    return like.tokenizer_sha256 is not None and card["tokenizer_sha256"] == like.tokenizer_sha256
+    except (ValueError, LookupError, TypeError) as error:
+        fix = "install spectra-decoding again, or name a draft model's folder"
+        raise SpectraError("draft", f"{file} is damaged; {fix}") from error
+    return like.tokenizer_sha256 is not None and made_for == like.tokenizer_sha256

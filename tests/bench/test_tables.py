@@ -146,6 +146,27 @@ class TestMerge:
                 (tmp_path / ROWS).write_text("{}\n")
                 Rows(tmp_path)
 
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"seconds": 0}, {"seconds": "1"}, {"seconds": float("inf")}, {"new_tokens": 10**400}, {"steps": 0},
+            {"steps": None}, {"tau": []}, {"mac_tp": float("nan")}, {"queries": "x"}, {"identical": 3}, {"method": []},
+            {"category": {}}, {"task": 5}, {"distinct4": None}, {"repeat": None}, {"sources": -1},
+            {"sources": {"model": None}}, {"offered": {"model": 3}}, {"acceptance": 1}, {"step_tokens": ["x"]},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_values_that_no_run_writes_are_named(self, tmp_path, capsys, wrong):
+        folder = self.saved(tmp_path / "one", row("autoregressive", steps=10), row("anpd", steps=5) | wrong)
+        assert main(["report", str(folder)]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("spectra.bench: folders: ") and "line 2 is damaged (" in err and err.count("\n") == 1
+
+    def test_counts_of_nothing(self, tmp_path, capsys):
+        none = row("autoregressive", steps=10, tokens=0) | {"sources": {"model": 0}, "processor": {"a": []}}
+        assert main(["report", str(self.saved(tmp_path / "one", none, none | {"method": "anpd"}))]) == 0
+        assert "anpd" in capsys.readouterr().out
+
     def test_a_folder_where_rows_should_be(self, tmp_path, capsys):
         (tmp_path / ROWS).mkdir()
         assert main(["report", str(tmp_path)]) == 2

@@ -116,6 +116,13 @@ class TestLoading:
             (folder / "card.json").write_text(json.dumps({"tokenizer_sha256": sha256}))
             assert [one.name for one in load_drafts((), target)] == ["small"] * fits
         assert load_draft(None, target).name == "small"
+        for damaged in ("{", "{}", "[]", "\udc80"):
+            (folder / "card.json").write_text(damaged, errors="surrogateescape")
+            with pytest.raises(
+                SpectraError, match=r"^draft: .*card.json is damaged; install spectra-decoding again, or"
+            ):
+                load_drafts((), target)
+        (folder / "card.json").write_text(json.dumps({"tokenizer_sha256": sha256}))
         assert load_resources(target, None).drafts[0].name == "small"
         monkeypatch.setattr(draft_model, "SHIPPED", ("smaller",))
         with pytest.raises(SpectraError, match="draft: smaller does not come with this copy"):

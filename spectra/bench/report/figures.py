@@ -39,14 +39,14 @@ def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
     """rows: of one method, never empty. plain: plain decoding's on the same prompts."""
     ours = medians(rows)
     theirs = {_key(row): row for row in medians(plain)}
-    ratios = sorted(rate(row) / rate(theirs[_key(row)]) for row in ours if _key(row) in theirs)
+    ratios = sorted(rate(row) / base for row in ours if _key(row) in theirs and (base := rate(theirs[_key(row)])) > 0)
     stepped = [row for row in ours if row["tau"] is not None]
     passes = sum(row["steps"] for row in stepped)
     widths = [(row["queries"], row["steps"]) for row in stepped if row.get("queries")]  # not in the oldest rows
     compared = [row["identical"] for row in rows if row["repeat"] == 0 and row["identical"] is not None]
     credit: Counter[str] = Counter()
     for row in stepped:
-        credit.update(row["sources"])
+        credit.update(row["sources"] or {})
     return Figures(
         prompts=len(ours),
         micro=micro(ours),
@@ -56,7 +56,7 @@ def figures_of(rows: Sequence[Row], plain: Sequence[Row]) -> Figures:
         slowest=ratios[len(ratios) // 10] if ratios else None,
         identical=(compared.count(True), len(compared)),
         distinct4=statistics.mean(row["distinct4"] for row in ours),
-        sources={source: count / credit.total() for source, count in credit.most_common()},
+        sources={source: count / max(credit.total(), 1) for source, count in credit.most_common()},
         by_prompt={_key(row): row for row in ours},
     )
 

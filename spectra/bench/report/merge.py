@@ -19,6 +19,10 @@ NEEDED = (
     "distinct4", "sources",
 )  # fmt: skip
 """What the tables read of every row."""
+WORDS, NUMBERS = ("task", "id", "method"), ("seconds", "new_tokens", "repeat", "distinct4")
+OF_STEPS = ("steps", "tau", "mac_tp", "queries")
+"""Numbers that the rows of a peer lack."""
+MOST = 1e15
 AGAIN = "again"
 """Marks a row whose prompt and method are in an earlier folder too."""
 
@@ -112,12 +116,44 @@ def _read(folders: Sequence[Path]) -> Iterator[_Found]:
         rows = read_rows(folder / ROWS, "folders", NEEDED)
         if not rows:
             raise SpectraError("folders", f"no rows in {folder / ROWS}; give folders that `run` has written")
-        yield from (_Found(folder, row) for row in rows)
+        for number, row in enumerate(rows, 1):
+            if wrong := _wrong(row):
+                raise SpectraError(
+                    "folders", f"{folder / ROWS} line {number} is damaged ({wrong} is not as written); remove that line"
+                )
+            yield _Found(folder, row)
+
+
+def _wrong(row: Row) -> str:
+    """The name of a value that `run` does not write, or ""."""
+    stepped = row["tau"] is not None
+    counts = {name: row.get(name) or {} for name in ("sources", "offered", "acceptance")}
+    fine = {
+        **{name: isinstance(row[name], str) for name in WORDS},
+        **{name: _is_number(row[name]) for name in NUMBERS},
+        **{name: row.get(name) is None or _is_number(row[name]) for name in OF_STEPS},
+        "category": isinstance(row["category"], str | int | float | None),  # as a file of tasks has it
+        "identical": row["identical"] is None or isinstance(row["identical"], bool),
+        **{name: isinstance(some, dict) and all(map(_is_number, some.values())) for name, some in counts.items()},
+        "step_tokens": isinstance(given := row.get("step_tokens") or [], list) and all(map(_is_number, given)),
+    }
+    if wrong := next((name for name, whole in fine.items() if not whole), ""):
+        return wrong
+    if row["seconds"] <= 0:
+        return "seconds"
+    if counts["offered"].keys() - counts["acceptance"].keys():
+        return "acceptance"
+    return "steps" if stepped and not row["steps"] else ""
+
+
+def _is_number(value: object) -> bool:
+    """Of those that a measurement gives."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST
 
 
 def _setting_of(row: Row) -> Setting:
     values = (row.get(name, UNSAID.get(name)) for name in Setting._fields)
-    return Setting(*(json.dumps(value) if isinstance(value, list) else value for value in values))
+    return Setting(*(json.dumps(value) if isinstance(value, list | dict) else value for value in values))
 
 
 def _completed(settings: Sequence[Setting]) -> list[Setting]:
