@@ -32,6 +32,8 @@ HEAD_SECONDS = 75.0
 LIST_SECONDS = 10.0
 """Within which a server lists its models."""
 LIST_BYTES = 2**24
+LONGEST_ID = 200
+"""Characters of a model's id, which the page shows."""
 ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
 SERVED = "served"
@@ -58,7 +60,9 @@ class Endpoint:
         url = str(given.copy_with(userinfo=b""))
         self.url = url.rstrip("/").removesuffix("/v1")
         try:
-            self.model = str(listed(self._client, f"{self.url}/v1/models")["data"][0]["id"])
+            self.model: str = listed(self._client, f"{self.url}/v1/models")["data"][0]["id"]
+            if not (isinstance(self.model, str) and self.model.isprintable() and 0 < len(self.model) <= LONGEST_ID):
+                raise ValueError("its id is no name")
         except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
             raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}

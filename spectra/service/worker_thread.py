@@ -34,6 +34,8 @@ class WorkerThread(threading.Thread):
             self._values.run(self._work)
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             self.error = error
+        except SystemExit:
+            pass  # given up
 
     def give_up(self, seconds: float) -> None:
         """End the work before its next line of Python, and wait so long at most until it has ended: a thread that is

@@ -107,7 +107,8 @@ def test_one_token_is_measured_even_where_it_is_not_asked_for():
 
 
 def test_runs_by_other_steps_stand_side_by_side(tmp_path):
-    same = dict.fromkeys(NEEDED, 0) | {"task": "a", "id": "1", "method": "autoregressive", "model": "m"}
+    words = {"task": "a", "id": "1", "method": "autoregressive", "model": "m"}
+    same = dict.fromkeys(NEEDED, 1) | words | {"identical": True, "sources": {"model": 1}}
     for name, step in (("one", {}), ("two", {"step": "graphs"}), ("three", {"step": "flash"})):
         (tmp_path / name).mkdir()
         (tmp_path / name / ROWS).write_text(json.dumps(same | step) + "\n")

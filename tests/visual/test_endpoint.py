@@ -182,6 +182,14 @@ def test_what_is_not_there_is_named_at_the_start(url):
         Endpoint(url)
 
 
+@pytest.mark.parametrize("name", ["\ud800", "", "a\nb", "\x1b[31m", "x" * 201, None, 7, {"a": 1}], ids=repr)
+def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
+    """The page could not be sent where it held half a surrogate pair."""
+    reply = httpx.Response(200, content=json.dumps({"data": [{"id": name}]}))
+    with pytest.raises(SpectraError, match=r"^endpoint: http://there lists no model \(its id is no name\); start"):
+        Endpoint("http://there", client=httpx.Client(transport=httpx.MockTransport(lambda _: reply)))
+
+
 def test_a_server_that_says_nothing_or_never_ends_is_told_of_soon(monkeypatch):
     monkeypatch.setattr("visual.endpoint.LIST_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(SpectraError, match=r"\(timed out\)"):
