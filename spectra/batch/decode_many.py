@@ -77,10 +77,8 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
     trust, passes, worth = Trust(), PassTime(), BatchWorth()
     while running := queue.running():
         worths = _worths(queue, running)
-        shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
-        tokens = _tokens(running, worths, passes) if shares else {}
-        wished = worth.asks(tokens)
-        rest = tokens.keys() - wished
+        tokens = _tokens(running, worths, passes) if group.joins and len(running) > 1 else {}
+        rest = tokens.keys() - worth.asks(tokens)
         grown = _each(queue, running, partial(_grow, rest=rest))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]

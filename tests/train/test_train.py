@@ -3,6 +3,7 @@
 import hashlib
 import json
 import resource
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -105,20 +106,27 @@ def test_a_target_that_is_on_disk_in_part_gives_the_same_weights(model, data, tm
     assert whole.read_bytes() == spread.read_bytes()
 
 
-@pytest.mark.parametrize("stops", [1, 7, 19])
-def test_a_stopped_run_ends_with_the_weights_of_a_whole_one(model, data, tmp_path, monkeypatch, stops):
-    more = ("--teacher-tokens", "300", "--general-data", data, "--finish", "0.2")
-    assert train(model, data, tmp_path / "whole", *more) == 0
+@contextmanager
+def stopped_at(stop, monkeypatch):
+    """Training is interrupted at this step, after a checkpoint of each step before it."""
     step = trainer.Trainer.step
 
     def interrupted(self, number):
-        if number == stops:
+        if number == stop:
             raise KeyboardInterrupt
         return step(self, number)
 
     with monkeypatch.context() as patched:
         patched.setattr(trainer, "PAUSE", -1.0)
         patched.setattr(trainer.Trainer, "step", interrupted)
+        yield
+
+
+@pytest.mark.parametrize("stops", [1, 7, 19])
+def test_a_stopped_run_ends_with_the_weights_of_a_whole_one(model, data, tmp_path, monkeypatch, stops):
+    more = ("--teacher-tokens", "300", "--general-data", data, "--finish", "0.2")
+    assert train(model, data, tmp_path / "whole", *more) == 0
+    with stopped_at(stops, monkeypatch):
         assert train(model, data, tmp_path / "out", *more) == 130
     assert not (tmp_path / "out").exists()
     (tmp_path / ".out.work" / "state.safetensors.new").write_bytes(b"torn")
@@ -133,16 +141,7 @@ def test_a_stopped_run_ends_with_the_weights_of_a_whole_one(model, data, tmp_pat
 def test_damaged_work_is_named_and_made_anew_without_that_file(model, data, tmp_path, monkeypatch, capsys, name, place):
     """Training went on from other weights without a word, or ended with a traceback."""
     more = ("--teacher-tokens", "300", "--finish", "0.4", "--steps", "5")
-    step = trainer.Trainer.step
-
-    def interrupted(self, number):
-        if number == 4:
-            raise KeyboardInterrupt
-        return step(self, number)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(trainer, "PAUSE", -1.0)
-        patched.setattr(trainer.Trainer, "step", interrupted)
+    with stopped_at(4, monkeypatch):
         assert train(model, data, tmp_path / "out", *more) == 130
     file = tmp_path / ".out.work" / name
     content = file.read_bytes()
