@@ -4,12 +4,13 @@ Sequences join when there is a place and room for their cache, and leave when th
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from spectra.batch.learned import BatchWorth, PassTime, Trust
+from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
@@ -74,19 +75,25 @@ def decode_many(
 
 def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator[tuple[int, StepTrace]]:
     """The steps of those whom the queue names, until it names none. group: the one that their sequences are in."""
-    trust, passes, worth = Trust(), PassTime(), BatchWorth()
+    trust, passes = Trust(), PassTime()
+    worth_at: defaultdict[int, DraftingWorth] = defaultdict(DraftingWorth)  # by how many sequences share a pass
     while running := queue.running():
-        worths = _worths(queue, running)
-        tokens = _tokens(running, worths, passes) if group.joins and len(running) > 1 else {}
-        rest = tokens.keys() - worth.asks(tokens)
-        grown = _each(queue, running, partial(_grow, rest=rest))
+        shares = group.joins and len(running) > 1 and any(map(_adapts, running.values()))
+        worth = worth_at[len(running)]
+        asks = worth.asks() if shares else True
+        began = time.perf_counter()
+        grown = _each(queue, running, partial(_grow, asks=asks))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
         if not sequences:
             continue
-        shared = SharedPass(trust.share, passes.beyond(len(sequences)))
-        weighed = [worths[number] for number in wanted]
-        chosen = _choose(sequences, list(wanted.values()), weighed, target.max_query_tokens, shared)
+        worths = [1.0] * len(sequences)
+        if queue.no_more():
+            worths = worths_at_the_end([one.limits.max_new_tokens - one.produced for one in sequences])
+        budget, count = _adaptive(sequences), len(sequences)
+        least = budget.seconds(count)[count] if budget else 0.0
+        shared = SharedPass(trust.share, passes.beyond(count, least))
+        chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
         asked = {
@@ -100,37 +107,17 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         passed = {number: Passed(running[number], asked[number].tree, found) for number, found in scored.items()}
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
-            trust.learn(passed[number].tree, len(step.path))
-        if tokens and (seconds := _seconds(sequences, trees)):
-            passes.learn(seconds.all, forward, len(sequences))
-            row = forward * seconds.of_a_node / (passes.beyond(len(sequences)) + seconds.all)
-            for number, step in steps.items():
-                one, nodes = running[number], len(passed[number].tree) - 1
-                own = sum(step.parts[part] for part in ("draft", "verify", "keep"))
-                if one in rest:
-                    worth.learn_plain(own)
-                elif one in tokens:
-                    worth.learn(one, len(step.path), own=own, rows=nodes * row, token=tokens[one])
+            if len(passed[number].tree) > 1:
+                trust.learn(passed[number].tree, len(step.path))
+        if shares and (seconds := _seconds(sequences, trees)):
+            worth_of = dict(zip(wanted, worths, strict=True))
+            accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
+            plain, whole = seconds
+            passes.learn(whole, forward, len(sequences))
+            if asks:
+                beyond = passes.beyond(len(sequences), plain)
+                worth.learn(drafted - began, forward, (beyond + plain) / (beyond + whole), accepted)
         yield from steps.items()
-
-
-def _worths(queue: Running, running: Mapping[int, Decoding]) -> dict[int, float]:
-    """What a token is worth to each."""
-    if not queue.no_more():
-        return dict.fromkeys(running, 1.0)
-    remaining = [one.limits.max_new_tokens - one.produced for one in running.values()]
-    return dict(zip(running, worths_at_the_end(remaining), strict=True))
-
-
-def _tokens(running: Mapping[int, Decoding], worths: Mapping[int, float], passes: PassTime) -> dict[Decoding, float]:
-    """The seconds that one more token saves, of those sequences that adapt: its part of a pass without guesses."""
-    budget = _adaptive([*running.values()])
-    if budget is None:
-        return {}
-    count = len(running)
-    plain = passes.seconds(budget.seconds(count)[count], count)
-    whole = sum(worths.values())
-    return {one: plain * worths[number] / whole for number, one in running.items() if _adapts(one)}
 
 
 def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> dict[int, Y]:
@@ -144,8 +131,8 @@ def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> di
     return made
 
 
-def _grow(one: Decoding, *, rest: Set[Decoding]) -> TokenTree:
-    return one.grow(asks=one not in rest)
+def _grow(one: Decoding, *, asks: bool) -> TokenTree:
+    return one.grow(asks=asks or not _adapts(one))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,22 +164,14 @@ def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
     return next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
 
 
-class PassSeconds(NamedTuple):
-    """T of a pass. of_a_node: what each node beside the roots adds to it, on average."""
-
-    all: float
-    of_a_node: float
-
-
-def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> PassSeconds | None:
-    """None where no budget knows T."""
+def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float] | None:
+    """T of a row for each sequence, and of all rows. None where no budget knows it."""
     budget = _adaptive(sequences)
     if budget is None:
         return None
     rows = sum(map(len, trees))
     seconds = budget.seconds(rows)
-    nodes = rows - len(trees)
-    return PassSeconds(seconds[rows], max(0.0, seconds[rows] - seconds[len(trees)]) / max(1, nodes))
+    return seconds[len(trees)], seconds[rows]
 
 
 class SharedPass(NamedTuple):
@@ -217,14 +196,10 @@ def _wanted(
 
     def ask(number: int) -> TokenTree | Ranking:
         one = running[number]
-        one.lap("wait")
         budget = one.method.budget
         if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
-            found: TokenTree | Ranking = budget.rank(grown[number])
-        else:
-            found = one.method.choose(grown[number])
-        one.lap("draft")
-        return found
+            return budget.rank(grown[number])
+        return one.method.choose(grown[number])
 
     if all(len(tree) == 1 for tree in grown.values()):
         return dict(grown)
