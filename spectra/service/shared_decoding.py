@@ -1,13 +1,14 @@
 """Answers that several threads iterate, decoded together: one worker thread does all steps on one target.
 
-An answer joins when it is first asked for a step and leaves between two steps. Between two steps one run of one prompt
-is read, so that a long prompt does not keep the others from their steps. The worker ends with the last answer, and then
-the target is free.
+An answer joins when it is first asked for a step and leaves between two steps. Between two steps a run of a prompt is
+read, of several prompts where many came at once, so that a long prompt does not keep the others from their steps. The
+worker ends with the last answer, and then the target is free.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -31,6 +32,9 @@ AHEAD = 2
 each: nothing else is done during its steps."""
 IDLE_SECONDS = 0.1
 """Between two looks for something to do, at most."""
+READING_SECONDS = 0.25
+"""Between two steps no further prompt is read after so long. Who came with many others waits for their prompts, and not
+for a step of those before it after each."""
 PASSED_OVER = 3
 """Runs of shorter prompts, at most, from one of the prompt that came first to its next: those might come for ever."""
 CACHE_BYTES = 2 << 30
@@ -167,11 +171,10 @@ class SharedQueue:
         self.over: list[SharedSteps] = []
 
     def running(self) -> dict[int, Decoding]:
-        """Those whose steps are asked for; waits where there is none. One joins between two steps."""
+        """Those whose steps are asked for; waits where there is none."""
         while True:
             self._let_go()
-            self._let_in()
-            self._read_on()
+            self._read()
             self._tell()
             with self._owner.changed:
                 if not self.answers and not self._owner.anyone_waits:
@@ -240,11 +243,20 @@ class SharedQueue:
         number = next(self._numbers)
         self._readings[number], self.answers[number] = HalfRead(session), one
 
-    def _read_on(self) -> None:
-        """A run of a prompt."""
-        if not self._readings:
-            return
-        number = self._next_read()
+    def _read(self) -> None:
+        """Of each prompt a run at most, those that come meanwhile too."""
+        end = time.monotonic() + READING_SECONDS
+        had: set[int] = set()
+        self._let_in()
+        while waiting := [number for number in self._readings if number not in had]:
+            number = self._next_read(waiting)
+            had.add(number)
+            self._read_run(number)
+            if time.monotonic() >= end:
+                return
+            self._let_in()
+
+    def _read_run(self, number: int) -> None:
         one = self._readings[number]
         with self._owner.changed:
             self._count_others([number])
@@ -257,11 +269,11 @@ class SharedQueue:
         except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
             self.failed(number, error)
 
-    def _next_read(self) -> int:
+    def _next_read(self, waiting: Sequence[int]) -> int:
         """Whose prompt: the one of which the fewest runs were read, so that a short one need not wait for a long one;
         now and then the one that came first."""
-        first = next(iter(self._readings))
-        least = min(self._readings, key=lambda number: self._readings[number].runs)
+        first = waiting[0]
+        least = min(waiting, key=lambda number: self._readings[number].runs)
         passes_over = least != first and self._passed_over < PASSED_OVER
         self._passed_over = self._passed_over + 1 if passes_over else 0
         return least if passes_over else first

@@ -1,5 +1,6 @@
 """Answers of several threads on one target: texts as alone, each with its own end and its own error, nothing left."""
 
+import sys
 import threading
 import time
 import weakref
@@ -16,7 +17,7 @@ from uncollected import Held, uncollected
 from spectra import AdaptiveBudget, FixedBudget, Limits, Method, Sampling, SpectraError, TargetBusyError, make_method
 from spectra.budget.step_cost import StepCost
 from spectra.service.engine import together_on
-from spectra.service.shared_decoding import SharedDecoding
+from spectra.service.shared_decoding import SharedDecoding, SharedQueue
 from spectra.service.worker_thread import WorkerThread
 from spectra.target.cache import SlabCache
 from spectra.target.huggingface import HuggingFaceTarget
@@ -456,6 +457,40 @@ def test_a_long_prompt_is_read_whoever_comes_meanwhile(target):
     for thread in threads:
         thread.join(10)
     assert len(answered) < 200
+    check_all_is_over(target)
+
+
+@pytest.mark.parametrize(("seconds", "together"), [(60, 6), (0, 1)])
+def test_prompts_that_came_at_once_are_read_before_the_next_step(target, monkeypatch, seconds, together):
+    """The last of twenty waited for a step of the others after each of their prompts."""
+    shared, forward, running = SharedDecoding(target), HuggingFaceTarget.forward, SharedQueue.running
+    read, between = [], []
+
+    def noted(self, cache, tokens, *others, prefill=False):
+        if prefill and len(tokens) == 8:
+            end = time.monotonic() + 10
+            while not read and len(shared._waiting) < 5 and time.monotonic() < end:
+                time.sleep(0.001)
+            read.append(tokens)
+        return forward(self, cache, tokens, *others, prefill=prefill)
+
+    def told(queue):
+        before = len(read)
+        found = running(queue)
+        between.append(len(read) - before)
+        return found
+
+    monkeypatch.setattr(HuggingFaceTarget, "forward", noted)
+    monkeypatch.setattr(SharedQueue, "running", told)
+    monkeypatch.setattr(sys.modules[SharedDecoding.__module__], "READING_SECONDS", seconds)
+    first = steps_of(shared, target, tokens=60)
+    next(first)
+    prompts = [dice_of(f"at once {number}").choices(range(VOCABULARY), k=9) for number in range(6)]
+    _, *texts = all_at_once(list, [first, *(steps_of(shared, target, prompt, tokens=9) for prompt in prompts)])
+    assert max(between) == together
+    for text, prompt in zip(texts, prompts, strict=True):
+        alone = list(steps_of(shared, target, prompt, tokens=9))
+        assert [step.tokens for step in text] == [step.tokens for step in alone]
     check_all_is_over(target)
 
 
