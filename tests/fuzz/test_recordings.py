@@ -49,6 +49,8 @@ def shown(text: str) -> None:
 @example(("plain", "pieces", 0, 1), "\ud800")
 @example(("plain", "settings"), {"a": float("nan")})
 @example(("plain", "environment", "threads"), ["x"] * 9000)
+@example(("method", "environment", "threads"), "x" * 100_000)
+@example(("method", "environment", "processor"), "x" * 100_000)
 @example(("plain", "environment", "dtype"), [1])
 @example(("title",), "\ud800")
 @example(("version",), "x" * 100_000)

@@ -24,6 +24,8 @@ from visual.wire.figures import figures, shared_by
 MAX_BYTES = 32_000_000
 MAX_VALUES = 3_000_000
 """Keys included; a token of a shipped race has 55. While more are made of text all threads of the server wait."""
+LONGEST_FACT = 200
+"""Letters of a fact in the note of what was recorded."""
 METHOD = re.compile(r"[a-z0-9-]{1,64}")
 """Names of presets. The browser looks them up, so one that every object of JavaScript has is refused too."""
 
@@ -144,7 +146,7 @@ class RaceFile:
             threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
             place = f"{threads} of {place}" if place else threads.replace("thread", "CPU thread")
         parts = [self.method.model, place, KINDS.get(str(facts.get("dtype")), ""), self.recorded]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(part[:LONGEST_FACT] for part in parts if part)
 
 
 def race_dict(traces: Mapping[str, Trace]) -> dict[str, Any]:
