@@ -68,10 +68,10 @@ class SharedDecoding:
 
     def join(self, one: SharedSteps) -> None:
         """Wait for a place. Called with `changed` held."""
-        self._waiting.append(one)
         if not self._works:
+            WorkerThread(self._work).start()  # where that fails nobody waits for it
             self._works = True
-            WorkerThread(self._work).start()
+        self._waiting.append(one)
 
     def leave(self, one: SharedSteps) -> bool:
         """Whether it only waited and does so no more. Called with `changed` held."""
@@ -300,8 +300,8 @@ class SharedSteps(Iterator[StepTrace]):
     def __next__(self) -> StepTrace:
         with self._owner.changed:
             if not self._joined and not self.over:
-                self._joined = True
                 self._owner.join(self)
+                self._joined = True
             if not self.steps and not self.over:
                 self._asks = True
                 self._owner.changed.notify_all()

@@ -351,6 +351,23 @@ def test_what_failed_does_not_stay_in_memory_with_its_error():
         assert held[0]() is None
 
 
+def test_an_answer_that_no_thread_can_be_started_for_leaves_the_way_free(target, monkeypatch):
+    """It was waited for until the program ended, and so was everything after it."""
+    shared, start = SharedDecoding(target), WorkerThread.start
+
+    def none_left(thread):
+        monkeypatch.setattr(WorkerThread, "start", start)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(WorkerThread, "start", none_left)
+    failed = steps_of(shared, target, tokens=6)
+    with pytest.raises(RuntimeError, match="new thread"):
+        next(failed)
+    assert all_at_once(lambda act: act(), [failed.close, lambda: len(list(steps_of(shared, target, tokens=6)))])[1] == 6
+    assert list(failed) == []
+    check_all_is_over(target)
+
+
 def test_a_target_that_somebody_holds_is_busy(target):
     shared = SharedDecoding(target)
     with target.held(), pytest.raises(TargetBusyError):
