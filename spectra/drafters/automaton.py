@@ -18,6 +18,8 @@ MAX_MATCHES = 32
 class SuffixAutomaton:
     """The drafter: for each of the `ranks` longest matches that go on differently, what followed its newest occurrence.
 
+    The text is read when a guess is asked for: in a batch where guesses do not pay it costs nothing.
+
     depth: the longest guess; a match of n tokens gives at most n + 1. least: tokens that a match must have. banned:
     tokens that are never guessed.
     """
@@ -30,10 +32,11 @@ class SuffixAutomaton:
         self.automaton = Automaton()
 
     def begin(self, prompt: Sequence[int]) -> None:
-        for token in prompt:
-            self.automaton.push(token)
+        """Nothing yet."""
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
+        for token in tokens[self.automaton.size :]:
+            self.automaton.push(token)
         offered: set[int] = set()
         for match, at in islice(self.automaton.matches(), MAX_MATCHES):
             if match < self.least:
@@ -48,8 +51,7 @@ class SuffixAutomaton:
                 return
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
-        for token in outcome.emitted:
-            self.automaton.push(token)
+        """Nothing yet."""
 
     def _run(self, tokens: Sequence[int], at: int, length: int) -> tuple[int, ...]:
         """`length` tokens from `at`, up to a banned one. Past the end of the text the run goes on with itself."""

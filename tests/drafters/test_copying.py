@@ -144,3 +144,11 @@ class TestSuffixAutomaton:
         assert guess(drafter, [1, 2])[0] == []
         tokens = write(drafter, [1, 2], [3, 1, 2])
         assert guess(drafter, tokens)[0] == [3, 1, 2]
+
+    def test_text_is_read_when_a_guess_is_asked_for(self):
+        """Most sequences of a wide batch are never asked."""
+        drafter, tokens = begun(SuffixAutomaton(), [4, 1, 2]), [4, 1, 2]
+        for new in ([3, 4], [1, 2]):
+            tokens = write(drafter, tokens, new)
+            assert drafter.automaton.size == 0
+        assert guess(drafter, tokens)[0] == [3, 4, 1, 2] and drafter.automaton.size == 7
