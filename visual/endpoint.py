@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from threading import Thread
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -29,6 +31,8 @@ UNKNOWN = -1
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 HEAD_SECONDS = 75.0
 """Within which an answer begins: httpx waits as long as some of its head comes each time."""
+SILENT_SECONDS = 0.25
+"""The longest that whoever was asked to stop waits for a server that says nothing."""
 LIST_SECONDS = 10.0
 """Within which a server lists its models."""
 LIST_BYTES = 2**24
@@ -52,6 +56,8 @@ class Endpoint:
             raise SpectraError("OPENAI_API_KEY", "it holds characters that no key has; copy it again")
         self._client = client or httpx.Client(timeout=TIMEOUT)
         self._client.headers["Accept-Encoding"] = "identity"
+        keeps_none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # all visitors share the client
+        self._client.cookies = keeps_none  # type: ignore[assignment]
         if key:
             self._client.headers["Authorization"] = f"Bearer {key}"
         given = address(url)
@@ -142,8 +148,8 @@ def listed(client: httpx.Client, url: str) -> Any:
     return parse_json(within(2 * LIST_SECONDS, read))
 
 
-def within(seconds: float, ask: Callable[[], Result], late: Callable[[Result], object] = id) -> Result:
-    """What `ask` gives. Raises ValueError where that takes longer. late: called with what comes then."""
+def within(seconds: float, ask: Callable[[], Result]) -> Result:
+    """What `ask` gives. Raises ValueError where that takes longer."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -156,14 +162,14 @@ def within(seconds: float, ask: Callable[[], Result], late: Callable[[Result], o
     try:
         return future.result(seconds)
     except TimeoutError:
-        future.add_done_callback(lambda done: done.exception() or late(done.result()))
         raise ValueError("its answer does not begin") from None
 
 
 class ServedAnswer:
     """One streamed answer. A piece of text is a step of one token until the server tells how many they were.
 
-    Iterating gives None for a line without text: whoever was asked to stop need not wait for the next word.
+    Iterating gives None for a line without text and for silence: whoever was asked to stop need not wait for the next
+    word.
     """
 
     def __init__(self, client: httpx.Client, url: str, body: dict[str, Any], trace: Trace) -> None:
@@ -213,33 +219,86 @@ class ServedAnswer:
         return step, pieces
 
     def _events(self) -> Iterator["Said"]:
-        """What each line of the server says, up to its end. Raises SpectraError for a refusal, for a line that breaks
-        and for more than such an answer can be.
+        """What each line of the server says, up to its end. Raises SpectraError for a refusal, for a line that breaks,
+        for more than such an answer can be and for one that is cut off.
         """
-        most = ANSWER_BYTES + TOKEN_BYTES * int(self._body["max_tokens"])
+        ended = False
         try:
-            request = self._client.build_request("POST", self._url, json=self._body)
-            begun = within(
-                HEAD_SECONDS, lambda: self._client.send(request, stream=True), late=lambda response: response.close()
-            )
-            with closing(begun) as response:
-                if response.status_code != httpx.codes.OK:
-                    reason = " ".join(beginning(response, 2_000).decode(errors="replace").split())
-                    raise SpectraError(
-                        "endpoint", f"it refused with {response.status_code} ({reason[:200]}); see its log"
-                    )
-                for line in lines_of(response, most):
-                    data = line.removeprefix(b"data:").strip()
-                    if data == b"[DONE]":
-                        return
-                    event = parse_json(data.decode(errors="replace")) if line.startswith(b"data:") else {}
-                    yield said_in(event)
+            for line in heard(self._lines(), HEAD_SECONDS):
+                data = line.removeprefix(b"data:").strip()
+                if data == b"[DONE]":
+                    return
+                event = parse_json(data.decode(errors="replace")) if line.startswith(b"data:") else {}
+                said = said_in(event)
+                ended = ended or bool(said.finish)
+                yield said
+            if not ended:
+                raise ValueError("it stopped before its end")
         except (httpx.HTTPError, ValueError) as error:
             if isinstance(error, SpectraError):
                 raise
             raise SpectraError(
                 "endpoint", f"{self._url} broke off ({error or type(error).__name__}); ask again"
             ) from error
+
+    def _lines(self) -> Generator[bytes]:
+        """An empty one as soon as the answer begins, then those of the server."""
+        most = ANSWER_BYTES + TOKEN_BYTES * int(self._body["max_tokens"])
+        request = self._client.build_request("POST", self._url, json=self._body)
+        with closing(self._client.send(request, stream=True)) as response:
+            yield b""
+            if response.status_code != httpx.codes.OK:
+                reason = shortened(beginning(response, 2_000).decode(errors="replace"))
+                raise SpectraError("endpoint", f"it refused with {response.status_code} ({reason}); see its log")
+            yield from lines_of(response, most)
+
+
+def heard(lines: Generator[bytes], seconds: float) -> Iterator[bytes]:
+    """These lines but the first, which says that they begin, and an empty one for each SILENT_SECONDS without one.
+
+    They are read in a thread, which ends with the next one once nobody takes them any more. Raises what reading them
+    raises, and ValueError where the first takes longer than `seconds`.
+    """
+    inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+    over = Event()
+
+    def run() -> None:
+        try:
+            with closing(lines):
+                for line in lines:
+                    inbox.put(line)
+                    if over.is_set():
+                        return
+            inbox.put(None)
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            inbox.put(error)
+
+    Thread(target=run, daemon=True).start()
+    latest = time.monotonic() + seconds
+    begun = False
+    try:
+        while True:
+            try:
+                line = inbox.get(timeout=SILENT_SECONDS)
+            except Empty:
+                if not begun and time.monotonic() > latest:
+                    raise ValueError("its answer does not begin") from None
+                yield b""
+                continue
+            if line is None:
+                return
+            if isinstance(line, Exception):
+                raise line
+            if begun:
+                yield line
+            begun = True
+    finally:
+        over.set()
+
+
+def shortened(text: str) -> str:
+    """The beginning of what a server says, on a line."""
+    return " ".join(text.split())[:200]
 
 
 def beginning(response: httpx.Response, most: int) -> bytes:
@@ -260,8 +319,8 @@ def pieces_of(response: httpx.Response) -> Iterator[bytes]:
 
 
 def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
-    """Its lines, which end at a line feed only: text in JSON may hold other signs that end one. Raises ValueError for
-    over `most` bytes.
+    """Its lines, which end at a line feed only: text in JSON may hold other signs that end one. An empty one says that
+    some of the next came. Raises ValueError for over `most` bytes.
     """
     rest = bytearray()
     count = 0
@@ -273,6 +332,8 @@ def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
         if b"\n" in piece:
             *whole, rest = rest.split(b"\n")
             yield from map(bytes, whole)
+        else:
+            yield b""
     yield bytes(rest)
 
 
@@ -285,8 +346,11 @@ class Said(NamedTuple):
 
 
 def said_in(event: Any) -> Said:
-    """Raises ValueError for what no such server sends."""
+    """Raises ValueError for what no such server sends, and SpectraError where it tells of a failure."""
     try:
+        if failure := event.get("error"):
+            told = failure.get("message") if isinstance(failure, dict) else failure
+            raise SpectraError("endpoint", f"it failed ({shortened(str(told))}); see its log")
         choices = event.get("choices") or []
         total = (event.get("usage") or {}).get("completion_tokens") or 0
         texts = [(choice.get("delta") or {}).get("content") or "" for choice in choices]

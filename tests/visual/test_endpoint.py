@@ -166,6 +166,78 @@ def test_stop_ends_an_answer_whose_server_only_says_that_it_is_there():
     assert run.drain() is None and run.state == "stopped"
 
 
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\nX: y", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\ndata: "]
+)
+@pytest.mark.parametrize("letter", [b"", b" "], ids=["silence", "letters"])
+def test_stop_ends_an_answer_whose_server_says_nothing_or_no_whole_line(begin, letter):
+    """Its thread stayed, and everybody behind it waited: a minute for a silent server, days for letter after letter."""
+    over = threading.Event()
+
+    def answer(server):
+        with server.accept()[0] as line, suppress(OSError):
+            line.sendall(begin)
+            while not over.wait(0.02):
+                line.sendall(letter)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        endpoint = Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}", client=serve(GOOD, []))
+        endpoint._client = httpx.Client()
+        run = Run(asked("Say", SERVED, **SETTINGS), {"chat": asked("Say", SERVED, **SETTINGS)})
+        thread = threading.Thread(target=decode_lanes, args=(endpoint, run, lambda: None), daemon=True)
+        thread.start()
+        threading.Timer(0.2, run.stop.set).start()
+        thread.join(5)
+        ended = not thread.is_alive()
+        over.set()
+    assert ended and run.drain() is None and run.state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("", r"broke off \(it stopped before its end\)"),
+        (event("Red"), r"broke off \(it stopped before its end\)"),
+        ("<p>Log in first</p>", r"broke off \(it stopped before its end\)"),
+        (event("Red") + 'data: {"error": {"message": "out of\\nmemory"}}\n\n', r"it failed \(out of memory\); see its"),
+        ('data: {"error": "no room"}\n\ndata: [DONE]\n\n', r"it failed \(no room\); see its log"),
+    ],
+    ids=["nothing", "cut off", "no stream", "failure", "failure in a word"],
+)
+def test_an_answer_that_did_not_reach_its_end_is_not_shown_as_a_whole_one(reply, said):
+    """It was shown as done, as if the model had stopped there."""
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=said):
+        list(answer)
+
+
+def test_an_answer_without_the_last_line_is_whole_where_its_end_was_told():
+    reply = event("Red") + event(finish="stop")
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    assert [pieces for _, pieces in filter(None, answer)] == [[(1, "Red")], []]
+    assert answer.trace.finish == "eos"
+
+
+@pytest.mark.parametrize("cookie", [b"talk=7", b"talk=\xff"])
+def test_no_cookie_of_one_answer_goes_out_with_the_next(cookie):
+    """One visitor's reached the server in the name of all, and one that no header can hold ended every later answer."""
+    sent = []
+
+    def handle(request):
+        sent.append(request)
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(200, text=GOOD, headers=[(b"Set-Cookie", cookie)])
+
+    endpoint = Endpoint("http://there.example", client=httpx.Client(transport=httpx.MockTransport(handle)))
+    for _ in range(2):
+        answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+        deque(answer, 0)
+        assert answer.trace.text == "Red, blue"
+    assert not any("Cookie" in request.headers for request in sent)
+
+
 def test_a_line_ends_at_a_line_feed_only():
     """A server that writes U+2028 as it is broke the answer off."""
     text = "a\u2028b\x85c"
