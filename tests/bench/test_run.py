@@ -95,7 +95,7 @@ class TestRun:
         kept = len(read_rows(tmp_path / ROWS))
         assert kept == whole[: len(whole) // 3].count("\n") + 1
         rows = run_methods(loaded(), PROMPTS, METHODS, tmp_path, ANSWERS, repeats=2)
-        again = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
+        again = read_rows(tmp_path / ROWS)
         assert again == rows
         assert again[:kept] == ran[1][:kept]
         keys = [(row["task"], row["method"], row["repeat"]) for row in rows]
@@ -131,6 +131,22 @@ class TestRun:
         (tmp_path / "file").write_text("")
         with pytest.raises(SpectraError, match=r"^out: cannot make .*file"):
             run_methods(loaded(), PROMPTS, METHODS, tmp_path / "file", ANSWERS)
+
+    @pytest.mark.parametrize("flip", [b'"ou|tput"', b'"m|ethod"', b'"se|conds"', b'"new_tokens": |', b'"identical": |'])
+    def test_a_row_that_was_altered_is_refused(self, ran, tmp_path, flip):
+        (tmp_path / SETTINGS).write_text((ran[0] / SETTINGS).read_text())
+        before = (ran[0] / ROWS).read_bytes()
+        at = before.index(flip.replace(b"|", b"")) + flip.index(b"|")
+        (tmp_path / ROWS).write_bytes(before[:at] + bytes([before[at] ^ 1]) + before[at + 1 :])
+        with pytest.raises(SpectraError, match=r"^out: .*rows.jsonl line 1 is damaged \("):
+            run_methods(loaded(), PROMPTS, METHODS, tmp_path, ANSWERS)
+
+    def test_rows_of_older_versions_have_no_checksum_and_are_gone_on_with(self, ran, tmp_path):
+        (tmp_path / SETTINGS).write_text((ran[0] / SETTINGS).read_text())
+        rows = read_rows(ran[0] / ROWS)
+        (tmp_path / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]))
+        again = run_methods(loaded(), PROMPTS, METHODS, tmp_path, ANSWERS, repeats=1)
+        assert again[:3] == [row for row in rows if row["repeat"] == 0][:3]
 
     def test_a_sampled_peer_is_not_compared(self, tmp_path):
         answers = replace(ANSWERS, temperature=0.9, seed=2)

@@ -1,7 +1,7 @@
 """Benchmark rows on disk, one JSON object a line, each written as soon as it is known so that a run can be resumed.
 
-A row that a kill cut short is dropped and run again; rows of other settings are not mixed with these, and one process
-at a time adds to them.
+A row that a kill cut short is dropped and run again, one that was altered is refused; rows of other settings are not
+mixed with these, and one process at a time adds to them.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from spectra.errors import SpectraError
 from spectra.io.bounded import lines_of, open_regular
 from spectra.io.files import check_writable_folder, write_text
+from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json, read_json
 from spectra.io.locks import in_turn, take_lock
 
@@ -22,6 +23,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 SETTINGS = "settings.json"
 ROWS = "rows.jsonl"
+CHECK = "check"
+"""What the checksum of a row is called in its line. Lines of older versions have none."""
 JOINING = ("drafts",)
 """Settings that a folder may take on later: what only some methods use, and the rows that are there did without."""
 
@@ -43,7 +46,7 @@ class Rows:
         self.all.append(row)
         try:
             with self.file.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(row) + "\n")
+                lines.write(json.dumps(row | {CHECK: _checksum(json.loads(json.dumps(row)))}) + "\n")
         except OSError as error:
             raise SpectraError(
                 "out", f"cannot write {self.file} ({error.strerror}); free some space, and the same command goes on"
@@ -70,7 +73,8 @@ def _hold(file: Path) -> int:
 def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> list[Row]:
     """The rows of a file (none where it is not there). A last line without its end is left out.
 
-    Raises SpectraError naming `field` for a line that is no JSON object or lacks one of the `needed` names.
+    Raises SpectraError naming `field` for a line that is no JSON object, is not as it was written or lacks one of the
+    `needed` names.
     """
     if not file.exists():
         return []
@@ -101,9 +105,12 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Ro
 
 
 def _problem(row: object, needed: Sequence[str]) -> str:
-    """What is wrong with a row, or ""."""
+    """What is wrong with a row, which loses its checksum, or ""."""
     if not isinstance(row, dict):
         return "no JSON object"
+    check = row.pop(CHECK, None)
+    if check is not None and check != _checksum(row):
+        return "it is not as it was written"
     lacks = [name for name in needed if name not in row]
     return f"no {', '.join(lacks)}" if lacks else ""
 
@@ -164,3 +171,8 @@ def make_folder(folder: Path, field: str = "out") -> None:
     except OSError as error:
         raise SpectraError(field, f"cannot make {folder} ({error.strerror}); give a writable folder") from error
     check_writable_folder(folder, field)
+
+
+def _checksum(row: Row) -> str:
+    """Of a row as it is read."""
+    return json_sha256(row)[:16]
