@@ -348,7 +348,7 @@ class Said(NamedTuple):
 def said_in(event: Any) -> Said:
     """Raises ValueError for what no such server sends, and SpectraError where it tells of a failure."""
     try:
-        if failure := event.get("error"):
+        if failure := event.get("error") or (event if event.get("object") == "error" else None):
             told = failure.get("message") if isinstance(failure, dict) else failure
             raise SpectraError("endpoint", f"it failed ({shortened(str(told))}); see its log")
         choices = event.get("choices") or []

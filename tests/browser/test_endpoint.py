@@ -1,7 +1,7 @@
 """The Chat tab on a server, in headless Chromium: text and tokens a second, no colours, and a sentence why."""
 
 from browsing import serve
-from endpoint import GOOD
+from endpoint import GOOD, event
 from endpoint import serve as client
 from fakes_engine import FakeEngine
 
@@ -23,5 +23,19 @@ def test_a_conversation_with_a_server(visit, races):
         hidden = ("renew", "race", "legend")
         assert not any(tab.is_visible(f"#stage-chat [data-id={one}]") for one in hidden)
         assert len(asked) == 2 and not tab.problems
+    finally:
+        page.close()
+
+
+def test_an_answer_that_came_in_one_piece_has_no_speed(visit, races):
+    reply = event("Yes", "stop") + "data: [DONE]\n\n"
+    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(reply, [])), races=races)
+    try:
+        tab = visit(url)
+        tab.click("button[role=tab]:has-text('Chat')")
+        tab.fill("#field-chat-prompt textarea", "Colours?")
+        tab.click("#chat-go")
+        tab.wait_for_selector("#stage-chat .readout:has-text('1 token, the first after')")
+        assert "tokens/s" not in tab.inner_text("#stage-chat .readout")
     finally:
         page.close()

@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count, repeat
 
 import gradio as gr
@@ -45,6 +46,31 @@ def test_an_answer_is_text_with_the_servers_own_count():
     assert sent[-1].headers["authorization"] == "Bearer secret"
     shown = readout(answer.trace, endpoint.plain)
     assert shown is None or (shown["tokens"], shown["plain"], shown["estimate"]) == (5, 0.0, None)
+
+
+def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock():
+    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    trace = answer.trace
+    trace.steps = [replace(step, seconds=step.seconds and 0.5) for step in trace.steps]
+    assert [len(step.tokens) for step in trace.steps] == [1, 1, 3] and trace.steps[0].seconds == 0
+    assert readout(trace, endpoint.plain)["rate"] == pytest.approx(2.5)  # half of five tokens in a second
+
+
+def test_an_answer_of_one_piece_has_no_rate():
+    endpoint = Endpoint("http://there", client=serve(event("Yes", "stop") + "data: [DONE]\n\n", []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    shown = readout(answer.trace, endpoint.plain)
+    assert (shown["tokens"], shown["rate"]) == (1, 0.0)
+
+
+def test_a_failure_in_the_older_form_of_vllm_is_one():
+    reply = event("Some") + 'data: {"object": "error", "message": "out of memory", "code": 500}\n\ndata: [DONE]\n\n'
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match="it failed \\(out of memory\\)"):
+        list(answer)
 
 
 def test_a_server_that_counts_nothing_is_counted_by_pieces():

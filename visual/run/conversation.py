@@ -39,13 +39,13 @@ class Conversation(TabState):
 def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides.
 
-    There is none where others decoded in the same passes, nor of too few tokens.
+    There is none where others decoded in the same passes, nor of too few tokens. A rate of 0: nothing was timed.
     """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
     if not figures.tokens or decoding <= 0:
         return None
-    rate = figures.tokens / decoding
+    rate = figures.tokens * _timed(trace) / decoding
     shared, few = shared_by(trace), figures.tokens < COMPARABLE
     told = plain.tokens_per_second > 0 and not shared and not few
     return {
@@ -63,6 +63,17 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
         "few": few,
         "estimate": rate / plain.tokens_per_second if told else None,
     }
+
+
+def _timed(trace: Trace) -> float:
+    """The share of its tokens that came within the time of decoding.
+
+    Of an answer whose first step took none of that, as a server's does, the first piece came before it began. How its
+    tokens lie in its pieces is not told: as many in each.
+    """
+    if trace.steps[0].seconds > 0:
+        return 1.0
+    return 1 - 1 / max(1, len(trace.pieces))
 
 
 def race_figures(run: Run) -> dict[str, Any]:

@@ -38,8 +38,9 @@ export class TurnView {
    * @param {Readout} readout
    */
   rate({ rate, tokens, first }) {
-    const cost = ` for ${plural(tokens, "token")}, the first after ${seconds(first)}`;
-    this.note.replaceChildren(make("b", "", `${speed(rate)} tokens/s`), cost);
+    const cost = `${plural(tokens, "token")}, the first after ${seconds(first)}`;
+    if (rate) this.note.replaceChildren(make("b", "", `${speed(rate)} tokens/s`), ` for ${cost}`);
+    else this.note.textContent = cost; // it came in one piece
   }
 
   /**
