@@ -40,6 +40,8 @@ LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
 ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
+THOUGHTS = "reasoning_content", "reasoning"
+"""Where servers put what a model thinks before it answers."""
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
@@ -168,6 +170,9 @@ def within(seconds: float, ask: Callable[[], Result]) -> Result:
 class ServedAnswer:
     """One streamed answer. A piece of text is a step of one token until the server tells how many they were.
 
+    So is a piece of what the model thinks before it answers, which is not shown: the server counts it too. Its token
+    goes to the next text.
+
     Iterating gives None for a line without text and for silence: whoever was asked to stop need not wait for the next
     word.
     """
@@ -183,13 +188,15 @@ class ServedAnswer:
     def __iter__(self) -> Iterator[tuple[StepTrace, Pieces] | None]:
         began = self._last = time.perf_counter()
         finish = "length"
-        total = 0
+        total = waiting = 0
         for said in self._events():
             total = said.total or total
             finish = said.finish or finish
-            for text in said.texts:
+            for text in said.texts or [""] * said.thought:
                 first = 0.0 if self.trace.steps else time.perf_counter() - began
-                yield self._step(1, [(1, text)], prefill=first)
+                waiting += 1
+                yield self._step(1, [(waiting, text)] if text else [], prefill=first)
+                waiting = 0 if text else waiting
             if not said.texts:
                 yield None
             if self._closed:
@@ -338,11 +345,15 @@ def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
 
 
 class Said(NamedTuple):
-    """What a line tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or ""."""
+    """What a line tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or "".
+
+    thought: whether it holds some of what the model thinks before it answers.
+    """
 
     total: int
     finish: str
     texts: list[str]
+    thought: bool
 
 
 def said_in(event: Any) -> Said:
@@ -353,11 +364,13 @@ def said_in(event: Any) -> Said:
             raise SpectraError("endpoint", f"it failed ({shortened(str(told))}); see its log")
         choices = event.get("choices") or []
         total = (event.get("usage") or {}).get("completion_tokens") or 0
-        texts = [(choice.get("delta") or {}).get("content") or "" for choice in choices]
+        deltas = [choice.get("delta") or {} for choice in choices]
+        texts = [delta.get("content") or "" for delta in deltas]
+        thought = any(delta.get(name) for delta in deltas for name in THOUGHTS)
         reasons = [choice.get("finish_reason") or "" for choice in choices]
     except (AttributeError, TypeError) as error:
         raise ValueError("an event of another form") from error
     if not isinstance(total, int) or not all(isinstance(one, str) for one in (*texts, *reasons)):
         raise ValueError("an event of another form")
     whole = (text.encode(errors="replace").decode() for text in texts)  # JSON can hold halves of characters
-    return Said(total, next(filter(None, reversed(reasons)), ""), [text for text in whole if text])
+    return Said(total, next(filter(None, reversed(reasons)), ""), [text for text in whole if text], thought)

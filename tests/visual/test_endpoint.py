@@ -58,6 +58,20 @@ def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock():
     assert readout(trace, endpoint.plain)["rate"] == pytest.approx(2.5)  # half of five tokens in a second
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_what_a_model_thinks_before_it_answers_is_timed_as_it_is_counted(name):
+    thought = f"data: {json.dumps({'choices': [{'delta': {'content': '', name: 'Hm'}}]})}\n\n"
+    reply = thought * 4 + event("Yes", "stop") + event(usage={"completion_tokens": 8}) + "data: [DONE]\n\n"
+    endpoint = Endpoint("http://there", client=serve(reply, []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    trace = answer.trace
+    trace.steps = [replace(step, seconds=step.seconds and 0.5) for step in trace.steps]
+    assert trace.pieces == [(5, "Yes")] and [len(step.tokens) for step in trace.steps] == [1, 1, 1, 1, 1, 3]
+    shown = readout(trace, endpoint.plain)
+    assert (shown["tokens"], shown["rate"]) == (8, pytest.approx(6.4 / 2.5))  # four of five pieces were timed
+
+
 def test_an_answer_of_one_piece_has_no_rate():
     endpoint = Endpoint("http://there", client=serve(event("Yes", "stop") + "data: [DONE]\n\n", []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))

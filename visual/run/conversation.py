@@ -73,7 +73,8 @@ def _timed(trace: Trace) -> float:
     """
     if trace.steps[0].seconds > 0:
         return 1.0
-    return 1 - 1 / max(1, len(trace.pieces))
+    pieces = sum(not step.finish for step in trace.steps)
+    return 1 - 1 / max(1, pieces)
 
 
 def race_figures(run: Run) -> dict[str, Any]:
