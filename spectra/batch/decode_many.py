@@ -91,8 +91,8 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         if queue.no_more():
             worths = worths_at_the_end([one.limits.max_new_tokens - one.produced for one in sequences])
         budget, count = _adaptive(sequences), len(sequences)
-        least = budget.seconds(count)[count] if budget else 0.0
-        shared = SharedPass(trust.share, passes.beyond(count, least))
+        plain = budget.seconds(count)[count] if budget else 0.0  # T of a row for each
+        shared = SharedPass(trust.share, passes.beyond(count, plain))
         chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
@@ -107,15 +107,15 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         passed = {number: Passed(running[number], asked[number].tree, found) for number, found in scored.items()}
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
-            if len(passed[number].tree) > 1:
-                trust.learn(passed[number].tree, len(step.path))
-        if shares and (seconds := _seconds(sequences, trees)):
+            trust.learn(passed[number].tree, len(step.path))
+        if shares and budget is not None:
             worth_of = dict(zip(wanted, worths, strict=True))
             accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
-            plain, whole = seconds
-            passes.learn(whole, forward, len(sequences))
+            rows = sum(map(len, trees))
+            whole = budget.seconds(rows)[rows]
+            passes.learn(whole, forward, count)
             if asks:
-                beyond = passes.beyond(len(sequences), plain)
+                beyond = passes.beyond(count, plain)
                 worth.learn(drafted - began, forward, (beyond + plain) / (beyond + whole), accepted)
         yield from steps.items()
 
@@ -162,16 +162,6 @@ def _adapts(one: Decoding) -> bool:
 def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
     """The first such budget, which knows T(q). None where there is none."""
     return next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
-
-
-def _seconds(sequences: Sequence[Decoding], trees: Sequence[TokenTree]) -> tuple[float, float] | None:
-    """T of a row for each sequence, and of all rows. None where no budget knows it."""
-    budget = _adaptive(sequences)
-    if budget is None:
-        return None
-    rows = sum(map(len, trees))
-    seconds = budget.seconds(rows)
-    return seconds[len(trees)], seconds[rows]
 
 
 class SharedPass(NamedTuple):
