@@ -42,6 +42,10 @@ ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
 THOUGHTS = "reasoning_content", "reasoning"
 """Where servers put what a model thinks before it answers."""
+FIRST_SECONDS = 0.05
+"""What comes within them of the first piece counts as come with it: pieces of one packet have no time between them."""
+END_SECONDS = 5.0
+"""Within which a server that told why the answer ended says the rest: the count of its tokens, and that it is over."""
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
@@ -187,28 +191,43 @@ class ServedAnswer:
 
     def __iter__(self) -> Iterator[tuple[StepTrace, Pieces] | None]:
         began = self._last = time.perf_counter()
-        finish = "length"
+        first = ended = 0.0
+        finish = ""
         total = waiting = 0
         for said in self._events():
+            now = time.perf_counter()
             total = said.total or total
             finish = said.finish or finish
+            if said.finish or said.thought or said.texts:
+                ended = now
             for text in said.texts or [""] * said.thought:
-                first = 0.0 if self.trace.steps else time.perf_counter() - began
                 waiting += 1
-                yield self._step(1, [(waiting, text)] if text else [], prefill=first)
+                pieces = [(waiting, text)] if text else []
+                if not self.trace.steps:
+                    first = now
+                    yield self._step(1, pieces, prefill=now - began)
+                else:
+                    yield self._step(1, pieces, seconds=now - self._last if now - first >= FIRST_SECONDS else 0.0)
+                self._last = now
                 waiting = 0 if text else waiting
             if not said.texts:
                 yield None
             if self._closed:
                 return
-        uncounted = max(0, min(total, self._body["max_tokens"]) - len(self.trace.steps))
-        yield self._step(uncounted, [], finish="eos" if finish == "stop" else finish)
+            if finish and now - ended > END_SECONDS:
+                break
+        most, counted = self._body["max_tokens"], len(self.trace.steps)
+        uncounted = max(0, min(total, most) - counted)
+        if finish in ("", "stop"):
+            finish = "eos" if finish or counted + uncounted < most else "length"
+        yield self._step(uncounted, [], seconds=max(0.0, ended - self._last), finish=finish)
 
     def close(self) -> None:
         self._closed = True
 
-    def _step(self, tokens: int, pieces: Pieces, *, prefill: float = 0.0, finish: str = "") -> tuple[StepTrace, Pieces]:
-        now = time.perf_counter()
+    def _step(
+        self, tokens: int, pieces: Pieces, *, seconds: float = 0.0, prefill: float = 0.0, finish: str = ""
+    ) -> tuple[StepTrace, Pieces]:
         step = StepTrace(
             index=len(self.trace.steps),
             tokens=(UNKNOWN,) * tokens,
@@ -216,11 +235,10 @@ class ServedAnswer:
             path=(),
             picks=(UNKNOWN,) * tokens,
             tree=TreeTrace.of(TokenTree(UNKNOWN)),
-            seconds=0.0 if prefill else now - self._last,
+            seconds=seconds,
             prefill_seconds=prefill,
             finish=finish,
         )
-        self._last = now
         self.trace.steps.append(step)
         self.trace.pieces += pieces
         return step, pieces
@@ -235,7 +253,7 @@ class ServedAnswer:
                 data = line.removeprefix(b"data:").strip()
                 if data == b"[DONE]":
                     return
-                event = parse_json(data.decode(errors="replace")) if line.startswith(b"data:") else {}
+                event = parse_json(data.decode(errors="replace")) if data and line.startswith(b"data:") else {}
                 said = said_in(event)
                 ended = ended or bool(said.finish)
                 yield said

@@ -1,7 +1,7 @@
 """The Chat tab on a server, in headless Chromium: text and tokens a second, no colours, and a sentence why."""
 
 from browsing import serve
-from endpoint import GOOD, event
+from endpoint import GOOD, event, later
 from endpoint import serve as client
 from fakes_engine import FakeEngine
 
@@ -10,7 +10,8 @@ from visual.endpoint import Endpoint
 
 def test_a_conversation_with_a_server(visit, races):
     asked = []
-    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(GOOD, asked)), races=races)
+    words = later(GOOD.splitlines(keepends=True), 0.1)
+    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(words, asked)), races=races)
     try:
         tab = visit(url)
         tab.click("button[role=tab]:has-text('Chat')")

@@ -1,6 +1,7 @@
 """An OpenAI-compatible server of a few lines, asked through the real HTTP client."""
 
 import json
+import time
 
 import httpx
 
@@ -11,13 +12,13 @@ def event(text="", finish=None, usage=None):
 
 
 def serve(reply, asked, status=200):
-    """A client of a server that streams `reply` and notes the requests."""
+    """A client of a server that notes the requests and streams `reply`: text, or bytes one after the other."""
 
     def handle(request):
         asked.append(request)
         if request.url.path == "/v1/models":
             return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
-        return httpx.Response(status, text=reply)
+        return httpx.Response(status, content=reply)
 
     return httpx.Client(transport=httpx.MockTransport(handle))
 
@@ -25,3 +26,10 @@ def serve(reply, asked, status=200):
 GOOD = (
     event("Red") + event(", blue") + event(finish="stop") + event(usage={"completion_tokens": 5}) + "data: [DONE]\n\n"
 )
+
+
+def later(parts, seconds):
+    """These parts of an answer, one after the other, so long apart."""
+    for part in parts:
+        yield part.encode()
+        time.sleep(seconds)

@@ -15,7 +15,7 @@ import gradio as gr
 import httpx
 import pytest
 from asking import asked
-from endpoint import GOOD, event, serve
+from endpoint import GOOD, event, later, serve
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
@@ -48,7 +48,8 @@ def test_an_answer_is_text_with_the_servers_own_count():
     assert shown is None or (shown["tokens"], shown["plain"], shown["estimate"]) == (5, 0.0, None)
 
 
-def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock():
+def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock(monkeypatch):
+    monkeypatch.setattr("visual.endpoint.FIRST_SECONDS", 0)
     endpoint = Endpoint("http://there", client=serve(GOOD, []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
@@ -59,7 +60,8 @@ def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock():
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_what_a_model_thinks_before_it_answers_is_timed_as_it_is_counted(name):
+def test_what_a_model_thinks_before_it_answers_is_timed_as_it_is_counted(name, monkeypatch):
+    monkeypatch.setattr("visual.endpoint.FIRST_SECONDS", 0)
     thought = f"data: {json.dumps({'choices': [{'delta': {'content': '', name: 'Hm'}}]})}\n\n"
     reply = thought * 4 + event("Yes", "stop") + event(usage={"completion_tokens": 8}) + "data: [DONE]\n\n"
     endpoint = Endpoint("http://there", client=serve(reply, []))
@@ -69,15 +71,49 @@ def test_what_a_model_thinks_before_it_answers_is_timed_as_it_is_counted(name):
     trace.steps = [replace(step, seconds=step.seconds and 0.5) for step in trace.steps]
     assert trace.pieces == [(5, "Yes")] and [len(step.tokens) for step in trace.steps] == [1, 1, 1, 1, 1, 3]
     shown = readout(trace, endpoint.plain)
-    assert (shown["tokens"], shown["rate"]) == (8, pytest.approx(6.4 / 2.5))  # four of five pieces were timed
+    assert (shown["tokens"], shown["rate"]) == (8, pytest.approx(6.4 / 2))  # four of five pieces were timed
 
 
-def test_an_answer_of_one_piece_has_no_rate():
-    endpoint = Endpoint("http://there", client=serve(event("Yes", "stop") + "data: [DONE]\n\n", []))
+@pytest.mark.parametrize("pieces", [1, 40])
+def test_an_answer_that_came_at_once_has_no_rate(pieces):
+    """Forty tokens that a proxy held back were shown at tens of thousands of tokens/s."""
+    reply = event("Yes") * (pieces - 1) + event("Yes", "stop") + "data: [DONE]\n\n"
+    endpoint = Endpoint("http://there", client=serve(reply, []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
-    assert (shown["tokens"], shown["rate"]) == (1, 0.0)
+    assert (shown["tokens"], shown["rate"]) == (pieces, 0.0)
+
+
+def test_the_rate_of_an_answer_that_a_proxy_holds_back_is_of_what_came_later():
+    reply = [event("a") * 30, event("b") * 4 + event(finish="stop") + "data: [DONE]\n\n"]
+    endpoint = Endpoint("http://there", client=serve(later(reply, 0.4), []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    shown = readout(answer.trace, endpoint.plain)
+    assert shown["tokens"] == 34 and 4 < shown["rate"] < 12
+
+
+def test_an_answer_ends_where_its_end_was_told(monkeypatch):
+    """The seconds until the server said that it was over counted as decoding; without that word they never ended."""
+    monkeypatch.setattr("visual.endpoint.END_SECONDS", 0.3)
+    reply = [event("a"), event("b", "stop"), *["data:\n\n"] * 100]
+    endpoint = Endpoint("http://there", client=serve(later(reply, 0.1), []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    assert (answer.trace.text, answer.trace.finish) == ("ab", "eos") and sum(
+        s.seconds for s in answer.trace.steps
+    ) < 0.3
+    assert readout(answer.trace, endpoint.plain)["rate"] > 4
+
+
+@pytest.mark.parametrize(("tokens", "finish"), [(8, "eos"), (9, "length")])
+def test_an_end_without_a_reason_is_of_length_where_so_much_was_asked_for(tokens, finish):
+    answer = Endpoint("http://there", client=serve(event("a") * tokens + "data: [DONE]\n\n", [])).answer(
+        asked("Say", SERVED, **SETTINGS)
+    )
+    list(answer)
+    assert answer.trace.finish == finish
 
 
 def test_a_failure_in_the_older_form_of_vllm_is_one():
@@ -133,6 +169,12 @@ ODD = [
 ]
 
 
+def test_an_event_that_says_nothing_keeps_an_answer_alive():
+    reply = "data:\n\n" + event("Red") + "data: \n\ndata\n\n: wait\n\n" + event(finish="stop")
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    assert [pieces for _, pieces in filter(None, answer)] == [[(1, "Red")], []]
+
+
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_an_event_of_another_form_breaks_the_answer_off(odd):
     reply = event("Red") + f"data: {json.dumps(odd)}\n\n"
@@ -148,17 +190,6 @@ def test_a_server_is_not_believed_more_tokens_than_it_was_asked_for():
     assert answer.trace.text == "a?"
 
 
-def sends(pieces, status=200):
-    """A client of a server that answers with these bytes, one after the other, as long as there are some."""
-
-    def handle(request):
-        if request.url.path == "/v1/models":
-            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
-        return httpx.Response(status, content=pieces)
-
-    return httpx.Client(transport=httpx.MockTransport(handle))
-
-
 @pytest.mark.parametrize(
     ("piece", "status", "said"),
     [
@@ -170,7 +201,7 @@ def sends(pieces, status=200):
 )
 def test_an_answer_that_never_ends_is_broken_off(piece, status, said):
     """Such a line, refusal or flood of events was kept until the memory was full."""
-    answer = Endpoint("http://there", client=sends(repeat(piece), status)).answer(asked("Say", SERVED, **SETTINGS))
+    answer = Endpoint("http://there", client=serve(repeat(piece), [], status)).answer(asked("Say", SERVED, **SETTINGS))
     with pytest.raises(SpectraError, match=said):
         deque(answer, 0)
     assert len(answer.trace.steps) < 10_000
@@ -202,7 +233,7 @@ def test_stop_ends_an_answer_whose_server_only_says_that_it_is_there():
     pieces = (time.sleep(0.01) or b": wait\n\n" for _ in count())
     run = Run(asked("Say", SERVED, **SETTINGS), {"chat": asked("Say", SERVED, **SETTINGS)})
     threading.Timer(0.2, run.stop.set).start()
-    decode_lanes(Endpoint("http://there", client=sends(pieces)), run, lambda: None)
+    decode_lanes(Endpoint("http://there", client=serve(pieces, [])), run, lambda: None)
     assert run.drain() is None and run.state == "stopped"
 
 
@@ -283,7 +314,7 @@ def test_a_line_ends_at_a_line_feed_only():
     text = "a\u2028b\x85c"
     said = json.dumps({"choices": [{"delta": {"content": text}}]}, ensure_ascii=False)
     pieces = [byte.to_bytes() for byte in f"data: {said}\r\n\r\ndata: [DONE]".encode()]
-    answer = Endpoint("http://there", client=sends(pieces)).answer(asked("Say", SERVED, **SETTINGS))
+    answer = Endpoint("http://there", client=serve(pieces, [])).answer(asked("Say", SERVED, **SETTINGS))
     deque(answer, 0)
     assert answer.trace.text == text
 

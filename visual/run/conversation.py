@@ -43,9 +43,9 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
-    if not figures.tokens or decoding <= 0:
+    if not figures.tokens:
         return None
-    rate = figures.tokens * _timed(trace) / decoding
+    rate = figures.tokens * _timed(trace) / decoding if decoding > 0 else 0.0
     shared, few = shared_by(trace), figures.tokens < COMPARABLE
     told = plain.tokens_per_second > 0 and not shared and not few
     return {
@@ -68,13 +68,11 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
 def _timed(trace: Trace) -> float:
     """The share of its tokens that came within the time of decoding.
 
-    Of an answer whose first step took none of that, as a server's does, the first piece came before it began. How its
-    tokens lie in its pieces is not told: as many in each.
+    A server's answer has steps that took none of it: the first piece and what came with it. How its tokens lie in its
+    pieces is not told: as many in each.
     """
-    if trace.steps[0].seconds > 0:
-        return 1.0
-    pieces = sum(not step.finish for step in trace.steps)
-    return 1 - 1 / max(1, pieces)
+    pieces = [step.seconds > 0 for step in trace.steps if not step.finish]
+    return sum(pieces) / len(pieces) if pieces else 1.0
 
 
 def race_figures(run: Run) -> dict[str, Any]:
