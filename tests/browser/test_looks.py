@@ -95,6 +95,20 @@ def test_a_phone_shows_the_form_and_its_errors_whole(page: Any) -> None:
     assert error.inner_text().startswith("99999 is out of range")
 
 
+def test_what_a_link_or_a_file_names_is_whole_on_a_phone(
+    fake: tuple[FakeEngine, str], visit: Callable[..., Any]
+) -> None:
+    """Words without a blank ran out of the page, where nobody could scroll to them."""
+    page = visit(f"{fake[1]}?rows={'9' * 3000}&method={'W' * 60}", width=390)
+    whole = "(node) => node.scrollWidth <= node.clientWidth"
+    left_out = page.locator("#left-out:visible")
+    left_out.wait_for()
+    assert "is out of range" in left_out.inner_text() and left_out.evaluate(whole)
+    note = page.locator("#stage-race .recorded:visible")
+    note.locator("span, em").last.evaluate("(text) => { text.textContent = 'm'.repeat(200); }")
+    assert note.evaluate(whole)
+
+
 @pytest.mark.all_cases
 def test_what_differs_between_presets_is_whole_on_a_phone(
     fake: tuple[FakeEngine, str], visit: Callable[..., Any]

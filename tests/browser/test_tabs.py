@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import appear, ended, serve, tab
+from browsing import appear, ended, fill, serve, tab
 from fakes_engine import FakeEngine, recorded_race
 
-from spectra.metrics import overall, speedup, summarize
+from spectra.metrics import PlainRate, overall, speedup, summarize
 from spectra.target.choices import STOCK
 from spectra.trace import Trace
 from visual.examples import CHAT_PROMPTS
@@ -57,6 +57,23 @@ def test_a_shipped_recording_replays_without_a_model(fake: Fake, visit: Visit, r
     tau = summarize(recorded.method.steps).tau
     assert f"{tau:.2f} tokens per forward pass" in stage.locator("[data-id=more]").inner_text()
     assert len(engine.answers) == before and page.problems == []
+
+
+def test_the_chat_names_the_rate_that_its_estimates_compare_with(fake: Fake, visit: Visit) -> None:
+    """Another visitor measured it again: the line under the answer went on with the rate of the start."""
+    engine, url = fake
+    page = visit(url)
+    stage = tab(page, "Chat")
+    measured = engine.plain
+    try:
+        engine.plain = PlainRate(12.0, 96)
+        fill(page, **{"chat-prompt": "hello", "chat-max_new_tokens": 40})
+        page.click("#chat-go")
+        ended(stage)
+        assert "plain decoding ran 12 tokens/s after 96 tokens" in stage.locator(".readout").inner_text()
+        assert "measured here: 12 tokens/s after 96 tokens" in stage.locator("[data-id=rate]").inner_text()
+    finally:
+        engine.plain = measured
 
 
 @pytest.mark.all_cases

@@ -257,8 +257,12 @@ class ChatTab {
     if (!readout) return;
     const wrote = `${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
     this.at("status").textContent = `${view.name} wrote ${wrote}`;
-    if (this.facts.note) view.rate(readout);
-    else view.estimate(readout);
+    if (this.facts.note) {
+      view.rate(readout);
+    } else {
+      view.estimate(readout);
+      this.setRate(readout); // any visitor may have measured it again since the page was made
+    }
   }
 
   /** Tokens of the whole conversation, by source. */
@@ -277,12 +281,22 @@ class ChatTab {
   }
 
   /** @param {Rate} rate */
-  showRate({ plain, context }) {
+  showRate(rate) {
+    this.setRate(rate);
+    this.say("");
+  }
+
+  /**
+   * What is always true from now on. A message about something else stays.
+   * @param {Rate} rate
+   */
+  setRate({ plain, context }) {
+    const quiet = this.at("rate").textContent === this.rate;
     const measured = `${speed(plain)} tokens/s after ${plural(context, "token")} of context`;
     this.rate = plain
       ? `Estimates compare with plain decoding as measured here: ${measured}.`
       : this.facts.note || "Plain decoding was not measured yet.";
-    this.say("");
+    if (quiet) this.say("");
   }
 
   /** @param {string} text "" for what is always true */
