@@ -268,6 +268,8 @@ def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[s
         if named:
             raise SpectraError("datastores", "stores hold token ids; bind the tokenizer too, with functools.partial")
         return ()
+    if not callable(getattr(tokenizer, "get_vocab", None)):
+        raise SpectraError("tokenizer", f"a {type(tokenizer).__name__} is no tokenizer; give the model's own object")
     known = learned_of(model).stores
     owner, stores = known.get(named, (None, ()))
     if owner is not tokenizer:

@@ -273,13 +273,14 @@ class SelfText:
             read_questions,
             write_answers,
         )
-        from spectra.datastore.build.stock_answers import by_generate, check_fits
 
-        quiet_transformers()
         writing = Writing(self.max_new_tokens, self.temperatures, self.batch, self.seed)
         temperatures = writing.temperatures
         questions = read_questions(self.prompts, temperatures) if self.prompts else own_questions(temperatures)
         check_out(self.out)
+        from spectra.datastore.build.stock_answers import by_generate, check_fits  # with torch, which takes seconds
+
+        quiet_transformers()
         model, tokenizer, name = self.network.load()
         if not tokenizer.chat_template:
             raise SpectraError("model", f"{name} has no chat template, so it cannot answer; name one that has")

@@ -14,6 +14,7 @@ from spectra.datastore.sources import read_hashes
 from spectra.io.command_line import command_line
 from spectra.settings import check_number
 from spectra.target.notices import quiet_transformers
+from spectra.train.files import check_boost, check_jsonl, check_teacher
 from spectra.train.settings import TrainSettings
 
 PROGRAM = "python -m spectra.train"
@@ -67,7 +68,14 @@ class Train:
 
     def run(self) -> int:
         check_number("evaluate", self.evaluate, 1, 2**31, whole=True)
-        from spectra.train.run import TrainingRun, describe
+        exclude = read_hashes(self.exclude) if self.exclude else frozenset()
+        check_jsonl("data", self.data)
+        check_jsonl("general_data", self.general_data)
+        if self.boost is not None:
+            check_boost(self.boost)
+        if self.teacher is not None:
+            check_teacher(self.teacher, self.out)
+        from spectra.train.run import TrainingRun, describe  # with torch, which takes seconds
 
         quiet_transformers()
         run = TrainingRun(
@@ -80,7 +88,7 @@ class Train:
             model=self.network.model,
             first=self.boost,
             teacher=self.teacher,
-            exclude=read_hashes(self.exclude) if self.exclude else frozenset(),
+            exclude=exclude,
             evaluate=self.evaluate,
         )
         print(describe(run()))

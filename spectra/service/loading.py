@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("spectra")
 
 
-HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
+HUB_ID = re.compile(r"(?!.*(--|\.\.))(?!.*\.(git|gguf)$)(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
+"""By the hub's rule, without asking its client: neither of its two names begins or ends with a dash or a dot."""
 CONFIGS = ("config.json", "adapter_config.json")
 """One of these is in a folder that transformers loads a model from."""
 
@@ -50,9 +51,7 @@ def is_there(name: str) -> bool:
 def may_be_a_model(name: str) -> bool:
     """Whether something is there, or the hub may have it: known before torch is imported."""
     name = name.strip()
-    return is_there(name) or (
-        HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf") and not name.startswith(".")
-    )
+    return is_there(name) or HUB_ID.fullmatch(name) is not None
 
 
 def check_model(model: str | None, placement: Placement | None = None) -> None:

@@ -14,19 +14,18 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from spectra.datastore.build.readers import is_jsonl
 from spectra.datastore.sources import list_sha256
 from spectra.errors import SpectraError
-from spectra.io.files import check_writable_folder
 from spectra.io.hashes import canonical, file_sha256, tokenizer_sha256
 from spectra.io.progress import bar
-from spectra.io.workdir import note_placed, remove, where
+from spectra.io.workdir import note_placed, remove
 from spectra.target.device_map import input_device
 from spectra.target.facts import processor_name
 from spectra.target.load import PlainNetwork, load_tokenizer
 from spectra.target.parameter_state import odd_numbers
 from spectra.target.whole import load_whole
 from spectra.train.conversations import Conversations, read_conversations
+from spectra.train.files import check_boost, check_teacher, facts_of
 from spectra.train.model import CARD, factorised, new_model, parameters, publish, write_card, write_model
 from spectra.train.scoring import agreement, sample
 from spectra.train.settings import MAY_CHANGE, TrainSettings
@@ -61,9 +60,8 @@ class TrainingRun:
         """Train and write the folder; returns its card."""
         tidy_workdir(self.out, self.out / CARD)
         self._check_out()
-        wanted = ("config.json", "model.safetensors")
-        if self.first is not None and not all((self.first / name).is_file() for name in wanted):
-            raise SpectraError("boost", f"{self.first} is no model folder; name the first draft model's")
+        if self.first is not None:
+            check_boost(self.first)
         if self.teacher is not None:
             check_teacher(self.teacher, self.out)
         self.files = {"data": facts_of("data", self.data), "general": facts_of("general_data", self.general)}
@@ -213,23 +211,3 @@ class TrainingRun:
 def describe(card: dict[str, Any]) -> str:
     """The measured facts in one line."""
     return json.dumps(card["held_back"])
-
-
-def check_teacher(teacher: Path, out: Path) -> None:
-    """Raise SpectraError for a folder that cannot be made, and for one where the draft model goes: it would be in the
-    way once that is trained.
-    """
-    if where(out) in (where(teacher), *where(teacher).parents):
-        raise SpectraError("teacher", f"{teacher} is where the draft model goes; name another folder")
-    if not teacher.is_dir():
-        check_writable_folder(teacher, "teacher")
-
-
-def facts_of(field: str, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Of jsonl files, as the card has them. Raises SpectraError naming `field` for one that is not there or is none."""
-    for file in files:
-        if not file.is_file():
-            raise SpectraError(field, f"{file} is not there; give jsonl files")
-        if not is_jsonl(file):
-            raise SpectraError(field, f"{file.name} is not jsonl; give rows with the fields user and assistant")
-    return [{"name": file.name, "bytes": file.stat().st_size, "sha256": file_sha256(file)} for file in files]

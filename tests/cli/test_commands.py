@@ -81,6 +81,10 @@ def run(program, *arguments, fake=None):
         ("--model", "a/../../b", "model: 'a/../../b' is not there, and no hub id"),
         ("--model", "no.gguf", "model: 'no.gguf' is not there, and no hub id"),
         ("--model", "x" * 5000, f"model: '{'x' * 80}' is not there, and no hub id"),
+        *(
+            ("--model", name, f"model: '{name}' is not there, and no hub id")
+            for name in ("-1", "a--b", "x.git", "a./b")
+        ),
         ("--model", "a\0b", "model: 'a\\x00b' is not there, and no hub id"),
         ("--model", "/dev/zero", "model: /dev/zero is no GGUF file; give one, a folder or a hub id"),
         ("--model", __file__, f"model: {__file__} is no GGUF file; give one, a folder or a hub id"),
@@ -113,6 +117,25 @@ def test_a_build_refuses_its_files_before_torch_is_loaded(tmp_path):
     for field, arguments in cases.items():
         ended = run("spectra.datastore", *arguments, fake=tmp_path)
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"spectra.datastore: {field}: ")
+
+
+def test_training_and_selftext_refuse_their_files_before_torch_is_loaded(tmp_path):
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch was loaded')")
+    new, corpus, answers = str(tmp_path / "new"), str(ROOT / "requirements.txt"), tmp_path / "answers.jsonl"
+    answers.write_text('{"user": "a", "assistant": "b"}\n')
+    training = ["spectra.train", "--out", new, "--data"]
+    cases = {
+        "data": [*training, "nothere.jsonl"],
+        "general_data": [*training, str(answers), "--general-data", corpus],
+        "boost": [*training, str(answers), "--boost", "nothere"],
+        "teacher": [*training, str(answers), "--teacher", new],
+        "exclude": [*training, str(answers), "--exclude", "nothere"],
+        "prompts": ["spectra.datastore", "selftext", "--out", new, "--prompts", "nothere.jsonl"],
+        "out": ["spectra.datastore", "selftext", "--out", str(tmp_path)],
+    }
+    for field, (program, *arguments) in cases.items():
+        ended = run(program, *arguments, fake=tmp_path)
+        assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"{program}: {field}: ")
 
 
 def test_what_is_refused_at_once_does_not_load_torch(tmp_path):

@@ -34,7 +34,7 @@ from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import recall_plan, remember_plan
 from spectra.target.gguf_header import read_header
 from spectra.target.placement import Placement
-from spectra.train.run import facts_of
+from spectra.train.files import facts_of
 from visual.run.race_file import RaceFile
 
 COST = [[1, 0.01], [8, 0.02]]

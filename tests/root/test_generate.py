@@ -456,3 +456,9 @@ def test_images_are_refused_and_text_alone_is_not():
 def test_what_is_no_path_is_refused_by_its_name(name, value):
     with pytest.raises(SpectraError, match=rf"^{name}: .*; give "):
         ours(model_of("llama"), **{name: value})
+
+
+@pytest.mark.parametrize("value", [5, "gpt2"])
+def test_a_tokenizer_that_is_none_is_named(value):
+    with pytest.raises(SpectraError, match=r"^tokenizer: a (int|str) is no tokenizer; give "):
+        ours(model_of("llama"), partial(spectra.generate, tokenizer=value))
