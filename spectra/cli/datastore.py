@@ -25,7 +25,7 @@ PLACES = "jsonl or txt (also .gz, .xz), parquet, a folder of Python sources, std
 HELP = {
     **MODEL_HELP,
     "batch": "prompts answered together",
-    "batch_tokens": "scored at once",
+    "batch_tokens": "scored at once; other values give other bytes: perplexities move by up to a percent",
     "corpus": PLACES,
     "exclude": "sha256 of prompts whose answers are left out, one a line",
     "force": "replace a store, drop unfinished work of other settings",

@@ -11,6 +11,9 @@ from visual.run.tab_state import TabState
 from visual.wire.figures import COMPARABLE, shared_by
 from visual.wire.slow_reason import slow_reason
 
+NOISE = 0.1
+"""By how much two times of the same work differ on one machine."""
+
 
 @dataclass(slots=True)
 class Conversation(TabState):
@@ -39,7 +42,8 @@ class Conversation(TabState):
 def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides.
 
-    There is none where others decoded in the same passes, nor of too few tokens. A rate of 0: nothing was timed.
+    There is none where others decoded in the same passes, nor of too few tokens, nor above tau, as a pass never takes
+    less time than plain decoding's: that was measured on a busier machine. A rate of 0: nothing was timed.
     """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
@@ -47,7 +51,7 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
         return None
     rate = figures.tokens * _timed(trace) / decoding if decoding > 0 else 0.0
     shared, few = shared_by(trace), figures.tokens < COMPARABLE
-    told = plain.tokens_per_second > 0 and not shared and not few
+    gained = rate / plain.tokens_per_second if plain.tokens_per_second > 0 and not shared and not few else None
     return {
         "tokens": figures.tokens,
         "seconds": figures.seconds,
@@ -61,7 +65,7 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
         "context": plain.context,
         "shared": shared,
         "few": few,
-        "estimate": rate / plain.tokens_per_second if told else None,
+        "estimate": gained if gained is not None and gained <= figures.tau * (1 + NOISE) else None,
     }
 
 

@@ -53,12 +53,16 @@ export class TurnView {
       `${plural(readout.tokens, "token")} at ${speed(readout.rate)} tokens/s`,
       `${ratio(readout.tau)} tokens a pass`,
     ].join(", ");
-    const plain = `plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`;
-    const alone = few ? ` to compare: ${what}` : ` estimated: ${what}; ${plain}`;
+    const measured = `plain decoding ran ${speed(readout.plain)} tokens/s after ${plural(readout.context, "token")}`;
+    const busier = `${measured}, on a busier machine: measure it again`;
+    const none = readout.plain ? busier : "plain decoding was not measured yet";
+    const told = estimate ? ` estimated: ${what}; ${measured}` : ` estimate: ${what}; ${none}`;
+    const alone = few ? ` to compare: ${what}` : told;
     const text = shared ? ` with ${plural(shared, "other")}: ${what}; no speedup is claimed` : alone;
-    const own = few ? "Too short" : estimate && `≈ ${ratio(estimate)}×`;
+    const gain = estimate ? `≈ ${ratio(estimate)}×` : "No";
+    const own = few ? "Too short" : gain;
     const mark = shared ? "Shared" : own;
-    this.note.replaceChildren(make("b", "estimate", mark || ""), make("span", "", text));
+    this.note.replaceChildren(make("b", "estimate", mark), make("span", "", text));
     if (warm !== null && warm !== undefined) this.note.append(make("span", "kept warm", warmth(warm)));
     if (kept) {
       const read = `${count(kept)} of ${plural(prompt, "prompt token")} kept from the turn before, the rest read now`;
