@@ -42,6 +42,8 @@ LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
 ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
+ANSWER_PIECES, TOKEN_PIECES = 1_000, 10
+"""The most pieces of an answer, and more for each token: some servers send letters, and a browser draws each."""
 FIRST_SECONDS = 0.05
 """What comes within them of the first piece counts as come with it: pieces of one packet have no time between them."""
 FIRST_PIECES = 50
@@ -209,10 +211,10 @@ class ServedAnswer:
             unseen = said.unseen or unseen
             thoughts += said.thought
             finish = said.finish or finish
-            if said.finish or said.thought or said.texts:
+            if said.finish or said.thought or said.text:
                 ended = now
-            for told in said.texts or [""] * said.thought:
-                text = whole.take(told)
+            if said.thought or said.text:
+                text = whole.take(said.text)
                 waiting += 1
                 pieces = [(waiting, text)] if text else []
                 if not self.trace.steps:
@@ -223,7 +225,7 @@ class ServedAnswer:
                     yield self._step(1, pieces, seconds=now - self._last if now - first >= at_once else 0.0)
                 self._last = now
                 waiting = 0 if text else waiting
-            if not said.texts:
+            if not said.text:
                 yield None
             if self._closed:
                 return
@@ -268,6 +270,7 @@ class ServedAnswer:
         for more than such an answer can be and for one that is cut off.
         """
         ended = False
+        left = ANSWER_PIECES + TOKEN_PIECES * int(self._body["max_tokens"])
         try:
             for line in heard(self._lines(), HEAD_SECONDS):
                 data = line.removeprefix(b"data:").strip()
@@ -275,6 +278,9 @@ class ServedAnswer:
                     return
                 said = said_in(line)
                 ended = ended or bool(said.finish)
+                left -= bool(said.text or said.thought)
+                if left < 0:
+                    raise ValueError("its answer does not end")
                 yield said
             if not ended:
                 raise ValueError("it stopped before its end")

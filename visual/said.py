@@ -1,6 +1,5 @@
 """What the lines of an OpenAI-compatible server tell: text, how much there is of it, why it ended, or a failure."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from spectra.io.json_text import parse_json
@@ -22,13 +21,13 @@ class ServerFailureError(Exception):
 class Said(NamedTuple):
     """What a line tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or "".
 
-    texts: may end, or begin, with half of a character. thought: whether it holds some of what the model thinks before
+    text: may end, or begin, with half of a character. thought: whether it holds some of what the model thinks before
     it answers. unseen: tokens of such thoughts in the total, be they sent or not.
     """
 
     total: int = 0
     finish: str = ""
-    texts: Sequence[str] = ()
+    text: str = ""
     thought: bool = False
     unseen: int = 0
 
@@ -57,7 +56,7 @@ def said_in(line: bytes) -> Said:
     numbers = isinstance(total, int) and isinstance(unseen, int)
     if not numbers or not all(isinstance(one, str) for one in (*texts, *reasons)):
         raise ValueError("an event of another form")
-    return Said(total, next(filter(None, reversed(reasons)), ""), [text for text in texts if text], thought, unseen)
+    return Said(total, next(filter(None, reversed(reasons)), ""), "".join(texts), thought, unseen)
 
 
 class WholeCharacters:

@@ -285,6 +285,20 @@ def test_an_answer_that_never_ends_is_broken_off(piece, status, said):
     assert len(answer.trace.steps) < 10_000
 
 
+CHOICE = '{"delta": {"content": "a"}}'
+
+
+@pytest.mark.parametrize(
+    "reply", [f'data: {{"choices": [{CHOICE}]}}\n' * 2_000, f'data: {{"choices": [{", ".join([CHOICE] * 3_000)}]}}\n']
+)
+def test_a_flood_of_short_pieces_is_broken_off_or_one(reply):
+    """A browser, which draws each, stood still for minutes."""
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=r"broke off \((its answer does not end|it stopped before its end)\)"):
+        deque(answer, 0)
+    assert len(answer.trace.steps) < 1_100
+
+
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_compressed_answer_is_not_read(status):
     """A thousand bytes of one became 600 MB of text before they were counted."""
