@@ -5,13 +5,14 @@ coloured.
 """
 
 import time
+from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
@@ -23,6 +24,7 @@ from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
+from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without
 
 Result = TypeVar("Result")
 
@@ -40,10 +42,12 @@ LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
 ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
-THOUGHTS = "reasoning_content", "reasoning"
-"""Where servers put what a model thinks before it answers."""
+ANSWER_PIECES, TOKEN_PIECES = 1_000, 10
+"""The most pieces of an answer, and more for each token: some servers send letters, and a browser draws each."""
 FIRST_SECONDS = 0.05
 """What comes within them of the first piece counts as come with it: pieces of one packet have no time between them."""
+FIRST_PIECES = 50
+"""For more pieces that is as much longer: a thousand that a proxy held back take longer to be read."""
 END_SECONDS = 5.0
 """Within which a server that told why the answer ended says the rest: the count of its tokens, and that it is over."""
 SERVED = "served"
@@ -62,6 +66,7 @@ class Endpoint:
             raise SpectraError("OPENAI_API_KEY", "it holds characters that no key has; copy it again")
         self._client = client or httpx.Client(timeout=TIMEOUT)
         self._client.headers["Accept-Encoding"] = "identity"
+        self._secrets: tuple[str, ...] = (key,) if key else ()
         keeps_none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # all visitors share the client
         self._client.cookies = keeps_none  # type: ignore[assignment]
         if key:
@@ -69,6 +74,8 @@ class Endpoint:
         given = address(url)
         if given.userinfo:
             self._client.auth = given.username, given.password
+            basic = b64encode(f"{given.username}:{given.password}".encode()).decode()
+            self._secrets += tuple(filter(None, (basic, given.password)))
         url = str(given.copy_with(userinfo=b""))
         self.url = url.rstrip("/").removesuffix("/v1")
         try:
@@ -113,7 +120,7 @@ class Endpoint:
         }
         settings = {"max_tokens": request.max_new_tokens, **sampling}
         trace = Trace(request.method, self.model, request.prompt, (), settings=settings)
-        return ServedAnswer(self._client, f"{self.url}/v1/chat/completions", body, trace)
+        return ServedAnswer(self._client, f"{self.url}/v1/chat/completions", body, trace, self._secrets)
 
     def in_turn(self, requests: Sequence[AnswerRequest]) -> "Generator[ServedAnswer]":
         """See `Backend.in_turn`."""
@@ -177,12 +184,15 @@ class ServedAnswer:
     So is a piece of what the model thinks before it answers, which is not shown: the server counts it too. Its token
     goes to the next text.
 
-    Iterating gives None for a line without text and for silence: whoever was asked to stop need not wait for the next
-    word.
+    secrets: what no message may hold. Iterating gives None for a line without text and for silence: whoever was asked
+    to stop need not wait for the next word.
     """
 
-    def __init__(self, client: httpx.Client, url: str, body: dict[str, Any], trace: Trace) -> None:
+    def __init__(
+        self, client: httpx.Client, url: str, body: dict[str, Any], trace: Trace, secrets: tuple[str, ...]
+    ) -> None:
         self.trace = trace
+        self._secrets = secrets
         self._client = client
         self._url = url
         self._body = body
@@ -193,34 +203,46 @@ class ServedAnswer:
         began = self._last = time.perf_counter()
         first = ended = 0.0
         finish = ""
-        total = waiting = 0
+        total = unseen = waiting = thoughts = 0
+        whole = WholeCharacters()
         for said in self._events():
             now = time.perf_counter()
             total = said.total or total
+            unseen = said.unseen or unseen
+            thoughts += said.thought
             finish = said.finish or finish
-            if said.finish or said.thought or said.texts:
+            if said.finish or said.thought or said.text:
                 ended = now
-            for text in said.texts or [""] * said.thought:
+            if said.thought or said.text:
+                text = whole.take(said.text)
                 waiting += 1
                 pieces = [(waiting, text)] if text else []
                 if not self.trace.steps:
                     first = now
                     yield self._step(1, pieces, prefill=now - began)
                 else:
-                    yield self._step(1, pieces, seconds=now - self._last if now - first >= FIRST_SECONDS else 0.0)
+                    at_once = FIRST_SECONDS * max(1.0, len(self.trace.steps) / FIRST_PIECES)
+                    yield self._step(1, pieces, seconds=now - self._last if now - first >= at_once else 0.0)
                 self._last = now
                 waiting = 0 if text else waiting
-            if not said.texts:
+            if not said.text:
                 yield None
             if self._closed:
                 return
             if finish and now - ended > END_SECONDS:
                 break
         most, counted = self._body["max_tokens"], len(self.trace.steps)
-        uncounted = max(0, min(total, most) - counted)
+        tokens = max(0, min(total, most)) or counted
+        if total:
+            self.trace.settings["told"] = {"tokens": tokens, "unseen": 0 if thoughts else max(0, min(unseen, tokens))}
         if finish in ("", "stop"):
-            finish = "eos" if finish or counted + uncounted < most else "length"
-        yield self._step(uncounted, [], seconds=max(0.0, ended - self._last), finish=finish)
+            finish = "eos" if finish or tokens < most else "length"
+        uncounted = max(0, tokens - counted)
+        rest: Pieces = [(waiting + uncounted, "?")] if whole.rest and waiting + uncounted else []
+        if counted:
+            yield self._step(uncounted, rest, seconds=max(0.0, ended - self._last), finish=finish)
+        else:
+            yield self._step(uncounted, rest, prefill=(ended or time.perf_counter()) - began, finish=finish)
 
     def close(self) -> None:
         self._closed = True
@@ -243,28 +265,31 @@ class ServedAnswer:
         self.trace.pieces += pieces
         return step, pieces
 
-    def _events(self) -> Iterator["Said"]:
+    def _events(self) -> Iterator[Said]:
         """What each line of the server says, up to its end. Raises SpectraError for a refusal, for a line that breaks,
         for more than such an answer can be and for one that is cut off.
         """
         ended = False
+        left = ANSWER_PIECES + TOKEN_PIECES * int(self._body["max_tokens"])
         try:
             for line in heard(self._lines(), HEAD_SECONDS):
                 data = line.removeprefix(b"data:").strip()
                 if data == b"[DONE]":
                     return
-                event = parse_json(data.decode(errors="replace")) if data and line.startswith(b"data:") else {}
-                said = said_in(event)
+                said = said_in(line)
                 ended = ended or bool(said.finish)
+                left -= bool(said.text or said.thought)
+                if left < 0:
+                    raise ValueError("its answer does not end")
                 yield said
             if not ended:
                 raise ValueError("it stopped before its end")
+        except ServerFailureError as failure:
+            told = shortened(without(self._secrets, failure.told))
+            raise SpectraError("endpoint", f"it {failure.what} ({told}); see its log") from None
         except (httpx.HTTPError, ValueError) as error:
-            if isinstance(error, SpectraError):
-                raise
-            raise SpectraError(
-                "endpoint", f"{self._url} broke off ({error or type(error).__name__}); ask again"
-            ) from error
+            told = without(self._secrets, str(error) or type(error).__name__)
+            raise SpectraError("endpoint", f"{self._url} broke off ({told}); ask again") from error
 
     def _lines(self) -> Generator[bytes]:
         """An empty one as soon as the answer begins, then those of the server."""
@@ -273,8 +298,8 @@ class ServedAnswer:
         with closing(self._client.send(request, stream=True)) as response:
             yield b""
             if response.status_code != httpx.codes.OK:
-                reason = shortened(beginning(response, 2_000).decode(errors="replace"))
-                raise SpectraError("endpoint", f"it refused with {response.status_code} ({reason}); see its log")
+                reason = beginning(response, 2_000).decode(errors="replace")
+                raise ServerFailureError(f"refused with {response.status_code}", reason)
             yield from lines_of(response, most)
 
 
@@ -321,11 +346,6 @@ def heard(lines: Generator[bytes], seconds: float) -> Iterator[bytes]:
         over.set()
 
 
-def shortened(text: str) -> str:
-    """The beginning of what a server says, on a line."""
-    return " ".join(text.split())[:200]
-
-
 def beginning(response: httpx.Response, most: int) -> bytes:
     """About so many bytes of it."""
     text = bytearray()
@@ -360,35 +380,3 @@ def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
         else:
             yield b""
     yield bytes(rest)
-
-
-class Said(NamedTuple):
-    """What a line tells. total: tokens of the whole answer, 0 where it does not say. finish: why it ended, or "".
-
-    thought: whether it holds some of what the model thinks before it answers.
-    """
-
-    total: int
-    finish: str
-    texts: list[str]
-    thought: bool
-
-
-def said_in(event: Any) -> Said:
-    """Raises ValueError for what no such server sends, and SpectraError where it tells of a failure."""
-    try:
-        if failure := event.get("error") or (event if event.get("object") == "error" else None):
-            told = failure.get("message") if isinstance(failure, dict) else failure
-            raise SpectraError("endpoint", f"it failed ({shortened(str(told))}); see its log")
-        choices = event.get("choices") or []
-        total = (event.get("usage") or {}).get("completion_tokens") or 0
-        deltas = [choice.get("delta") or {} for choice in choices]
-        texts = [delta.get("content") or "" for delta in deltas]
-        thought = any(delta.get(name) for delta in deltas for name in THOUGHTS)
-        reasons = [choice.get("finish_reason") or "" for choice in choices]
-    except (AttributeError, TypeError) as error:
-        raise ValueError("an event of another form") from error
-    if not isinstance(total, int) or not all(isinstance(one, str) for one in (*texts, *reasons)):
-        raise ValueError("an event of another form")
-    whole = (text.encode(errors="replace").decode() for text in texts)  # JSON can hold halves of characters
-    return Said(total, next(filter(None, reversed(reasons)), ""), [text for text in whole if text], thought)

@@ -172,6 +172,18 @@ describe("code", () => {
     assert.deepEqual(codeIn(transcript), ["```\n", "a ``` b\n", "c\n", "```\n"]);
   });
 
+  test("is not looked for again in all of a long line with each piece", () => {
+    const { transcript } = written(Array(1000).fill("word "));
+    let looked = 0;
+    const get = () => {
+      looked += 1;
+      return false;
+    };
+    for (const piece of transcript.row) Object.defineProperty(piece, "code", { get });
+    transcript.add(stepOf(["model"], { pieces: [[1, "end"]] }));
+    assert.equal(looked, 0);
+  });
+
   test("does not reach beyond a piece that holds a whole block", () => {
     const { transcript } = written(["x\n```\ny\n```\nz", "w"]);
     assert.deepEqual(codeIn(transcript), []);

@@ -49,11 +49,12 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     decoding = figures.seconds - figures.prefill_seconds
     if not figures.tokens:
         return None
-    rate = figures.tokens * _timed(trace) / decoding if decoding > 0 else 0.0
+    told = trace.settings.get("told") or {"tokens": figures.tokens, "unseen": 0}  # the first by a server
+    rate = (told["tokens"] - told["unseen"]) * _timed(trace) / decoding if decoding > 0 else 0.0
     shared, few = shared_by(trace), figures.tokens < COMPARABLE
     gained = rate / plain.tokens_per_second if plain.tokens_per_second > 0 and not shared and not few else None
     return {
-        "tokens": figures.tokens,
+        "tokens": told["tokens"],
         "seconds": figures.seconds,
         "first": figures.first_token_seconds,
         "rate": rate,

@@ -57,7 +57,8 @@ export class Transcript {
   add(step) {
     const { pieces, finish } = step;
     this.waiting.push(...offersOf(step));
-    const unmarked = this.row.filter((piece) => !piece.code);
+    const open = this.line.length < FENCE.length; // a longer one is code already, or none
+    const unmarked = open ? this.row.filter((piece) => !piece.code) : [];
     const fresh = pieces.map(([tokens, text]) => this.write(this.waiting.splice(0, tokens), text));
     const gap = this.gaps ? (pieces[0]?.[1].match(/^ +(?=\S)/)?.[0] ?? "") : "";
     if (gap) fresh[0].text = fresh[0].text.slice(gap.length);
