@@ -1,6 +1,8 @@
 """What the lines of an OpenAI-compatible server tell: text, how much there is of it, why it ended, or a failure."""
 
-from typing import NamedTuple
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from spectra.io.json_text import parse_json
 
@@ -8,6 +10,8 @@ THOUGHTS = "reasoning_content", "reasoning"
 """Where servers put what a model thinks before it answers."""
 FIELDS = b"data", b"error"
 """Of the lines that tell something. llama.cpp tells of a failure in the second."""
+FAILURES = "error", "abort"
+"""Reasons of an end that is none, in vLLM."""
 
 
 class ServerFailureError(Exception):
@@ -34,29 +38,52 @@ class Said(NamedTuple):
 
 def said_in(line: bytes) -> Said:
     """Raises ValueError for what no such server sends, and ServerFailureError where it tells of a failure."""
-    field, _, data = line.partition(b":")
+    field, _, data = line.removeprefix(BOM_UTF8).partition(b":")
     if field not in FIELDS or not data.strip():
         return Said()
     event = parse_json(data.decode(errors="replace"))
     try:
-        failed = field == b"error" or event.get("object") == "error"
-        if failure := event if failed else event.get("error"):
-            told = failure.get("message") if isinstance(failure, dict) else failure
-            raise ServerFailureError("failed", str(told))
+        check_success(event, failed=field == b"error")
         choices = event.get("choices") or []
         usage = event.get("usage") or {}
-        total = usage.get("completion_tokens") or 0
-        unseen = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-        deltas = [choice.get("delta") or {} for choice in choices]
-        texts = [delta.get("content") or "" for delta in deltas]
-        thought = any(delta.get(name) for delta in deltas for name in THOUGHTS)
+        total = number(usage.get("completion_tokens"))
+        unseen = number((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+        pieces = [written(choice.get("delta") or {}) for choice in choices]
         reasons = [choice.get("finish_reason") or "" for choice in choices]
+        if not all(isinstance(one, str) for one in (*(text for text, _ in pieces), *reasons)):
+            raise TypeError
     except (AttributeError, TypeError) as error:
         raise ValueError("an event of another form") from error
-    numbers = isinstance(total, int) and isinstance(unseen, int)
-    if not numbers or not all(isinstance(one, str) for one in (*texts, *reasons)):
-        raise ValueError("an event of another form")
-    return Said(total, next(filter(None, reversed(reasons)), ""), "".join(texts), thought, unseen)
+    finish = next(filter(None, reversed(reasons)), "")
+    if finish in FAILURES:
+        raise ServerFailureError("failed", f"its reason to end is {finish}")
+    text = "".join(text for text, _ in pieces)
+    return Said(total, finish, text, any(thought for _, thought in pieces), unseen)
+
+
+def check_success(event: Any, failed: bool) -> None:
+    """Raises ServerFailureError where the event tells of a failure: OpenAI's form, vLLM's older one, FastChat's."""
+    whole = failed or event.get("object") == "error" or event.get("error_code")
+    if failure := event if whole else event.get("error"):
+        told = (failure.get("message") or failure.get("text")) if isinstance(failure, Mapping) else None
+        raise ServerFailureError("failed", str(told or failure))
+
+
+def number(told: Any) -> int:
+    """0 for none. Raises TypeError for what is no whole number."""
+    if not (told is None or isinstance(told, int) or (isinstance(told, float) and told.is_integer())):
+        raise TypeError
+    return int(told or 0)
+
+
+def written(delta: Any) -> tuple[Any, bool]:
+    """Its text, and whether it holds thoughts. Mistral sends a list of parts, each one or the other."""
+    content = delta.get("content") or ""
+    thought = any(delta.get(name) for name in THOUGHTS)
+    if not isinstance(content, list):
+        return content, thought
+    texts = [part.get("text") or "" for part in content if part.get("type") == "text"]
+    return "".join(texts), thought or len(texts) < len(content)
 
 
 class WholeCharacters:

@@ -194,6 +194,31 @@ def test_an_end_without_a_reason_is_of_length_where_so_much_was_asked_for(tokens
     assert answer.trace.finish == finish
 
 
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ({"text": "NETWORK ERROR", "error_code": 50004}, "NETWORK ERROR"),
+        ({"choices": [{"delta": {}, "finish_reason": "abort"}]}, "its reason to end is abort"),
+        ({"choices": [{"delta": {}, "finish_reason": "error"}]}, "its reason to end is error"),
+    ],
+    ids=["FastChat", "abort", "error"],
+)
+def test_a_failure_without_its_usual_name_is_one(last, told):
+    reply = event("Some") + f"data: {json.dumps(last)}\n\ndata: [DONE]\n\n"
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=rf"it failed \({told}\); see its log"):
+        list(answer)
+
+
+def test_parts_of_text_and_of_thoughts_are_told_apart():
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}], [{"type": "text", "text": "Yes"}]
+    events = [f"data: {json.dumps({'choices': [{'delta': {'content': part}}]})}\n\n" for part in parts]
+    reply = "\ufeff" + "".join(events) + event(finish="stop", usage={"completion_tokens": 5.0})
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    assert answer.trace.pieces == [(2, "Yes")] and len(answer.trace.tokens) == 5
+
+
 def test_a_failure_in_the_older_form_of_vllm_is_one():
     reply = event("Some") + 'data: {"object": "error", "message": "out of memory", "code": 500}\n\ndata: [DONE]\n\n'
     answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
@@ -244,6 +269,9 @@ ODD = [
     {"choices": [{"finish_reason": [1]}]},
     {"usage": 7},
     {"usage": {"completion_tokens": "many"}},
+    {"usage": {"completion_tokens": 2.5}},
+    {"choices": [{"delta": {"content": ["a"]}}]},
+    {"choices": [{"delta": {"content": [{"type": "text", "text": 7}]}}]},
 ]
 
 
