@@ -213,8 +213,16 @@ def open_memory(
 
 
 def check_no_store(folder: Path) -> None:
-    """Raise SpectraError for the folder of a datastore: what it should not hold would go into it."""
-    if (folder / CARD).is_file() and (folder / CORPUS).is_file():
+    """Raise SpectraError for the folder of a datastore, which what it should not hold would go into, and for one that
+    cannot be looked into.
+    """
+    try:
+        store = (folder / CARD).is_file() and (folder / CORPUS).is_file()
+    except OSError as error:
+        raise SpectraError(
+            "remember", f"{folder} cannot be used ({error.strerror}); give a folder of your own"
+        ) from error
+    if store:
         raise SpectraError("remember", f"{folder} is a datastore; give a folder of your own")
 
 

@@ -37,6 +37,8 @@ def path(field: str, given: str | os.PathLike[str]) -> Path:
         raise SpectraError(field, f"{given!r} is no path; give one")
     if not os.fspath(given).strip():
         raise SpectraError(field, "it is blank; give a path, `.` for this folder")
+    if "\0" in os.fspath(given):
+        raise SpectraError(field, f"{given!r} has a NUL character, which no path has; give one without")
     return Path(given)
 
 

@@ -146,6 +146,14 @@ class TestMerge:
                 (tmp_path / ROWS).write_text("{}\n")
                 Rows(tmp_path)
 
+    def test_rows_of_another_benchmark_are_not_called_damaged(self, tmp_path, capsys):
+        """A reader was told to remove a row of `batch` that was as it was written."""
+        Rows(tmp_path).add({"task": "gsm8k", "id": "1", "batch": 2, "method": "spectra", "seconds": 1.0})
+        assert main(["report", str(tmp_path)]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("spectra.bench: folders: no rows of `run` in ") and err.count("\n") == 1
+        assert "damaged" not in err and "remove" not in err
+
     @pytest.mark.parametrize(
         "wrong",
         [

@@ -237,6 +237,8 @@ class TestMemory:
         (tmp_path / "file").write_text("")
         with pytest.raises(SpectraError, match="remember"):
             opened(tmp_path / "file")
+        with pytest.raises(SpectraError, match=r"^remember: .* cannot be used \(File name too long\); give a folder"):
+            opened(tmp_path / ("x" * 300))
 
 
 class TestRemembering:

@@ -451,7 +451,7 @@ def test_images_are_refused_and_text_alone_is_not():
 @pytest.mark.parametrize(
     ("name", "value"),
     [("drafts", 5), ("drafts", [5]), ("drafts", None), ("datastores", 5), ("remember", 5), ("remember", " "),
-     ("estimates", 5), ("estimates", " ")],
+     ("remember", "a\0b"), ("estimates", 5), ("estimates", " ")],
 )  # fmt: skip
 def test_what_is_no_path_is_refused_by_its_name(name, value):
     with pytest.raises(SpectraError, match=rf"^{name}: .*; give "):

@@ -113,9 +113,11 @@ def merge(folders: Sequence[Path]) -> dict[str, list[Row]]:
 
 def _read(folders: Sequence[Path]) -> Iterator[_Found]:
     for folder in folders:
+        found = read_rows(folder / ROWS, "folders")
+        if not any(row.keys() >= set(NEEDED) for row in found):  # nor is a whole row of another benchmark damaged
+            none = "no rows of `run`" if found else "no rows"
+            raise SpectraError("folders", f"{none} in {folder / ROWS}; give folders that `run` has written")
         rows = read_rows(folder / ROWS, "folders", NEEDED)
-        if not rows:
-            raise SpectraError("folders", f"no rows in {folder / ROWS}; give folders that `run` has written")
         for number, row in enumerate(rows, 1):
             if wrong := _wrong(row):
                 raise SpectraError(
