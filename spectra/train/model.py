@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -89,7 +89,8 @@ def write_model(model: Any, folder: Path) -> None:
         name: one.detach().cpu().to(torch.float8_e4m3fn if name == EMBEDDINGS else torch.bfloat16).contiguous()
         for name, one in model.named_parameters()
     }
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    weights = save(tensors, {"format": "pt"})
+    (folder / "model.safetensors").write_bytes(weights)  # `save_file` makes one that only its owner reads
     model.config.dtype = "bfloat16"
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(folder)

@@ -76,6 +76,7 @@ def test_training_teaches_and_writes_a_stock_model_with_its_card(model, data, tm
         train(model, data, tmp_path / "nano", "--teacher-tokens", "300", "--general-data", data, "--finish", "0.2") == 0
     )
     card = json.loads((tmp_path / "nano" / "card.json").read_text())
+    assert len({file.stat().st_mode for file in (tmp_path / "nano").iterdir()}) == 1  # whoever reads one reads all
     assert card["looks"][-1]["loss"] < card["looks"][0]["loss"] - 0.3
     assert card["data"][0]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert card["trained"]["teacher_tokens"] >= 300
