@@ -18,6 +18,8 @@ R = TypeVar("R")
 
 END_SECONDS = 5.0
 """How long work that is given up is waited for."""
+LOOK_SECONDS = 1.0
+"""How long Ctrl-C goes unnoticed at most: a signal that comes just before a wait begins does not end it."""
 
 
 class WorkerThread(threading.Thread):
@@ -61,7 +63,8 @@ def in_worker_thread(function: Callable[P, R]) -> Callable[P, R]:
         thread = WorkerThread(lambda: results.append(function(*arguments, **options)))
         try:
             thread.start()
-            thread.join()
+            while thread.is_alive():
+                thread.join(LOOK_SECONDS)
         except KeyboardInterrupt:
             thread.give_up(END_SECONDS)
             raise
