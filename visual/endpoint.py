@@ -234,7 +234,8 @@ class ServedAnswer:
         most, counted = self._body["max_tokens"], len(self.trace.steps)
         tokens = max(0, min(total, most)) or counted
         if total:
-            self.trace.settings["told"] = {"tokens": tokens, "unseen": 0 if thoughts else max(0, min(unseen, tokens))}
+            seen = tokens if thoughts else max(0, min(total - unseen, tokens))
+            self.trace.settings["told"] = {"tokens": tokens, "unseen": tokens - seen}
         if finish in ("", "stop"):
             finish = "eos" if finish or tokens < most else "length"
         uncounted = max(0, tokens - counted)

@@ -48,6 +48,8 @@ def said_in(line: bytes) -> Said:
         usage = event.get("usage") or {}
         total = number(usage.get("completion_tokens"))
         unseen = number((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+        if unseen and number(usage.get("total_tokens")) == number(usage.get("prompt_tokens")) + total + unseen:
+            total += unseen  # xAI counts them beside the text, not in it
         pieces = [written(choice.get("delta") or {}) for choice in choices]
         reasons = [choice.get("finish_reason") or "" for choice in choices]
         if not all(isinstance(one, str) for one in (*(text for text, _ in pieces), *reasons)):

@@ -111,6 +111,25 @@ def test_thoughts_that_a_server_keeps_to_itself_are_counted_and_have_no_rate(sen
     assert shown["tokens"] == 100 and rate[0] < shown["rate"] < rate[1]
 
 
+@pytest.mark.parametrize(("most", "tokens"), [(200, 103), (100, 100)], ids=["whole", "capped"])
+@pytest.mark.parametrize(("sent", "rate"), [(0, (9, 11)), (9, (95, 115))], ids=["hidden", "sent"])
+def test_thoughts_that_a_server_counts_beside_its_text_are_counted_with_it(most, tokens, sent, rate, monkeypatch):
+    """Of xAI's 103 tokens, thoughts that it sent among them, 10 were shown."""
+    monkeypatch.setattr("visual.endpoint.FIRST_SECONDS", 0)
+    details = {"completion_tokens_details": {"reasoning_tokens": 93}}
+    usage = {"prompt_tokens": 32, "completion_tokens": 10, "total_tokens": 135, **details}
+    thought = f"data: {json.dumps({'choices': [{'delta': {'reasoning_content': 'Hm'}}]})}\n\n"
+    reply = thought * sent + event("a") * 10 + event(finish="stop") + event(usage=usage) + "data: [DONE]\n\n"
+    endpoint = Endpoint("http://there", client=serve(reply, []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS | {"max_new_tokens": most}))
+    list(answer)
+    trace = answer.trace
+    each = 0.9 / (9 + sent)
+    trace.steps = [replace(step, seconds=each if step.seconds and not step.finish else 0) for step in trace.steps]
+    shown = readout(trace, endpoint.plain)
+    assert shown["tokens"] == tokens and rate[0] < shown["rate"] < rate[1]
+
+
 def test_an_answer_without_text_has_no_rate():
     """The time to its end was that of its tokens, what was read and waited for before included."""
     end = [event(finish="tool_calls"), event(usage={"completion_tokens": 7}) + "data: [DONE]\n\n"]
