@@ -50,6 +50,8 @@ FIRST_PIECES = 50
 """For more pieces that is as much longer: a thousand that a proxy held back take longer to be read."""
 END_SECONDS = 5.0
 """Within which a server that told why the answer ended says the rest: the count of its tokens, and that it is over."""
+PLAIN_ENCODINGS = "", "identity", "none"
+"""The last is some proxies' word for the second."""
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
@@ -131,9 +133,12 @@ class Endpoint:
 
 
 def address(url: str) -> httpx.URL:
-    """Raises SpectraError for what is none, without what stands before an `@`: it may be a password."""
+    """Raises SpectraError for what is none, without what stands before an `@` or after a `?`: it may be a password."""
     try:
         given = httpx.URL(url)
+        if given.query or given.fragment:
+            problem = "its address has a ? or a #, which cannot be kept; leave it and what follows away"
+            raise SpectraError("endpoint", problem)
         if given.scheme in ("http", "https") and given.host:
             return given
     except (httpx.InvalidURL, UnicodeError):  # the second: of bytes that are no UTF-8
@@ -289,6 +294,8 @@ class ServedAnswer:
             told = shortened(without(self._secrets, failure.told))
             raise SpectraError("endpoint", f"it {failure.what} ({told}); see its log") from None
         except (httpx.HTTPError, ValueError) as error:
+            if ended and isinstance(error, httpx.HTTPError):
+                return  # of an answer that is whole
             told = without(self._secrets, str(error) or type(error).__name__)
             raise SpectraError("endpoint", f"{self._url} broke off ({told}); ask again") from error
 
@@ -359,7 +366,7 @@ def beginning(response: httpx.Response, most: int) -> bytes:
 
 def pieces_of(response: httpx.Response) -> Iterator[bytes]:
     """Its bytes as they come. Raises ValueError where they are compressed: a few of them could fill the memory."""
-    if response.headers.get("Content-Encoding", "identity") != "identity":
+    if response.headers.get("Content-Encoding", "").lower() not in PLAIN_ENCODINGS:
         raise ValueError("its answer is compressed, which was not asked for")
     return response.iter_bytes()
 

@@ -346,6 +346,36 @@ def test_a_flood_of_short_pieces_is_broken_off_or_one(reply):
     assert len(answer.trace.steps) < 1_100
 
 
+@pytest.mark.parametrize("encoding", ["", "none", "Identity"])
+def test_an_answer_that_is_not_compressed_is_read(encoding):
+    def handle(request):
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(200, stream=httpx.ByteStream(GOOD.encode()), headers={"Content-Encoding": encoding})
+
+    client = httpx.Client(transport=httpx.MockTransport(handle))
+    answer = Endpoint("http://there", client=client).answer(asked("Say", SERVED, **SETTINGS))
+    deque(answer, 0)
+    assert answer.trace.text == "Red, blue"
+
+
+def test_an_answer_whose_end_was_told_is_whole_however_the_connection_ends():
+    def cut_off():
+        yield (event("Red") + event(finish="stop")).encode()
+        raise httpx.RemoteProtocolError("peer closed connection without sending complete message body")
+
+    answer = Endpoint("http://there", client=serve(cut_off(), [])).answer(asked("Say", SERVED, **SETTINGS))
+    deque(answer, 0)
+    assert (answer.trace.text, answer.trace.finish) == ("Red", "eos")
+
+
+@pytest.mark.parametrize("url", ["http://there/v1?key=s3cret", "http://there#s3cret"])
+def test_an_address_with_more_than_a_path_is_refused_without_it(url):
+    with pytest.raises(SpectraError, match=r"^endpoint: its address has a \? or a #") as error:
+        Endpoint(url)
+    assert "s3cret" not in str(error.value)
+
+
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_compressed_answer_is_not_read(status):
     """A thousand bytes of one became 600 MB of text before they were counted."""
