@@ -1,5 +1,6 @@
 """Work in a worker thread: its result or its error, in a thread that is gone afterwards, and only one however deep."""
 
+import _thread
 import signal
 import threading
 import time
@@ -58,14 +59,23 @@ def test_what_failed_does_not_stay_in_memory_with_its_error():
         assert held[0]() is None
 
 
-def test_work_whose_caller_is_interrupted_is_given_up():
-    """As while a model is loaded: a thread inside torch when the interpreter ended had the process aborted."""
+def signalled():
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+@pytest.mark.parametrize("interrupt", [signalled, _thread.interrupt_main], ids=["while it waits", "before it waits"])
+def test_work_whose_caller_is_interrupted_is_given_up(interrupt):
+    """As while a model is loaded: a thread inside torch when the interpreter ended had the process aborted.
+
+    The second notes the signal without ending the caller's wait, as one does that comes just before it: it was lost.
+    """
     threads = []
 
     @in_worker_thread
     def endless():
         threads.append(threading.current_thread())
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.1)  # the caller waits by now
+        interrupt()
         while True:
             time.sleep(0.01)
 
