@@ -143,9 +143,15 @@ def _rows(input_ids: torch.Tensor, mask: torch.Tensor | None, samples: int) -> l
     """samples: rows of each that was given, which errors name. Raises SpectraError for ids that are no rows, no row at
     all, a mask of another shape or of other numbers than 0 and 1, a row of padding only, and for holes.
     """
+    import torch
+
     shape = getattr(input_ids, "shape", None)
-    if shape is None or len(shape) != 2:
-        what = f"a {type(input_ids).__name__}" if shape is None else f"its shape is {list(shape)}"
+    what = f"a {type(input_ids).__name__}" if shape is None else ""
+    if shape is not None and len(shape) != 2:
+        what = f"its shape is {list(shape)}"
+    elif shape is not None and input_ids.dtype is torch.bool:
+        what = "it is a mask"
+    if what:
         raise SpectraError("input_ids", f"{what}; give a tensor of token ids, [sequences, length]")
     if not len(input_ids):
         raise SpectraError("input_ids", "there is no row; give one for each sequence")

@@ -182,7 +182,7 @@ def test_what_it_cannot_do_is_named(field, options):
     assert error.value.field == field
 
 
-@pytest.mark.parametrize("ids", [PROMPT[0], PROMPT[None], torch.tensor(5), PROMPT.tolist(), "text", None])
+@pytest.mark.parametrize("ids", [PROMPT[0], PROMPT[None], torch.tensor(5), PROMPT.tolist(), "text", None, PROMPT > 0])
 def test_ids_that_are_no_rows_are_named(ids):
     """transformers itself fails at them; called without it, they ended in an IndexError or an AttributeError."""
     with pytest.raises(SpectraError, match=r"^input_ids: .*; give a tensor of token ids, \[sequences, length\]$"):
