@@ -21,7 +21,7 @@ def test_a_conversation_with_a_server(visit, races):
         tab.wait_for_selector("#stage-chat .readout:has-text('tokens/s for 5 tokens')")
         assert tab.inner_text("#stage-chat .turn .text").strip() == "Red, blue"
         assert "colours need this page's own engine" in tab.inner_text("#stage-chat [data-id=rate]")
-        hidden = ("renew", "race", "legend")
+        hidden = ("renew", "race", "legend", "key")
         assert not any(tab.is_visible(f"#stage-chat [data-id={one}]") for one in hidden)
         assert len(asked) == 2 and not tab.problems
     finally:
@@ -38,5 +38,22 @@ def test_an_answer_that_came_in_one_piece_has_no_speed(visit, races):
         tab.click("#chat-go")
         tab.wait_for_selector("#stage-chat .readout:has-text('1 token, the first after')")
         assert "tokens/s" not in tab.inner_text("#stage-chat .readout")
+    finally:
+        page.close()
+
+
+def test_an_answer_after_long_thoughts_begins_at_the_beginning_of_its_box(visit, races):
+    thought = 'data: {"choices": [{"delta": {"reasoning_content": "Hm"}}]}\n\n'
+    reply = thought * 400 + event("Colours") + event(" are", "stop") + "data: [DONE]\n\n"
+    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(reply, [])), races=races)
+    try:
+        tab = visit(url, width=390)
+        tab.click("button[role=tab]:has-text('Chat')")
+        tab.fill("#field-chat-prompt textarea", "Colours?")
+        tab.click("#chat-go")
+        tab.wait_for_selector("#stage-chat .readout:has-text('402 tokens')")
+        box, first = (tab.locator(f"#stage-chat .turn .text{one}").first.bounding_box() for one in ("", " .t"))
+        assert 0 <= first["x"] - box["x"] < 30 and 0 <= first["y"] - box["y"] < 30
+        assert first["height"] < 30, "the word was broken"
     finally:
         page.close()

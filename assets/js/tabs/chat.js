@@ -239,7 +239,7 @@ class ChatTab {
     this.views.push(view);
     this.at("talk").append(view.box);
     this.at("hint").hidden = true;
-    this.at("key").hidden = false;
+    this.at("key").hidden = Boolean(this.facts.note);
     view.box.scrollIntoView({ block: "nearest" });
   }
 
