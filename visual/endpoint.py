@@ -24,7 +24,7 @@ from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
-from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without
+from visual.said import Said, ServerFailureError, WholeCharacters, refusal_in, said_in, shortened, without
 
 Result = TypeVar("Result")
 
@@ -307,7 +307,7 @@ class ServedAnswer:
             yield b""
             if response.status_code != httpx.codes.OK:
                 reason = beginning(response, 2_000).decode(errors="replace")
-                raise ServerFailureError(f"refused with {response.status_code}", reason)
+                raise ServerFailureError(f"refused with {response.status_code}", refusal_in(reason))
             yield from lines_of(response, most)
 
 

@@ -71,6 +71,17 @@ def check_success(event: Any, failed: bool) -> None:
         raise ServerFailureError("failed", str(told or failure))
 
 
+def refusal_in(body: str) -> str:
+    """The message in a refusal's JSON, or all of it where there is none."""
+    try:
+        check_success(parse_json(body), failed=False)
+    except ServerFailureError as failure:
+        return failure.told
+    except (ValueError, AttributeError):
+        pass
+    return body
+
+
 def number(told: Any) -> int:
     """0 for none. Raises TypeError for what is no whole number."""
     if not (told is None or isinstance(told, int) or (isinstance(told, float) and told.is_integer())):

@@ -263,7 +263,13 @@ def test_closing_ends_an_answer():
 
 @pytest.mark.parametrize(
     ("reply", "status", "said"),
-    [("too long\nby far", 400, "400 (too long by far)"), ("data: {nonsense\n\n", 200, "broke off")],
+    [
+        ("too long\nby far", 400, "400 (too long by far)"),
+        ('{"error": {"message": "busy", "code": 429}}', 429, "it refused with 429 (busy); see its log"),
+        ('{"detail": [7]}', 422, '422 ({"detail": [7]})'),
+        ("[7]", 500, "500 ([7])"),
+        ("data: {nonsense\n\n", 200, "broke off"),
+    ],
 )
 def test_a_refusal_is_one_line(reply, status, said):
     answer = Endpoint("http://there", client=serve(reply, [], status)).answer(asked("Say", SERVED, **SETTINGS))
