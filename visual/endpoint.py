@@ -137,8 +137,7 @@ def address(url: str) -> httpx.URL:
     try:
         given = httpx.URL(url)
         if given.query or given.fragment:
-            problem = "its address has a ? or a #, which cannot be kept; leave it and what follows away"
-            raise SpectraError("endpoint", problem)
+            raise SpectraError("endpoint", "its address has a ? or a #, which cannot be kept; leave it and the rest away")
         if given.scheme in ("http", "https") and given.host:
             return given
     except (httpx.InvalidURL, UnicodeError):  # the second: of bytes that are no UTF-8

@@ -40,7 +40,7 @@ export class TurnView {
   rate({ rate, tokens, first }) {
     const cost = `${plural(tokens, "token")}, the first after ${seconds(first)}`;
     if (rate) this.note.replaceChildren(make("b", "", `${speed(rate)} tokens/s`), ` for ${cost}`);
-    else this.note.textContent = cost; // it came in one piece
+    else this.note.textContent = cost; // it came at once
   }
 
   /**

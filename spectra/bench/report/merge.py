@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spectra.bench.report.charts import run_figures, write_figures
 from spectra.bench.report.figures import by_method
 from spectra.bench.report.tables import markdown, speeds, throughputs
-from spectra.bench.run.rows import ROWS, Row, make_folder, read_rows
+from spectra.bench.run.rows import ROWS, Row, lacking, make_folder, read_rows
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 
@@ -113,16 +113,16 @@ def merge(folders: Sequence[Path]) -> dict[str, list[Row]]:
 
 def _read(folders: Sequence[Path]) -> Iterator[_Found]:
     for folder in folders:
-        found = read_rows(folder / ROWS, "folders")
-        if not any(row.keys() >= set(NEEDED) for row in found):  # nor is a whole row of another benchmark damaged
-            none = "no rows of `run`" if found else "no rows"
+        rows = read_rows(folder / ROWS, "folders")
+        if all(lacking(row, NEEDED) for row in rows):  # a whole row of another benchmark is not damaged
+            none = "no rows of `run`" if rows else "no rows"
             raise SpectraError("folders", f"{none} in {folder / ROWS}; give folders that `run` has written")
-        rows = read_rows(folder / ROWS, "folders", NEEDED)
         for number, row in enumerate(rows, 1):
-            if wrong := _wrong(row):
-                raise SpectraError(
-                    "folders", f"{folder / ROWS} line {number} is damaged ({wrong} is not as written); remove that line"
-                )
+            problem = lacking(row, NEEDED)
+            if not problem and (name := _wrong(row)):
+                problem = f"{name} is not as written"
+            if problem:
+                raise SpectraError("folders", f"{folder / ROWS} line {number} is damaged ({problem}); remove that line")
             yield _Found(folder, row)
 
 

@@ -111,6 +111,11 @@ def _problem(row: object, needed: Sequence[str]) -> str:
     check = row.pop(CHECK, None)
     if check is not None and check != _checksum(row):
         return "it is not as it was written"
+    return lacking(row, needed)
+
+
+def lacking(row: Row, needed: Sequence[str]) -> str:
+    """The names that a row lacks, or ""."""
     lacks = [name for name in needed if name not in row]
     return f"no {', '.join(lacks)}" if lacks else ""
 
