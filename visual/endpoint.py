@@ -137,7 +137,8 @@ def address(url: str) -> httpx.URL:
     try:
         given = httpx.URL(url)
         if given.query or given.fragment:
-            raise SpectraError("endpoint", "its address has a ? or a #, which cannot be kept; leave it and the rest away")
+            problem = "its address has a ? or a #, which cannot be kept; leave it and what follows away"
+            raise SpectraError("endpoint", problem)
         if given.scheme in ("http", "https") and given.host:
             return given
     except (httpx.InvalidURL, UnicodeError):  # the second: of bytes that are no UTF-8
