@@ -115,7 +115,9 @@ def _read_race(path: Path) -> Race:
         settings = {name: trace.settings[name] for name in ("max_new_tokens", "temperature", "seed")}
         settings["explain"] = any(step.inside for step in trace.steps)
         settings["settings"] = MethodSettings(**trace.changed)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise SpectraError("again", f"cannot read {path} ({error.strerror or error}); give files of --out") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise SpectraError("again", f"{path} is no race ({type(error).__name__}); give files of --out") from error
     return Race(trace.prompt, str(data.get("title", "")), trace.method, **settings)
 

@@ -145,7 +145,10 @@ def load_draft(path: str | os.PathLike[str] | None, target: HuggingFaceTarget | 
     network = load_like(name, like, "draft")
     check_draft_tokenizer(name, like.tokenizer_sha256, like.name)
     step = "auto" if like.device.type == "cpu" else "eager"
-    model = wrap_model(network, numerics="fast", step=step, name=Path(name).name if Path(name).is_dir() else name)
+    try:
+        model = wrap_model(network, numerics="fast", step=step, name=Path(name).name if Path(name).is_dir() else name)
+    except SpectraError as error:
+        raise SpectraError("draft", error.problem) from error
     if not model.trees:
         raise SpectraError("draft", f"{name!r} places tokens by cache slot and cannot score trees; give another one")
     return DraftModel(model)

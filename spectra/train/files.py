@@ -12,8 +12,10 @@ from spectra.io.workdir import where
 
 
 def check_jsonl(field: str, files: Sequence[Path]) -> None:
-    """Raise SpectraError naming `field` for one that is not there or is no jsonl."""
+    """Raise SpectraError naming `field` for one that is not there, is a folder or is no jsonl."""
     for file in files:
+        if file.is_dir():
+            raise SpectraError(field, f"{file} is a folder; give jsonl files")
         if not file.is_file():
             raise SpectraError(field, f"{file} is not there; give jsonl files")
         if not is_jsonl(file):

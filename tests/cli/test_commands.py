@@ -136,6 +136,8 @@ def test_training_and_selftext_refuse_their_files_before_torch_is_loaded(tmp_pat
     for field, (program, *arguments) in cases.items():
         ended = run(program, *arguments, fake=tmp_path)
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith(f"{program}: {field}: ")
+    ended = run(*training, str(tmp_path), fake=tmp_path)
+    assert ended.stderr == f"spectra.train: data: {tmp_path} is a folder; give jsonl files\n"
 
 
 def test_what_is_refused_at_once_does_not_load_torch(tmp_path):
@@ -426,6 +428,12 @@ def test_what_a_race_recorded_anew_would_pass_over_is_refused(line, field, tmp_p
     monkeypatch.setattr(ModelOptions, "load", lambda self: pytest.fail("loaded"))
     assert main.main(["race", *line.split(), "--again", str(tmp_path / "race.json")]) == 2
     assert capsys.readouterr().err == f"spectra: {field}: the files of --again say it; leave one of them out\n"
+
+
+def test_a_race_that_is_not_there_is_told_by_the_reason(tmp_path, capsys):
+    assert main.main(["race", "--again", str(tmp_path / "nothere.json")]) == 2
+    reason = f"cannot read {tmp_path / 'nothere.json'} (No such file or directory)"
+    assert capsys.readouterr().err == f"spectra: again: {reason}; give files of --out\n"
 
 
 def test_a_race_that_cannot_be_written_again_is_told_before_a_model_is_loaded(tmp_path, monkeypatch, capsys):

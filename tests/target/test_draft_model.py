@@ -108,6 +108,15 @@ class TestLoading:
             load_draft(folder, target)
         assert "\n" not in str(error.value)
 
+    def test_nan_among_its_weights_is_its_own(self, target, folder, tmp_path, monkeypatch):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nothing was measured there
+        model = make("llama", 3)
+        with torch.no_grad():
+            model.lm_head.weight[5] = float("nan")
+        model.save_pretrained(folder)
+        with pytest.raises(SpectraError, match=r"^draft: small holds NaN or infinity in lm_head.weight; "):
+            load_draft(folder, target)
+
     def test_shipped_ones_go_with_their_tokenizer_only(self, target, folder, monkeypatch):
         monkeypatch.setattr(draft_model, "FOLDER", folder.parent)
         monkeypatch.setattr(draft_model, "SHIPPED", ("small", "smaller"))
