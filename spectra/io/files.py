@@ -48,6 +48,16 @@ def check_writable_folder(folder: Path, field_name: str) -> None:
         ) from error
 
 
+def holds_file(folder: Path, name: str, field_name: str) -> bool:
+    """Whether the folder has a file of this name. Raises `SpectraError` for one that cannot be looked into."""
+    try:
+        return (folder / name).is_file()
+    except OSError as error:
+        raise SpectraError(
+            field_name, f"{folder} cannot be looked into ({error.strerror}); make it readable or give another"
+        ) from error
+
+
 def write_text(path: Path, text: str, field_name: str = "path") -> None:
     """Write a file whole or not at all: to a file beside it, then rename; where a link points, not over the link.
 

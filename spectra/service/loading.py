@@ -18,7 +18,7 @@ from spectra.datastore.card import check_tokenizer, read_card
 from spectra.datastore.memory import check_no_store
 from spectra.errors import SpectraError
 from spectra.io.bounded import open_regular
-from spectra.io.files import check_writable_folder
+from spectra.io.files import check_writable_folder, holds_file
 from spectra.io.hashes import tokenizer_sha256
 from spectra.method import Method
 from spectra.methods.presets import make_method
@@ -74,7 +74,7 @@ def check_model(model: str | None, placement: Placement | None = None) -> None:
 def check_holds_model(place: Path) -> None:
     """Raise SpectraError for a folder without a config, and for what is no folder and does not begin as a GGUF file."""
     if place.is_dir():
-        if not any((place / name).is_file() for name in CONFIGS):
+        if not any(holds_file(place, name, "model") for name in CONFIGS):
             raise SpectraError("model", f"{place} holds no model: config.json is missing; give a model's folder")
         return
     begin = b""
@@ -92,7 +92,7 @@ def check_draft(draft: Path | str, field_name: str = "draft") -> None:
     """Raise SpectraError unless it is a model's folder, or the hub may have it."""
     if not may_be_a_model(str(draft)):
         raise SpectraError(field_name, f"{str(draft)[:80]!r} is not there, and no hub id; give a model's folder")
-    if is_there(str(draft)) and not (Path(draft) / "config.json").is_file():
+    if is_there(str(draft)) and not holds_file(Path(draft), "config.json", field_name):
         raise SpectraError(field_name, f"{draft} holds no model: config.json is missing; give a model's folder")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from spectra.datastore.build.readers import is_jsonl
 from spectra.errors import SpectraError
-from spectra.io.files import check_writable_folder
+from spectra.io.files import check_writable_folder, holds_file
 from spectra.io.hashes import file_sha256
 from spectra.io.workdir import where
 
@@ -30,7 +30,7 @@ def facts_of(field: str, files: Sequence[Path]) -> list[dict[str, Any]]:
 
 def check_boost(first: Path) -> None:
     """Raise SpectraError for a folder that holds no draft model."""
-    if not all((first / name).is_file() for name in ("config.json", "model.safetensors")):
+    if not all(holds_file(first, name, "boost") for name in ("config.json", "model.safetensors")):
         raise SpectraError("boost", f"{first} is no model folder; name the first draft model's")
 
 

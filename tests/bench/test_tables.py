@@ -1,6 +1,8 @@
 """Benchmark tables and figures, by hand."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -179,6 +181,21 @@ class TestMerge:
         (tmp_path / ROWS).mkdir()
         assert main(["report", str(tmp_path)]) == 2
         assert capsys.readouterr().err.startswith("spectra.bench: folders: ")
+
+    def test_a_folder_that_cannot_be_looked_into(self, tmp_path, capsys, monkeypatch):
+        """It was an error without a field or a fix."""
+        forbidden = tmp_path / ROWS
+        stat = Path.stat
+
+        def refused(path, **options):
+            if path == forbidden:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return stat(path, **options)
+
+        monkeypatch.setattr(Path, "stat", refused)  # as of a folder of another user: root may look into all
+        assert main(["report", str(tmp_path)]) == 2
+        said = f"spectra.bench: folders: {forbidden} cannot be read (Permission denied); give another folder"
+        assert capsys.readouterr().err.splitlines() == [said]
 
     def test_the_tables_may_go_to_the_folder_of_the_figures(self, tmp_path, capsys):
         folder = self.saved(tmp_path / "one", row("autoregressive", steps=10))

@@ -1,6 +1,7 @@
 """What every command line keeps to: help for each option, bad input before torch, one line when it is interrupted."""
 
 import argparse
+import errno
 import os
 import re
 import shlex
@@ -500,3 +501,31 @@ def test_a_training_names_the_option_whose_file_is_missing(tmp_path, capsys):
         more = [f"--{field.replace('_', '-')}", value]
         assert train.main(["--data", own, "--out", out, *more]) == 2
         assert capsys.readouterr().err.startswith(f"spectra.train: {field}: ")
+
+
+@pytest.mark.parametrize(
+    ("field", "command", "arguments"),
+    [
+        ("model", main, ("generate", "w5", "--model", "FOLDER")),
+        ("draft", main, ("generate", "w5", "--draft", "FOLDER")),
+        ("boost", train, ("--data", "DATA", "--out", "OUT", "--boost", "FOLDER")),
+        ("out", datastore, ("build", "--corpus", "DATA", "--licence", "x", "--out", "FOLDER", "--force")),
+    ],
+)
+def test_a_folder_that_may_not_be_looked_into_is_named(field, command, arguments, tmp_path, monkeypatch, capsys):
+    """It was an error without a field or a fix."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "data.jsonl").write_text('{"user": "w3", "assistant": "w4"}\n')
+    stat = Path.stat
+
+    def refused(path, **options):
+        if path.parent == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)  # as of a folder of another user: root may look into all
+    names = {"FOLDER": folder, "DATA": tmp_path / "data.jsonl", "OUT": tmp_path / "out"}
+    assert command.main([str(names.get(one, one)) for one in arguments]) == 2
+    said = f"{field}: {folder} cannot be looked into (Permission denied); make it readable or give another"
+    assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [said]

@@ -336,10 +336,18 @@ def test_a_corpus_that_gives_nothing(model, tmp_path, capsys, text, problem):
     assert build(tmp_path / "bad.jsonl", tmp_path / "store", model) == 0, "once mended, it builds"
 
 
-def test_a_model_that_gives_no_numbers_is_named(model, corpus, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        ("bf16", "dtype: the model's logits are not numbers in torch.bfloat16; give --dtype fp32"),
+        ("fp32", "model: its logits are not numbers in torch.float32; check its weights or give another model"),
+    ],
+)
+def test_a_model_that_gives_no_numbers_is_named(model, corpus, tmp_path, monkeypatch, capsys, dtype, said):
+    """In fp32, too, the fix was said to be fp32."""
     monkeypatch.setattr(score, "perplexities", lambda m, texts, c: np.full(len(texts), np.nan, np.float32))
-    assert build(corpus, tmp_path / "store", model) == 2
-    assert "dtype: the model's logits are not numbers in torch.float32" in capsys.readouterr().err
+    assert build(corpus, tmp_path / "store", model, "--dtype", dtype) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"spectra.datastore: {said}"
 
 
 def test_interrupted(run, model, corpus, tmp_path, monkeypatch):

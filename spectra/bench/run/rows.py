@@ -76,9 +76,9 @@ def read_rows(file: Path, field: str = "out", needed: Sequence[str] = ()) -> lis
     Raises SpectraError naming `field` for a line that is no JSON object, is not as it was written or lacks one of the
     `needed` names.
     """
-    if not file.exists():
-        return []
     try:
+        if not file.exists():
+            return []
         with open_regular(file) as held:
             lines = [line.decode(errors="replace") for line in lines_of(held) if line.endswith(b"\n")]
     except OSError as error:

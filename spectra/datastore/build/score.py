@@ -94,6 +94,13 @@ def score(
             texts = [workdir.read_tokens(row["start"], row["length"]) for row in batch]
             found = perplexities(model, texts, context)
             if np.isnan(found).any():
-                raise SpectraError("dtype", f"the model's logits are not numbers in {model.dtype}; give --dtype fp32")
+                raise _no_numbers(model.dtype)
             append(workdir.scores(process), scored(batch["row"], found))
         progress(int(batch["length"].sum()))
+
+
+def _no_numbers(dtype: torch.dtype) -> SpectraError:
+    """What is wrong with a model of that dtype which gives NaN. What fp32 gives, no other dtype mends."""
+    if dtype == torch.float32:
+        return SpectraError("model", f"its logits are not numbers in {dtype}; check its weights or give another model")
+    return SpectraError("dtype", f"the model's logits are not numbers in {dtype}; give --dtype fp32")

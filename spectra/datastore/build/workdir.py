@@ -16,6 +16,7 @@ from spectra.datastore.build.dedup import mix
 from spectra.datastore.layout import CARD
 from spectra.errors import SpectraError
 from spectra.io import workdir
+from spectra.io.files import holds_file
 from spectra.io.hashes import canonical, json_sha256
 from spectra.io.json_text import parse_json
 
@@ -158,7 +159,7 @@ def check_place(out: Path, base: Path | None, *, force: bool) -> None:
     """Raise SpectraError for what is in the way of the store. base: the one that it may replace; force: any other."""
     if out.exists() and not force and out != base:
         raise SpectraError("out", f"{out} exists; choose another folder or pass --force to replace it")
-    if out.exists() and not (out / CARD).is_file():
+    if out.exists() and not holds_file(out, CARD, "out"):
         raise SpectraError("out", f"{out} is there and no datastore, so it is not replaced; name a new folder")
 
 
