@@ -252,6 +252,23 @@ def test_a_server_that_counts_nothing_is_counted_by_pieces():
     assert answer.trace.finish == "length"
 
 
+def test_pieces_are_no_tokens_before_the_server_counted_them():
+    """Stopped, four tokens a piece of a server with guesses were shown as one, at a quarter of its speed."""
+    reply = event("Red, blue, green") * 2 + event(finish="stop")
+    for more, stopped, shown in (
+        ("", False, (2, True)),
+        (event(usage={"completion_tokens": 8}), True, (1, True)),
+        (event(usage={"completion_tokens": 8}), False, (8, False)),
+    ):
+        endpoint = Endpoint("http://there", client=serve(reply + more + "data: [DONE]\n\n", []))
+        answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+        for _ in answer:
+            if stopped:
+                break
+        said = readout(answer.trace, endpoint.plain)
+        assert (said["tokens"], said["pieces"]) == shown
+
+
 def test_closing_ends_an_answer():
     answer = Endpoint("http://there", client=serve(GOOD, [])).answer(asked("Say", SERVED, **SETTINGS))
     running = iter(answer)
