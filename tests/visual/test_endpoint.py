@@ -269,6 +269,16 @@ def test_pieces_are_no_tokens_before_the_server_counted_them():
         assert (said["tokens"], said["pieces"]) == shown
 
 
+@pytest.mark.parametrize("temperature", [0, 0.5])
+def test_a_greedy_answer_is_asked_for_without_top_p(temperature):
+    """Text Generation Inference refuses one of 1, which is what the Chat tab has: it answered no message."""
+    sent = []
+    endpoint = Endpoint("http://there", client=serve(GOOD, sent))
+    deque(endpoint.answer(asked("Say", SERVED, **SETTINGS | {"temperature": temperature})), 0)
+    body = json.loads(sent[-1].content)
+    assert body["temperature"] == temperature and body.get("top_p") == (1.0 if temperature else None)
+
+
 def test_closing_ends_an_answer():
     answer = Endpoint("http://there", client=serve(GOOD, [])).answer(asked("Say", SERVED, **SETTINGS))
     running = iter(answer)
