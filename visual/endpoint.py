@@ -120,7 +120,9 @@ class Endpoint:
             "max_tokens": request.max_new_tokens,
             **sampling,
         }
-        settings = {"max_tokens": request.max_new_tokens, **sampling}
+        if request.sampling.greedy:
+            del body["top_p"]  # it changes nothing there, and TGI refuses 1
+        settings = {"max_tokens": request.max_new_tokens, **sampling, "told": None}
         trace = Trace(request.method, self.model, request.prompt, (), settings=settings)
         return ServedAnswer(self._client, f"{self.url}/v1/chat/completions", body, trace, self._secrets)
 

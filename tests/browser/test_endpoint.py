@@ -36,8 +36,8 @@ def test_an_answer_that_came_in_one_piece_has_no_speed(visit, races):
         tab.click("button[role=tab]:has-text('Chat')")
         tab.fill("#field-chat-prompt textarea", "Colours?")
         tab.click("#chat-go")
-        tab.wait_for_selector("#stage-chat .readout:has-text('1 token, the first after')")
-        assert "tokens/s" not in tab.inner_text("#stage-chat .readout")
+        tab.wait_for_selector("#stage-chat .readout:has-text('1 piece, the first after')")
+        assert "/s" not in tab.inner_text("#stage-chat .readout")
     finally:
         page.close()
 
@@ -51,7 +51,7 @@ def test_an_answer_after_long_thoughts_begins_at_the_beginning_of_its_box(visit,
         tab.click("button[role=tab]:has-text('Chat')")
         tab.fill("#field-chat-prompt textarea", "Colours?")
         tab.click("#chat-go")
-        tab.wait_for_selector("#stage-chat .readout:has-text('402 tokens')")
+        tab.wait_for_selector("#stage-chat .readout:has-text('402 pieces')")
         box, first = (tab.locator(f"#stage-chat .turn .text{one}").first.bounding_box() for one in ("", " .t"))
         assert 0 <= first["x"] - box["x"] < 30 and 0 <= first["y"] - box["y"] < 30
         assert first["height"] < 30, "the word was broken"

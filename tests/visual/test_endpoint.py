@@ -252,6 +252,33 @@ def test_a_server_that_counts_nothing_is_counted_by_pieces():
     assert answer.trace.finish == "length"
 
 
+def test_pieces_are_no_tokens_before_the_server_counted_them():
+    """Stopped, four tokens a piece of a server with guesses were shown as one, at a quarter of its speed."""
+    reply = event("Red, blue, green") * 2 + event(finish="stop")
+    for more, stopped, shown in (
+        ("", False, (2, True)),
+        (event(usage={"completion_tokens": 8}), True, (1, True)),
+        (event(usage={"completion_tokens": 8}), False, (8, False)),
+    ):
+        endpoint = Endpoint("http://there", client=serve(reply + more + "data: [DONE]\n\n", []))
+        answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+        for _ in answer:
+            if stopped:
+                break
+        said = readout(answer.trace, endpoint.plain)
+        assert (said["tokens"], said["pieces"]) == shown
+
+
+@pytest.mark.parametrize("temperature", [0, 0.5])
+def test_a_greedy_answer_is_asked_for_without_top_p(temperature):
+    """Text Generation Inference refuses one of 1, which is what the Chat tab has: it answered no message."""
+    sent = []
+    endpoint = Endpoint("http://there", client=serve(GOOD, sent))
+    deque(endpoint.answer(asked("Say", SERVED, **SETTINGS | {"temperature": temperature})), 0)
+    body = json.loads(sent[-1].content)
+    assert body["temperature"] == temperature and body.get("top_p") == (1.0 if temperature else None)
+
+
 def test_closing_ends_an_answer():
     answer = Endpoint("http://there", client=serve(GOOD, [])).answer(asked("Say", SERVED, **SETTINGS))
     running = iter(answer)

@@ -43,7 +43,8 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     """A turn against plain decoding's measured rate: an estimate, the prefill left out on both sides.
 
     There is none where others decoded in the same passes, nor of too few tokens, nor above tau, as a pass never takes
-    less time than plain decoding's: that was measured on a busier machine. A rate of 0: nothing was timed.
+    less time than plain decoding's: that was measured on a busier machine. A rate of 0: nothing was timed. pieces: what
+    is counted are pieces of a server's answer, as it did not tell, or not yet, how many tokens they hold.
     """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
@@ -55,6 +56,7 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     gained = rate / plain.tokens_per_second if plain.tokens_per_second > 0 and not shared and not few else None
     return {
         "tokens": told["tokens"],
+        "pieces": "told" in trace.settings and not trace.settings["told"],
         "seconds": figures.seconds,
         "first": figures.first_token_seconds,
         "rate": rate,

@@ -37,9 +37,10 @@ export class TurnView {
    * What the answer cost, where nothing is known to compare it with.
    * @param {Readout} readout
    */
-  rate({ rate, tokens, first }) {
-    const cost = `${plural(tokens, "token")}, the first after ${seconds(first)}`;
-    if (rate) this.note.replaceChildren(make("b", "", `${speed(rate)} tokens/s`), ` for ${cost}`);
+  rate({ rate, tokens, pieces, first }) {
+    const unit = pieces ? "piece" : "token";
+    const cost = `${plural(tokens, unit)}, the first after ${seconds(first)}`;
+    if (rate) this.note.replaceChildren(make("b", "", `${speed(rate)} ${unit}s/s`), ` for ${cost}`);
     else this.note.textContent = cost; // it came at once
   }
 

@@ -152,6 +152,7 @@
  * What one turn of a conversation cost; `estimate` compares it with plain decoding as it was measured.
  * @typedef {object} Readout
  * @property {number} tokens
+ * @property {boolean} [pieces] those are pieces of a server's answer, which may hold several tokens or none whole
  * @property {number} seconds
  * @property {number} first
  * @property {number} rate

@@ -255,7 +255,7 @@ class ChatTab {
     this.at("back").hidden = false;
     this.at("race").hidden = !readout?.plain;
     if (!readout) return;
-    const wrote = `${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
+    const wrote = `${plural(readout.tokens, readout.pieces ? "piece" : "token")} in ${seconds(readout.seconds)}`;
     this.at("status").textContent = `${view.name} wrote ${wrote}`;
     if (this.facts.note) {
       view.rate(readout);
