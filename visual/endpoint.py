@@ -6,40 +6,32 @@ coloured.
 
 import time
 from base64 import b64encode
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import httpx
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
-from spectra.io.json_text import parse_json
 from spectra.metrics import PlainRate
 from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
-from visual.said import Said, ServerFailureError, WholeCharacters, refusal_in, said_in, shortened, without
-
-Result = TypeVar("Result")
+from visual.http_stream import heard, lines_of, listed, reason_of
+from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without
 
 UNKNOWN = -1
 """The id of every token: the server tells none."""
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 HEAD_SECONDS = 75.0
 """Within which an answer begins: httpx waits as long as some of its head comes each time."""
-SILENT_SECONDS = 0.25
-"""The longest that whoever was asked to stop waits for a server that says nothing."""
-LIST_SECONDS = 10.0
-"""Within which a server lists its models."""
-LIST_BYTES = 2**24
 LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
+LONGEST_END = 40
+"""Characters of the word for why an answer ended."""
 ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
 ANSWER_PIECES, TOKEN_PIECES = 1_000, 10
@@ -50,8 +42,6 @@ FIRST_PIECES = 50
 """For more pieces that is as much longer: a thousand that a proxy held back take longer to be read."""
 END_SECONDS = 5.0
 """Within which a server that told why the answer ended says the rest: the count of its tokens, and that it is over."""
-PLAIN_ENCODINGS = "", "identity", "none"
-"""The last is some proxies' word for the second."""
 SERVED = "served"
 NOTE = "{model} answers from {url}. A server does not tell who guessed a token: colours need this page's own engine."
 
@@ -66,14 +56,14 @@ class Endpoint:
         key = key.strip()
         if not (key.isascii() and key.isprintable()):
             raise SpectraError("OPENAI_API_KEY", "it holds characters that no key has; copy it again")
-        self._client = client or httpx.Client(timeout=TIMEOUT)
+        self._client = client or connected()
         self._client.headers["Accept-Encoding"] = "identity"
         self._secrets: tuple[str, ...] = (key,) if key else ()
         keeps_none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # all visitors share the client
         self._client.cookies = keeps_none  # type: ignore[assignment]
         if key:
             self._client.headers["Authorization"] = f"Bearer {key}"
-        given = address(url)
+        given = address(url.strip())
         if given.userinfo:
             self._client.auth = given.username, given.password
             basic = b64encode(f"{given.username}:{given.password}".encode()).decode()
@@ -81,11 +71,10 @@ class Endpoint:
         url = str(given.copy_with(userinfo=b""))
         self.url = url.rstrip("/").removesuffix("/v1")
         try:
-            self.model: str = listed(self._client, f"{self.url}/v1/models")["data"][0]["id"]
-            if not (isinstance(self.model, str) and self.model.isprintable() and 0 < len(self.model) <= LONGEST_ID):
-                raise ValueError("its id is no name")
-        except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
-            raise SpectraError("endpoint", f"{url} lists no model ({error}); start a server there") from error
+            self.model = first_model(listed(self._client, f"{self.url}/v1/models"))
+        except (httpx.HTTPError, ValueError) as error:
+            why = without(self._secrets, str(error))
+            raise SpectraError("endpoint", f"{url} lists no model ({why}); start a server there") from error
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
         self.plain = PlainRate(0.0, 0)
         self.settings: Mapping[str, Mapping[str, Value]] = {SERVED: {}}
@@ -151,38 +140,70 @@ def address(url: str) -> httpx.URL:
     raise SpectraError("endpoint", problem + hint)
 
 
-def listed(client: httpx.Client, url: str) -> Any:
-    """What the server lists, as JSON. Raises httpx.HTTPError or ValueError, at the latest after twice LIST_SECONDS."""
-
-    def read() -> bytes:
-        over = time.monotonic() + LIST_SECONDS
-        text = bytearray()
-        with client.stream("GET", url, timeout=LIST_SECONDS) as response:
-            response.raise_for_status()
-            for piece in pieces_of(response):
-                text += piece
-                if time.monotonic() > over or len(text) > LIST_BYTES:
-                    raise ValueError("its list does not end")
-        return bytes(text)
-
-    return parse_json(within(2 * LIST_SECONDS, read))
-
-
-def within(seconds: float, ask: Callable[[], Result]) -> Result:
-    """What `ask` gives. Raises ValueError where that takes longer."""
-    future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(ask())
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
+def connected() -> httpx.Client:
+    """Raises SpectraError where the certificates cannot be read that the environment names."""
     try:
-        return future.result(seconds)
-    except TimeoutError:
-        raise ValueError("its answer does not begin") from None
+        return httpx.Client(timeout=TIMEOUT)
+    except OSError as error:
+        why = f"its certificates cannot be read ({error.strerror}); name a file of them, or leave it unset"
+        raise SpectraError("SSL_CERT_FILE", why) from error
+
+
+def first_model(models: Any) -> str:
+    """The id of the first of these; some servers list them without more. Raises ValueError where there is none."""
+    known = models.get("data") if isinstance(models, Mapping) else models
+    if not (isinstance(known, list) and known):
+        raise ValueError("its list is empty")
+    name = known[0].get("id") if isinstance(known[0], Mapping) else None
+    if not (isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST_ID):
+        raise ValueError("its id is no name")
+    return name
+
+
+class Lap(NamedTuple):
+    """Seconds of a piece, of the prefill before it where it is the first."""
+
+    seconds: float = 0.0
+    prefill: float = 0.0
+
+
+class AnswerClock:
+    """The seconds of an answer's pieces: of the first since it was asked for, of another since the one before.
+
+    Of what came at once with the first there are none: pieces of one packet have no time between them.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._first = self._last = self._said = 0.0
+        self._pieces = 0
+
+    def note(self) -> None:
+        """Now the server said something: text, a thought or why the answer ended."""
+        self._said = time.perf_counter()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since then."""
+        return time.perf_counter() - self._said
+
+    def lap(self) -> Lap:
+        """Of the piece that was noted last."""
+        if self._pieces:
+            at_once = FIRST_SECONDS * max(1.0, self._pieces / FIRST_PIECES)
+            lap = Lap(self._said - self._last if self._said - self._first >= at_once else 0.0)
+        else:
+            self._first = self._said
+            lap = Lap(prefill=self._said - self._began)
+        self._last = self._said
+        self._pieces += 1
+        return lap
+
+    def rest(self) -> Lap:
+        """From the last piece to the end that was noted; of an answer without pieces, all of them."""
+        if self._pieces:
+            return Lap(self._said - self._last)
+        return Lap(prefill=(self._said or time.perf_counter()) - self._began)
 
 
 class ServedAnswer:
@@ -204,39 +225,29 @@ class ServedAnswer:
         self._url = url
         self._body = body
         self._closed = False
-        self._last = 0.0
 
     def __iter__(self) -> Iterator[tuple[StepTrace, Pieces] | None]:
-        began = self._last = time.perf_counter()
-        first = ended = 0.0
+        clock = AnswerClock()
         finish = ""
         total = unseen = waiting = thoughts = 0
         whole = WholeCharacters()
         for said in self._events():
-            now = time.perf_counter()
             total = said.total or total
             unseen = said.unseen or unseen
             thoughts += said.thought
-            finish = said.finish or finish
+            finish = said.finish[:LONGEST_END] or finish
             if said.finish or said.thought or said.text:
-                ended = now
+                clock.note()
             if said.thought or said.text:
                 text = whole.take(said.text)
                 waiting += 1
-                pieces = [(waiting, text)] if text else []
-                if not self.trace.steps:
-                    first = now
-                    yield self._step(1, pieces, prefill=now - began)
-                else:
-                    at_once = FIRST_SECONDS * max(1.0, len(self.trace.steps) / FIRST_PIECES)
-                    yield self._step(1, pieces, seconds=now - self._last if now - first >= at_once else 0.0)
-                self._last = now
+                yield self._step(1, [(waiting, text)] if text else [], clock.lap())
                 waiting = 0 if text else waiting
             if not said.text:
                 yield None
             if self._closed:
                 return
-            if finish and now - ended > END_SECONDS:
+            if finish and clock.silence > END_SECONDS:
                 break
         most, counted = self._body["max_tokens"], len(self.trace.steps)
         tokens = max(0, min(total, most)) or counted
@@ -247,17 +258,12 @@ class ServedAnswer:
             finish = "eos" if finish or tokens < most else "length"
         uncounted = max(0, tokens - counted)
         rest: Pieces = [(waiting + uncounted, "?")] if whole.rest and waiting + uncounted else []
-        if counted:
-            yield self._step(uncounted, rest, seconds=max(0.0, ended - self._last), finish=finish)
-        else:
-            yield self._step(uncounted, rest, prefill=(ended or time.perf_counter()) - began, finish=finish)
+        yield self._step(uncounted, rest, clock.rest(), finish)
 
     def close(self) -> None:
         self._closed = True
 
-    def _step(
-        self, tokens: int, pieces: Pieces, *, seconds: float = 0.0, prefill: float = 0.0, finish: str = ""
-    ) -> tuple[StepTrace, Pieces]:
+    def _step(self, tokens: int, pieces: Pieces, lap: Lap, finish: str = "") -> tuple[StepTrace, Pieces]:
         step = StepTrace(
             index=len(self.trace.steps),
             tokens=(UNKNOWN,) * tokens,
@@ -265,8 +271,8 @@ class ServedAnswer:
             path=(),
             picks=(UNKNOWN,) * tokens,
             tree=TreeTrace.of(TokenTree(UNKNOWN)),
-            seconds=seconds,
-            prefill_seconds=prefill,
+            seconds=lap.seconds,
+            prefill_seconds=lap.prefill,
             finish=finish,
         )
         self.trace.steps.append(step)
@@ -308,85 +314,5 @@ class ServedAnswer:
         with closing(self._client.send(request, stream=True)) as response:
             yield b""
             if response.status_code != httpx.codes.OK:
-                reason = beginning(response, 2_000).decode(errors="replace")
-                raise ServerFailureError(f"refused with {response.status_code}", refusal_in(reason))
+                raise ServerFailureError(f"refused with {response.status_code}", reason_of(response))
             yield from lines_of(response, most)
-
-
-def heard(lines: Generator[bytes], seconds: float) -> Iterator[bytes]:
-    """These lines but the first, which says that they begin, and an empty one for each SILENT_SECONDS without one.
-
-    They are read in a thread, which ends with the next one once nobody takes them any more. Raises what reading them
-    raises, and ValueError where the first takes longer than `seconds`.
-    """
-    inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
-    over = Event()
-
-    def run() -> None:
-        try:
-            with closing(lines):
-                for line in lines:
-                    inbox.put(line)
-                    if over.is_set():
-                        return
-            inbox.put(None)
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
-            inbox.put(error)
-
-    Thread(target=run, daemon=True).start()
-    latest = time.monotonic() + seconds
-    begun = False
-    try:
-        while True:
-            try:
-                line = inbox.get(timeout=SILENT_SECONDS)
-            except Empty:
-                if not begun and time.monotonic() > latest:
-                    raise ValueError("its answer does not begin") from None
-                yield b""
-                continue
-            if line is None:
-                return
-            if isinstance(line, Exception):
-                raise line
-            if begun:
-                yield line
-            begun = True
-    finally:
-        over.set()
-
-
-def beginning(response: httpx.Response, most: int) -> bytes:
-    """About so many bytes of it."""
-    text = bytearray()
-    for piece in pieces_of(response):
-        text += piece
-        if len(text) > most:
-            break
-    return bytes(text)
-
-
-def pieces_of(response: httpx.Response) -> Iterator[bytes]:
-    """Its bytes as they come. Raises ValueError where they are compressed: a few of them could fill the memory."""
-    if response.headers.get("Content-Encoding", "").lower() not in PLAIN_ENCODINGS:
-        raise ValueError("its answer is compressed, which was not asked for")
-    return response.iter_bytes()
-
-
-def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
-    """Its lines, which end at a line feed only: text in JSON may hold other signs that end one. An empty one says that
-    some of the next came. Raises ValueError for over `most` bytes.
-    """
-    rest = bytearray()
-    count = 0
-    for piece in pieces_of(response):
-        count += len(piece)
-        if count > most:
-            raise ValueError("its answer does not end")
-        rest += piece
-        if b"\n" in piece:
-            *whole, rest = rest.split(b"\n")
-            yield from map(bytes, whole)
-        else:
-            yield b""
-    yield bytes(rest)

@@ -149,8 +149,11 @@ class Engine:
 
     @in_worker_thread
     def measure(self, context: int) -> PlainRate:
-        """Measure plain decoding over a few tokens after `context` of them. Raises TargetBusyError while one runs."""
-        context = max(8, context)
+        """Measure plain decoding over a few tokens after `context` of them, or as many as the model can hold.
+
+        Raises TargetBusyError while one runs.
+        """
+        context = min(max(8, context), max(1, self.target.context - MEASURED_TOKENS))
         steps = self._decode("autoregressive", context, MEASURED_TOKENS)
         seconds = median(step.seconds for step in steps)  # one slow step says nothing of the model
         self.plain = PlainRate(1 / seconds, context)

@@ -42,6 +42,21 @@ def test_an_answer_that_came_in_one_piece_has_no_speed(visit, races):
         page.close()
 
 
+def test_an_answer_without_text_says_why(visit, races):
+    reply = event("", "content_filter") + "data: [DONE]\n\n"
+    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(reply, [])), races=races)
+    try:
+        tab = visit(url)
+        tab.click("button[role=tab]:has-text('Chat')")
+        tab.fill("#field-chat-prompt textarea", "Colours?")
+        tab.click("#chat-go")
+        said = "nothing to show was written; ended by the server: content_filter"
+        tab.wait_for_selector(f"#stage-chat .readout:text-is('{said}')")
+        assert not tab.problems
+    finally:
+        page.close()
+
+
 def test_an_answer_after_long_thoughts_begins_at_the_beginning_of_its_box(visit, races):
     thought = 'data: {"choices": [{"delta": {"reasoning_content": "Hm"}}]}\n\n'
     reply = thought * 400 + event("Colours") + event(" are", "stop") + "data: [DONE]\n\n"

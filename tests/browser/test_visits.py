@@ -249,8 +249,13 @@ def test_odd_prompts_are_answered_and_never_run(fake: Fake, visit: Visit) -> Non
     page.wait_for_selector("#field-prompt .field-error:has-text('20001 characters; give at most 20000')")
 
 
-def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit, races: Path) -> None:
+def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(
+    visit: Visit, races: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once: a model was loaded and refused twice, and the second refusal undid the next choice."""
     engine = FakeEngine(models=("Fake-135M", "Other-1B", "Gone-7B"))
+    choose, chosen = engine.choose, []
+    monkeypatch.setattr(engine, "choose", lambda model: (chosen.append(model), choose(model)))
     served, url = serve(engine, races=races)
     try:
         page = visit(url)
@@ -262,6 +267,14 @@ def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(visit: Visit
         page.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
         race(page, max_new_tokens=10)
         assert engine.answers[-1].trace.model == "Other-1B"
+        assert chosen == ["Other-1B", "Gone-7B"]
+        page.click("#field-model input")
+        page.keyboard.press("Tab")
+        page.click("#field-model input")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".badges li:first-child:text-is('Fake-135M')")
+        assert chosen == ["Other-1B", "Gone-7B", "Fake-135M"]
     finally:
         served.close()
 

@@ -54,6 +54,8 @@ def test_plain_decoding_is_measured_at_the_start_and_again_when_asked(engine):
     rate, context = engine.measure(40)
     assert rate > 0 and context == 40 and engine.plain == (rate, context)
     assert engine.cost[0][0] == 1 and all(seconds > 0 for _, seconds in engine.cost)
+    engine.target.config.max_position_embeddings = 100  # the page of such a model did not start
+    assert engine.measure(256).context == 84
 
 
 def test_the_first_model_that_can_be_reached_is_used_and_another_can_be_chosen(folder):

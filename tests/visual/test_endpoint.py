@@ -138,6 +138,27 @@ def test_an_answer_without_text_has_no_rate():
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
     assert (shown["tokens"], shown["rate"]) == (7, 0.0) and shown["first"] > 0.2
+    assert (shown["end"], shown["blank"]) == ("tool_calls", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "end", "blank"),
+    [
+        ("", "stop", "", True),
+        (" ", "content_filter", "content_filter", True),
+        ("Red", "content_filter", "content_filter", False),
+        ("Red", "length", "length", False),
+        ("Red", "stop", "", False),
+        ("Red", "x" * 9_000, "x" * 40, False),
+    ],
+)
+def test_what_an_answer_lacks_and_why_it_ended_is_told(text, finish, end, blank):
+    """An empty box, or half a sentence, had no word of why."""
+    endpoint = Endpoint("http://there", client=serve(event(text, finish) + "data: [DONE]\n\n", []))
+    answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    shown = readout(answer.trace, endpoint.plain)
+    assert (shown["end"], shown["blank"]) == (end, blank)
 
 
 def test_halves_of_a_character_in_two_pieces_are_one():
@@ -295,6 +316,7 @@ def test_closing_ends_an_answer():
         ('{"error": {"message": "busy", "code": 429}}', 429, "it refused with 429 (busy); see its log"),
         ('{"detail": [7]}', 422, '422 ({"detail": [7]})'),
         ("[7]", 500, "500 ([7])"),
+        ("", 500, "500 (Internal Server Error)"),
         ("data: {nonsense\n\n", 200, "broke off"),
     ],
 )
@@ -539,12 +561,46 @@ def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
         Endpoint("http://there", client=httpx.Client(transport=httpx.MockTransport(lambda _: reply)))
 
 
+@pytest.mark.parametrize(
+    ("status", "reply", "said"),
+    [
+        (401, '{"error": {"message": "the key sk-1234 is wrong"}}', "it refused with 401: the key *** is wrong"),
+        (404, '{"detail": "Not Found"}', 'it refused with 404: {"detail": "Not Found"}'),
+        (503, '{"error": {"message": "Loading model"}}', "it refused with 503: Loading model"),
+        (301, "", "it refused with 301: https://there/v1/models"),
+        (200, '{"data": null}', "its list is empty"),
+        (200, '{"data": []}', "its list is empty"),
+        (200, "[]", "its list is empty"),
+        (200, "7", "its list is empty"),
+        (200, "[7]", "its id is no name"),
+    ],
+)
+def test_why_no_model_is_listed_is_told_in_the_servers_words(status, reply, said):
+    headers = {"Location": "https://there/v1/models"} if status == 301 else {}
+    answer = httpx.Response(status, content=reply, headers=headers)
+    with pytest.raises(SpectraError) as error:
+        Endpoint("http://there", "sk-1234", client=httpx.Client(transport=httpx.MockTransport(lambda _: answer)))
+    assert str(error.value) == f"endpoint: http://there lists no model ({said}); start a server there"
+
+
+def test_a_list_without_a_frame_and_an_address_with_blanks_around_it_are_read():
+    reply = httpx.Response(200, json=[{"id": "Served-1B"}])
+    client = httpx.Client(transport=httpx.MockTransport(lambda _: reply))
+    assert Endpoint(" http://there\n", client=client).methods == {SERVED: "Served-1B at http://there"}
+
+
+def test_certificates_that_are_not_there_are_named(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
+    with pytest.raises(SpectraError, match=r"^SSL_CERT_FILE: its certificates cannot be read \(No such file or dir"):
+        Endpoint("http://there")
+
+
 def test_a_server_that_says_nothing_or_never_ends_is_told_of_soon(monkeypatch):
-    monkeypatch.setattr("visual.endpoint.LIST_SECONDS", 0.5)
+    monkeypatch.setattr("visual.http_stream.LIST_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(SpectraError, match=r"\(timed out\)"):
         Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}")
     for pause, most in ((0.05, 2**20), (0, 4)):
-        monkeypatch.setattr("visual.endpoint.LIST_BYTES", most)
+        monkeypatch.setattr("visual.http_stream.LIST_BYTES", most)
         reply = httpx.Response(200, content=(time.sleep(pause) or b" " for _ in count()))
         with pytest.raises(SpectraError, match="its list does not end"):
             Endpoint("http://there", client=httpx.Client(transport=httpx.MockTransport(lambda _, reply=reply: reply)))
@@ -552,7 +608,7 @@ def test_a_server_that_says_nothing_or_never_ends_is_told_of_soon(monkeypatch):
 
 def test_a_server_whose_head_never_ends_is_told_of_soon(monkeypatch):
     """The program, or the run and its place in the queue, waited for ever: each letter came in time."""
-    monkeypatch.setattr("visual.endpoint.LIST_SECONDS", 0.2)
+    monkeypatch.setattr("visual.http_stream.LIST_SECONDS", 0.2)
     monkeypatch.setattr("visual.endpoint.HEAD_SECONDS", 0.4)
     over = threading.Event()
 

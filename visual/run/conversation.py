@@ -44,11 +44,14 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
 
     There is none where others decoded in the same passes, nor of too few tokens, nor above tau, as a pass never takes
     less time than plain decoding's: that was measured on a busier machine. A rate of 0: nothing was timed. pieces: what
-    is counted are pieces of a server's answer, as it did not tell, or not yet, how many tokens they hold.
+    is counted are pieces of a server's answer, as it did not tell, or not yet, how many tokens they hold. end: why a
+    server ended it where that was not its own end. blank: it ended and wrote nothing to show.
     """
     figures = summarize(trace.steps)
     decoding = figures.seconds - figures.prefill_seconds
-    if not figures.tokens:
+    served = "told" in trace.settings
+    blank = served and bool(trace.finish) and not trace.text.strip()
+    if not (figures.tokens or blank):
         return None
     told = trace.settings.get("told") or {"tokens": figures.tokens, "unseen": 0}  # the first by a server
     rate = (told["tokens"] - told["unseen"]) * _timed(trace) / decoding if decoding > 0 else 0.0
@@ -56,7 +59,9 @@ def readout(trace: Trace, plain: PlainRate) -> dict[str, Any] | None:
     gained = rate / plain.tokens_per_second if plain.tokens_per_second > 0 and not shared and not few else None
     return {
         "tokens": told["tokens"],
-        "pieces": "told" in trace.settings and not trace.settings["told"],
+        "pieces": served and not trace.settings["told"],
+        "end": trace.finish if served and trace.finish != "eos" else "",
+        "blank": blank,
         "seconds": figures.seconds,
         "first": figures.first_token_seconds,
         "rate": rate,

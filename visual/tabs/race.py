@@ -128,8 +128,12 @@ class RaceHandlers:
         stop(state)
         return PromptUpdate(send({"kind": "clear"}), None, "")
 
-    def switch(self, visit: gr.Request, model: str, method: str) -> Iterator[list[Any]]:
+    def switch(self, visit: gr.Request, model: str, filled: str, method: str) -> Iterator[list[Any]]:
+        """Load a model that was chosen. The field was left; where nothing else was chosen in it, nothing is done."""
         as_it_is = [SKIP] * len(self._panel.fields)
+        if model == filled == self._engine.chosen:
+            yield [SKIP, SKIP, SKIP, SKIP, *as_it_is]
+            return
         yield [send({"kind": "loading", "model": model}), SKIP, SKIP, SKIP, *as_it_is]
         try:
             with self._admission.turn(visitor_of(visit)):
@@ -185,7 +189,8 @@ def build_race(page: gr.Blocks, tab: gr.Tab, engine: Engine, admission: Admissio
     told = [stage, ask.model, ask.filled, ask.panel.changes]
     switched = [*told, *ask.panel.fields]
     last = {**RUN, "trigger_mode": "always_last"}
-    ask.model.input(do.switch, [ask.model, ask.method], switched, **last)
+    # it has its new value when it is left, once for each choice; gradio says `input` then, too, and before
+    ask.model.blur(do.switch, [ask.model, ask.filled, ask.method], switched, **last)
     for each in (running, repeated, measured):
         if len(engine.models) > 1:
             each.then(do.of_the_model, [ask.filled, ask.method], switched, queue=False, **PRIVATE)

@@ -37,9 +37,11 @@ export class TurnView {
    * What the answer cost, where nothing is known to compare it with.
    * @param {Readout} readout
    */
-  rate({ rate, tokens, pieces, first }) {
+  rate(readout) {
+    const { rate, tokens, pieces, first } = readout;
     const unit = pieces ? "piece" : "token";
-    const cost = `${plural(tokens, unit)}, the first after ${seconds(first)}`;
+    const wrote = tokens ? `${plural(tokens, unit)}, the first after ${seconds(first)}` : "";
+    const cost = [wrote, ...endings(readout)].filter(Boolean).join("; ");
     if (rate) this.note.replaceChildren(make("b", "", `${speed(rate)} ${unit}s/s`), ` for ${cost}`);
     else this.note.textContent = cost; // it came at once
   }
@@ -94,6 +96,15 @@ export class TurnView {
     this.note.querySelector(".measured")?.remove();
     this.note.append(note);
   }
+}
+
+/**
+ * What a server's answer lacks, and why it ended there.
+ * @param {Readout} readout
+ */
+function endings({ end, blank }) {
+  const cut = end === "length" ? "cut off at the limit of tokens" : `ended by the server: ${end}`;
+  return [blank ? "nothing to show was written" : "", end ? cut : ""];
 }
 
 /** @param {number} answers that it was taught by */

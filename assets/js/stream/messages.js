@@ -153,6 +153,8 @@
  * @typedef {object} Readout
  * @property {number} tokens
  * @property {boolean} [pieces] those are pieces of a server's answer, which may hold several tokens or none whole
+ * @property {string} [end] why a server ended it, where that was not its own end
+ * @property {boolean} [blank] it ended and wrote nothing to show
  * @property {number} seconds
  * @property {number} first
  * @property {number} rate

@@ -1,0 +1,140 @@
+"""What a server answers by HTTP, as it comes: bytes, lines and silence, within limits of size and time."""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+import httpx
+
+from spectra.io.json_text import parse_json
+from visual.said import refusal_in, shortened
+
+Result = TypeVar("Result")
+
+LIST_SECONDS = 10.0
+"""Within which a server lists its models."""
+LIST_BYTES = 2**24
+SILENT_SECONDS = 0.25
+"""The longest that whoever was asked to stop waits for a server that says nothing."""
+REFUSAL_BYTES = 2_000
+"""About as many are read of one."""
+PLAIN_ENCODINGS = "", "identity", "none"
+"""The last is some proxies' word for the second."""
+
+
+def listed(client: httpx.Client, url: str) -> Any:
+    """What the server lists, as JSON. Raises httpx.HTTPError or ValueError, at the latest after twice LIST_SECONDS."""
+
+    def read() -> bytes:
+        over = time.monotonic() + LIST_SECONDS
+        text = bytearray()
+        with client.stream("GET", url, timeout=LIST_SECONDS) as response:
+            if response.status_code != httpx.codes.OK:
+                raise ValueError(f"it refused with {response.status_code}: {shortened(reason_of(response))}")
+            for piece in pieces_of(response):
+                text += piece
+                if time.monotonic() > over or len(text) > LIST_BYTES:
+                    raise ValueError("its list does not end")
+        return bytes(text)
+
+    return parse_json(within(2 * LIST_SECONDS, read))
+
+
+def within(seconds: float, ask: Callable[[], Result]) -> Result:
+    """What `ask` gives. Raises ValueError where that takes longer."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        raise ValueError("its answer does not begin") from None
+
+
+def heard(lines: Generator[bytes], seconds: float) -> Iterator[bytes]:
+    """These lines but the first, which says that they begin, and an empty one for each SILENT_SECONDS without one.
+
+    They are read in a thread, which ends with the next one once nobody takes them any more. Raises what reading them
+    raises, and ValueError where the first takes longer than `seconds`.
+    """
+    inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+    over = Event()
+
+    def run() -> None:
+        try:
+            with closing(lines):
+                for line in lines:
+                    inbox.put(line)
+                    if over.is_set():
+                        return
+            inbox.put(None)
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            inbox.put(error)
+
+    Thread(target=run, daemon=True).start()
+    latest = time.monotonic() + seconds
+    begun = False
+    try:
+        while True:
+            try:
+                line = inbox.get(timeout=SILENT_SECONDS)
+            except Empty:
+                if not begun and time.monotonic() > latest:
+                    raise ValueError("its answer does not begin") from None
+                yield b""
+                continue
+            if line is None:
+                return
+            if isinstance(line, Exception):
+                raise line
+            if begun:
+                yield line
+            begun = True
+    finally:
+        over.set()
+
+
+def reason_of(response: httpx.Response) -> str:
+    """What a refusal says at its beginning, or else where it leads, or what its number means."""
+    text = bytearray()
+    for piece in pieces_of(response):
+        text += piece
+        if len(text) > REFUSAL_BYTES:
+            break
+    return refusal_in(text.decode(errors="replace")) or response.headers.get("Location") or response.reason_phrase
+
+
+def pieces_of(response: httpx.Response) -> Iterator[bytes]:
+    """Its bytes as they come. Raises ValueError where they are compressed: a few of them could fill the memory."""
+    if response.headers.get("Content-Encoding", "").lower() not in PLAIN_ENCODINGS:
+        raise ValueError("its answer is compressed, which was not asked for")
+    return response.iter_bytes()
+
+
+def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
+    """Its lines, which end at a line feed only: text in JSON may hold other signs that end one. An empty one says that
+    some of the next came. Raises ValueError for over `most` bytes.
+    """
+    rest = bytearray()
+    count = 0
+    for piece in pieces_of(response):
+        count += len(piece)
+        if count > most:
+            raise ValueError("its answer does not end")
+        rest += piece
+        if b"\n" in piece:
+            *whole, rest = rest.split(b"\n")
+            yield from map(bytes, whole)
+        else:
+            yield b""
+    yield bytes(rest)
