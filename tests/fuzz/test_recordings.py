@@ -152,3 +152,24 @@ def test_a_setting_of_hundreds_of_digits_is_refused() -> None:
     """The page would make a float of it."""
     with pytest.raises(SpectraError, match="a number of 401 digits is no setting"):
         RaceFile.from_json(json.dumps(changed(RACE, ("method", "settings", "temperature"), 10**400)))
+
+
+def test_a_tree_larger_than_any_method_makes_is_refused() -> None:
+    """A chain of 30,000 guesses, in a file of 1 MB, held up the browser's tab for over a minute."""
+    step = guessed_step()
+    tree = RACE["method"]["steps"][step]["tree"]
+
+    def chain(size: int) -> str:
+        more = range(len(tree["tokens"]), size)
+        grown = {
+            "tokens": [*tree["tokens"], *(7 for _ in more)],
+            "parents": [*tree["parents"], *(node - 1 for node in more)],
+            "sources": [*tree["sources"], *(["forward"] for _ in more)],
+            "eligible": [*tree["eligible"], *(True for _ in more)],
+            "probability": [*tree["probability"], *(0.5 for _ in more)],
+        }
+        return json.dumps(changed(RACE, ("method", "steps", step, "tree"), grown))
+
+    assert len(RaceFile.from_json(chain(1025)).method.steps[step].tree) == 1025
+    with pytest.raises(SpectraError, match=r"^file: method: a tree of 1026 nodes, over 1025; record it again$"):
+        RaceFile.from_json(chain(1026))

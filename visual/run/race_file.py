@@ -11,7 +11,7 @@ from typing import Any
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
 from spectra.io.json_text import TooManyError, parse_json, read_json
-from spectra.settings import MethodSettings, Value
+from spectra.settings import METHOD_NUMBERS, MethodSettings, Value
 from spectra.trace import Trace
 from visual.engine import PLAIN
 from visual.method_settings import FIELDS, link_values
@@ -24,6 +24,8 @@ from visual.wire.figures import figures, shared_by
 MAX_BYTES = 32_000_000
 MAX_VALUES = 3_000_000
 """Keys included; a token of a shipped race has 55. While more are made of text all threads of the server wait."""
+MOST_NODES = int(METHOD_NUMBERS["nodes"].high) + 1
+"""Of a step's tree: as many as a method may guess, and the root. A browser draws them all."""
 LONGEST_FACT = 200
 """Letters of a fact in the note of what was recorded."""
 METHOD = re.compile(r"[a-z0-9-]{1,64}")
@@ -68,6 +70,8 @@ class RaceFile:
                 raise SpectraError("file", f"{lane}: it holds no steps; give a whole race")
             if not any(step.seconds for step in lanes[lane].steps):
                 raise SpectraError("file", f"{lane}: its steps took no time; give a race that this page downloaded")
+            if (nodes := max(len(step.tree) for step in lanes[lane].steps)) > MOST_NODES:
+                raise SpectraError("file", f"{lane}: a tree of {nodes} nodes, over {MOST_NODES}; record it again")
             if not METHOD.fullmatch(lanes[lane].method) or lanes[lane].method == "constructor":
                 raise SpectraError("file", f"{lane}: {lanes[lane].method[:40]!r} is no method; record it again")
         plain, method = lanes["plain"], lanes["method"]
