@@ -173,3 +173,20 @@ def test_a_tree_larger_than_any_method_makes_is_refused() -> None:
     assert len(RaceFile.from_json(chain(1025)).method.steps[step].tree) == 1025
     with pytest.raises(SpectraError, match=r"^file: method: a tree of 1026 nodes, over 1025; record it again$"):
         RaceFile.from_json(chain(1026))
+
+
+@pytest.mark.parametrize("lane", ["plain", "method"])
+def test_more_text_than_a_browser_can_lay_out_is_refused(lane: str) -> None:
+    """A million letters in one piece held the tab up for 20 seconds."""
+
+    def long(letters: int) -> str:
+        tokens, text = RACE[lane]["pieces"][0]
+        rest = sum(len(piece) for _, piece in RACE[lane]["pieces"][1:])
+        return json.dumps(changed(RACE, (lane, "pieces", 0), [tokens, (text + "ab " * letters)[: letters - rest]]))
+
+    RaceFile.from_json(long(300_000))
+    with pytest.raises(SpectraError, match=rf"^file: {lane}: its answer has over 300,000 letters; record another$"):
+        RaceFile.from_json(long(300_001))
+    both = changed(RACE, ("plain", "prompt"), "x" * 300_001)
+    with pytest.raises(SpectraError, match=r"^file: plain: its prompt has over 300,000 letters; "):
+        RaceFile.from_json(json.dumps(changed(both, ("method", "prompt"), "x" * 300_001)))

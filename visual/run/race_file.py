@@ -26,6 +26,8 @@ MAX_VALUES = 3_000_000
 """Keys included; a token of a shipped race has 55. While more are made of text all threads of the server wait."""
 MOST_NODES = int(METHOD_NUMBERS["nodes"].high) + 1
 """Of a step's tree: as many as a method may guess, and the root. A browser draws them all."""
+MOST_LETTERS = 300_000
+"""Of a prompt and of an answer. A browser lays 100,000 out at once, and a million in 20 seconds."""
 LONGEST_FACT = 200
 """Letters of a fact in the note of what was recorded."""
 METHOD = re.compile(r"[a-z0-9-]{1,64}")
@@ -72,6 +74,9 @@ class RaceFile:
                 raise SpectraError("file", f"{lane}: its steps took no time; give a race that this page downloaded")
             if (nodes := max(len(step.tree) for step in lanes[lane].steps)) > MOST_NODES:
                 raise SpectraError("file", f"{lane}: a tree of {nodes} nodes, over {MOST_NODES}; record it again")
+            for what, text in (("prompt", lanes[lane].prompt), ("answer", lanes[lane].text)):
+                if len(text) > MOST_LETTERS:
+                    raise SpectraError("file", f"{lane}: its {what} has over {MOST_LETTERS:,} letters; record another")
             if not METHOD.fullmatch(lanes[lane].method) or lanes[lane].method == "constructor":
                 raise SpectraError("file", f"{lane}: {lanes[lane].method[:40]!r} is no method; record it again")
         plain, method = lanes["plain"], lanes["method"]
