@@ -59,11 +59,20 @@ def test_what_failed_does_not_stay_in_memory_with_its_error():
         assert held[0]() is None
 
 
+@pytest.fixture
+def interruptible():
+    """A shell lets what it starts in the background ignore Ctrl-C: a test waited for it until its time was up."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def signalled():
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
 @pytest.mark.parametrize("interrupt", [signalled, _thread.interrupt_main], ids=["while it waits", "before it waits"])
+@pytest.mark.usefixtures("interruptible")
 def test_work_whose_caller_is_interrupted_is_given_up(interrupt):
     """As while a model is loaded: a thread inside torch when the interpreter ended had the process aborted.
 
