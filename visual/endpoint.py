@@ -32,6 +32,8 @@ LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
 LONGEST_END = 40
 """Characters of the word for why an answer ended."""
+OWN_ENDS = "stop", "eos_token", "stop_sequence"
+"""Words for an answer's own end; the last two are those of older versions of TGI."""
 ANSWER_BYTES, TOKEN_BYTES = 100_000, 2_000
 """The most that is read of an answer, and more for each token that it was asked for."""
 ANSWER_PIECES, TOKEN_PIECES = 1_000, 10
@@ -254,7 +256,7 @@ class ServedAnswer:
         if total:
             seen = tokens if thoughts else max(0, min(total - unseen, tokens))
             self.trace.settings["told"] = {"tokens": tokens, "unseen": tokens - seen}
-        if finish in ("", "stop"):
+        if finish in ("", *OWN_ENDS):
             finish = "eos" if finish or tokens < most else "length"
         uncounted = max(0, tokens - counted)
         rest: Pieces = [(waiting + uncounted, "?")] if whole.rest and waiting + uncounted else []

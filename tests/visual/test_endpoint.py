@@ -149,6 +149,8 @@ def test_an_answer_without_text_has_no_rate():
         ("Red", "content_filter", "content_filter", False),
         ("Red", "length", "length", False),
         ("Red", "stop", "", False),
+        ("Red", "eos_token", "", False),
+        ("Red", "stop_sequence", "", False),
         ("Red", "x" * 9_000, "x" * 40, False),
     ],
 )
