@@ -279,6 +279,28 @@ def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(
         served.close()
 
 
+def test_who_leaves_the_model_field_as_it_is_loads_none_and_sees_the_one_in_use(
+    visit: Visit, races: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another visitor's choice was undone by whoever only went through the field."""
+    engine = FakeEngine(models=("Fake-135M", "Other-1B"))
+    choose, chosen = engine.choose, []
+    monkeypatch.setattr(engine, "choose", lambda model: (chosen.append(model), choose(model)))
+    served, url = serve(engine, races=races)
+    try:
+        page, other = visit(url), visit(url)
+        page.click("#field-model input")
+        page.get_by_role("option", name="Other-1B").click()
+        page.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
+        other.click("#field-model input")
+        other.keyboard.press("Tab")
+        other.wait_for_selector(".badges li:first-child:text-is('Other-1B')")
+        other.wait_for_function("document.querySelector('#field-model input').value === 'Other-1B'")
+        assert chosen == ["Other-1B"]
+    finally:
+        served.close()
+
+
 def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races: Path) -> None:
     engine = FakeEngine(models=("Fake-135M", "Other-1B"))
     served, url = serve(engine, races=races)

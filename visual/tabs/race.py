@@ -129,10 +129,10 @@ class RaceHandlers:
         return PromptUpdate(send({"kind": "clear"}), None, "")
 
     def switch(self, visit: gr.Request, model: str, filled: str, method: str) -> Iterator[list[Any]]:
-        """Load a model that was chosen. The field was left; where nothing else was chosen in it, nothing is done."""
+        """Load a model that was chosen. Where the field was left as it was, none is: the page shows what is in use."""
         as_it_is = [SKIP] * len(self._panel.fields)
-        if model == filled == self._engine.chosen:
-            yield [SKIP, SKIP, SKIP, SKIP, *as_it_is]
+        if model == filled:
+            yield self.of_the_model(visit, filled, method)
             return
         yield [send({"kind": "loading", "model": model}), SKIP, SKIP, SKIP, *as_it_is]
         try:
