@@ -175,7 +175,7 @@ def test_a_part_that_took_too_long_gets_twice_as_long_again(scripted, tmp_path, 
 def test_a_run_that_is_ended_ends_its_part_and_the_same_command_goes_on(scripted, tmp_path, monkeypatch):
     """SIGTERM, as a machine that is taken back sends it: what was done stays, the part in hand is as if never begun."""
     out = tmp_path / "out"
-    started = []
+    started, before = [], signal.getsignal(signal.SIGTERM)
 
     def begun(*arguments, **options):
         process = popen(*arguments, **options)
@@ -191,7 +191,7 @@ def test_a_run_that_is_ended_ends_its_part_and_the_same_command_goes_on(scripted
         run_gpu(GpuOptions(ModelOptions(), out))
     assert all(process.poll() is not None for process in started), "a part goes on alone"
     assert states(out) == {"works": "done", "fails": "failed"}
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
     monkeypatch.setattr(subprocess, "Popen", popen)
     scripted["hangs"] = replace(scripted["hangs"], minutes=1.0 / 60)
     run_gpu(GpuOptions(ModelOptions(), out))

@@ -42,7 +42,7 @@ class Server:
     """A served page with a slow model. ids: gradio's number of each handler that it names."""
 
     def __init__(self) -> None:
-        self.engine = FakeEngine(step_seconds=0.05)
+        self.engine = FakeEngine(models=("Fake-135M", "Other-1B"), step_seconds=0.05)
         self.guard = Guard(LIMITS)
         self.page, self.url = serve(self.engine, max_visitors=6, guard=self.guard)
         self.host = urlsplit(self.url).netloc
@@ -178,7 +178,7 @@ def test_what_waits_to_have_the_model_alone_counts_too(server: Server, name: str
     visitor = f"alone-{name}"
     running = listening(server, call(server))
     running.getresponse().read1(200)
-    values = [server.engine.chosen, "spectra"] if name == "switch" else [None]
+    values = ["Other-1B", None, "spectra"] if name == "switch" else [None]
     body = json.dumps({"data": values, "fn_index": server.ids[name], "session_hash": visitor}).encode()
     assert [server.ask("POST", f"{API}/queue/join", body)[0] for _ in range(4)] == [200] * 4
     line = listening(server, visitor, "/queue/data?session_hash=")

@@ -181,7 +181,8 @@ def test_uploads_go_when_the_server_ends(limited: Callable[[RequestLimits], Serv
 
 
 SERVED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may be run where it is ignored
 from fakes_engine import FakeEngine
 from visual.guard import Guard
 from visual.page import build_page
