@@ -237,7 +237,7 @@ class ServedAnswer:
             total = said.total or total
             unseen = said.unseen or unseen
             thoughts += said.thought
-            finish = said.finish[:LONGEST_END] or finish
+            finish = said.finish[:LONGEST_END].encode(errors="replace").decode() or finish
             if said.finish or said.thought or said.text:
                 clock.note()
             if said.thought or said.text:

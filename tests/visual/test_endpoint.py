@@ -152,6 +152,7 @@ def test_an_answer_without_text_has_no_rate():
         ("Red", "eos_token", "", False),
         ("Red", "stop_sequence", "", False),
         ("Red", "x" * 9_000, "x" * 40, False),
+        ("Red", "\ud800", "?", False),
     ],
 )
 def test_what_an_answer_lacks_and_why_it_ended_is_told(text, finish, end, blank):
