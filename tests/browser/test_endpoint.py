@@ -1,11 +1,32 @@
 """The Chat tab on a server, in headless Chromium: text and tokens a second, no colours, and a sentence why."""
 
+import pytest
 from browsing import serve
 from endpoint import GOOD, event, later
 from endpoint import serve as client
 from fakes_engine import FakeEngine
 
 from visual.endpoint import Endpoint
+
+
+@pytest.fixture
+def answered(visit, races):
+    """The tab once a question was sent to a server that answers with these lines."""
+    pages = []
+
+    def ask(lines, width=1300):
+        endpoint = Endpoint("http://there", client=client(lines + "data: [DONE]\n\n", []))
+        page, url = serve(FakeEngine(), endpoint=endpoint, races=races)
+        pages.append(page)
+        tab = visit(url, width=width)
+        tab.click("button[role=tab]:has-text('Chat')")
+        tab.fill("#field-chat-prompt textarea", "Colours?")
+        tab.click("#chat-go")
+        return tab
+
+    yield ask
+    for page in pages:
+        page.close()
 
 
 def test_a_conversation_with_a_server(visit, races):
@@ -28,47 +49,23 @@ def test_a_conversation_with_a_server(visit, races):
         page.close()
 
 
-def test_an_answer_that_came_in_one_piece_has_no_speed(visit, races):
-    reply = event("Yes", "stop") + "data: [DONE]\n\n"
-    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(reply, [])), races=races)
-    try:
-        tab = visit(url)
-        tab.click("button[role=tab]:has-text('Chat')")
-        tab.fill("#field-chat-prompt textarea", "Colours?")
-        tab.click("#chat-go")
-        tab.wait_for_selector("#stage-chat .readout:has-text('1 piece, the first after')")
-        assert "/s" not in tab.inner_text("#stage-chat .readout")
-    finally:
-        page.close()
+def test_an_answer_that_came_in_one_piece_has_no_speed(answered):
+    tab = answered(event("Yes", "stop"))
+    tab.wait_for_selector("#stage-chat .readout:has-text('1 piece, the first after')")
+    assert "/s" not in tab.inner_text("#stage-chat .readout")
 
 
-def test_an_answer_without_text_says_why(visit, races):
-    reply = event("", "content_filter") + "data: [DONE]\n\n"
-    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(reply, [])), races=races)
-    try:
-        tab = visit(url)
-        tab.click("button[role=tab]:has-text('Chat')")
-        tab.fill("#field-chat-prompt textarea", "Colours?")
-        tab.click("#chat-go")
-        said = "nothing to show was written; ended by the server: content_filter"
-        tab.wait_for_selector(f"#stage-chat .readout:text-is('{said}')")
-        assert not tab.problems
-    finally:
-        page.close()
+def test_an_answer_without_text_says_why(answered):
+    tab = answered(event("", "content_filter"))
+    said = "nothing to show was written; ended by the server: content_filter"
+    tab.wait_for_selector(f"#stage-chat .readout:text-is('{said}')")
+    assert not tab.problems
 
 
-def test_an_answer_after_long_thoughts_begins_at_the_beginning_of_its_box(visit, races):
+def test_an_answer_after_long_thoughts_begins_at_the_beginning_of_its_box(answered):
     thought = 'data: {"choices": [{"delta": {"reasoning_content": "Hm"}}]}\n\n'
-    reply = thought * 400 + event("Colours") + event(" are", "stop") + "data: [DONE]\n\n"
-    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(reply, [])), races=races)
-    try:
-        tab = visit(url, width=390)
-        tab.click("button[role=tab]:has-text('Chat')")
-        tab.fill("#field-chat-prompt textarea", "Colours?")
-        tab.click("#chat-go")
-        tab.wait_for_selector("#stage-chat .readout:has-text('402 pieces')")
-        box, first = (tab.locator(f"#stage-chat .turn .text{one}").first.bounding_box() for one in ("", " .t"))
-        assert 0 <= first["x"] - box["x"] < 30 and 0 <= first["y"] - box["y"] < 30
-        assert first["height"] < 30, "the word was broken"
-    finally:
-        page.close()
+    tab = answered(thought * 400 + event("Colours") + event(" are", "stop"), width=390)
+    tab.wait_for_selector("#stage-chat .readout:has-text('402 pieces')")
+    box, first = (tab.locator(f"#stage-chat .turn .text{one}").first.bounding_box() for one in ("", " .t"))
+    assert 0 <= first["x"] - box["x"] < 30 and 0 <= first["y"] - box["y"] < 30
+    assert first["height"] < 30, "the word was broken"
