@@ -307,7 +307,8 @@ class ServedAnswer:
             if ended and isinstance(error, httpx.HTTPError):
                 return  # of an answer that is whole
             told = without(self._secrets, str(error) or type(error).__name__)
-            raise SpectraError("endpoint", f"{self._url} broke off ({told}); ask again") from error
+            what = "is not reached" if isinstance(error, httpx.ConnectError) else "broke off"
+            raise SpectraError("endpoint", f"{self._url} {what} ({told}); ask again") from error
 
     def _lines(self) -> Generator[bytes]:
         """An empty one as soon as the answer begins, then those of the server."""

@@ -556,6 +556,14 @@ def test_what_is_not_there_is_named_at_the_start(url):
         Endpoint(url)
 
 
+def test_a_server_that_is_gone_when_it_is_asked_did_not_break_off():
+    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+    endpoint._client = httpx.Client()
+    endpoint.url = "http://127.0.0.1:9"
+    with pytest.raises(SpectraError, match=r"/completions is not reached \(.*refused\); ask again"):
+        deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
+
+
 @pytest.mark.parametrize("name", ["\ud800", "", "a\nb", "\x1b[31m", "x" * 201, None, 7, {"a": 1}], ids=repr)
 def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
     """The page could not be sent where it held half a surrogate pair."""
