@@ -38,8 +38,8 @@ export class TurnView {
    * @param {Readout} readout
    */
   rate(readout) {
-    const { rate, tokens, pieces, first } = readout;
-    const unit = pieces ? "piece" : "token";
+    const { rate, tokens, first } = readout;
+    const unit = unitOf(readout);
     const wrote = tokens ? `${plural(tokens, unit)}, the first after ${seconds(first)}` : "";
     const cost = [wrote, ...endings(readout)].filter(Boolean).join("; ");
     if (rate) this.note.replaceChildren(make("b", "", `${speed(rate)} ${unit}s/s`), ` for ${cost}`);
@@ -96,6 +96,14 @@ export class TurnView {
     this.note.querySelector(".measured")?.remove();
     this.note.append(note);
   }
+}
+
+/**
+ * What the tokens of a readout are.
+ * @param {Readout} readout
+ */
+export function unitOf({ pieces }) {
+  return pieces ? "piece" : "token";
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The Chat tab: turns of a conversation, each answer coloured by source, with a readout of what it gained. */
 
-import { TurnView } from "../chat/turn-view.js";
+import { TurnView, unitOf } from "../chat/turn-view.js";
 import { AfterBegun } from "../common/after-begun.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
@@ -255,7 +255,7 @@ class ChatTab {
     this.at("back").hidden = false;
     this.at("race").hidden = !readout?.plain;
     if (!readout) return;
-    const wrote = `${plural(readout.tokens, readout.pieces ? "piece" : "token")} in ${seconds(readout.seconds)}`;
+    const wrote = `${plural(readout.tokens, unitOf(readout))} in ${seconds(readout.seconds)}`;
     this.at("status").textContent = `${view.name} wrote ${wrote}`;
     if (this.facts.note) {
       view.rate(readout);
