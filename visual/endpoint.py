@@ -20,7 +20,7 @@ from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
-from visual.http_stream import heard, lines_of, listed, reason_of
+from visual.http_stream import Line, heard, lines_of, listed, reason_of
 from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without
 
 UNKNOWN = -1
@@ -42,6 +42,8 @@ FIRST_SECONDS = 0.05
 """What comes within them of the first piece counts as come with it: pieces of one packet have no time between them."""
 FIRST_PIECES = 50
 """For more pieces that is as much longer: a thousand that a proxy held back take longer to be read."""
+LEAST_SECONDS = 1e-6
+"""Of a piece that came after those: with others in one packet, it is still one that took time."""
 END_SECONDS = 5.0
 """Within which a server that told why the answer ended says the rest: the count of its tokens, and that it is over."""
 SERVED = "served"
@@ -180,20 +182,20 @@ class AnswerClock:
         self._first = self._last = self._said = 0.0
         self._pieces = 0
 
-    def note(self) -> None:
-        """Now the server said something: text, a thought or why the answer ended."""
-        self._said = time.perf_counter()
+    def note(self, at: float) -> None:
+        """Then the server said something: text, a thought or why the answer ended."""
+        self._said = at
 
-    @property
-    def silence(self) -> float:
-        """Seconds since then."""
-        return time.perf_counter() - self._said
+    def silence(self, at: float) -> float:
+        """Seconds from that on."""
+        return at - self._said
 
     def lap(self) -> Lap:
         """Of the piece that was noted last."""
         if self._pieces:
             at_once = FIRST_SECONDS * max(1.0, self._pieces / FIRST_PIECES)
-            lap = Lap(self._said - self._last if self._said - self._first >= at_once else 0.0)
+            later = self._said - self._first >= at_once
+            lap = Lap(max(self._said - self._last, LEAST_SECONDS) if later else 0.0)
         else:
             self._first = self._said
             lap = Lap(prefill=self._said - self._began)
@@ -233,13 +235,13 @@ class ServedAnswer:
         finish = ""
         total = unseen = waiting = thoughts = 0
         whole = WholeCharacters()
-        for said in self._events():
+        for at, said in self._events():
             total = said.total or total
             unseen = said.unseen or unseen
             thoughts += said.thought
             finish = said.finish[:LONGEST_END].encode(errors="replace").decode() or finish
             if said.finish or said.thought or said.text:
-                clock.note()
+                clock.note(at)
             if said.thought or said.text:
                 text = whole.take(said.text)
                 waiting += 1
@@ -249,7 +251,7 @@ class ServedAnswer:
                 yield None
             if self._closed:
                 return
-            if finish and clock.silence > END_SECONDS:
+            if finish and clock.silence(at) > END_SECONDS:
                 break
         most, counted = self._body["max_tokens"], len(self.trace.steps)
         tokens = max(0, min(total, most)) or counted
@@ -281,23 +283,23 @@ class ServedAnswer:
         self.trace.pieces += pieces
         return step, pieces
 
-    def _events(self) -> Iterator[Said]:
-        """What each line of the server says, up to its end. Raises SpectraError for a refusal, for a line that breaks,
-        for more than such an answer can be and for one that is cut off.
+    def _events(self) -> Iterator[tuple[float, Said]]:
+        """When each line of the server came and what it says, up to its end. Raises SpectraError for a refusal, for a
+        line that breaks, for more than such an answer can be and for one that is cut off.
         """
         ended = False
         left = ANSWER_PIECES + TOKEN_PIECES * int(self._body["max_tokens"])
         try:
             for line in heard(self._lines(), HEAD_SECONDS):
-                data = line.removeprefix(b"data:").strip()
+                data = line.text.removeprefix(b"data:").strip()
                 if data == b"[DONE]":
                     return
-                said = said_in(line)
+                said = said_in(line.text)
                 ended = ended or bool(said.finish)
                 left -= bool(said.text or said.thought)
                 if left < 0:
                     raise ValueError("its answer does not end")
-                yield said
+                yield line.at, said
             if not ended:
                 raise ValueError("it stopped before its end")
         except ServerFailureError as failure:
@@ -310,12 +312,12 @@ class ServedAnswer:
             what = "is not reached" if isinstance(error, httpx.ConnectError) else "broke off"
             raise SpectraError("endpoint", f"{self._url} {what} ({told}); ask again") from error
 
-    def _lines(self) -> Generator[bytes]:
+    def _lines(self) -> Generator[Line]:
         """An empty one as soon as the answer begins, then those of the server."""
         most = ANSWER_BYTES + TOKEN_BYTES * int(self._body["max_tokens"])
         request = self._client.build_request("POST", self._url, json=self._body)
         with closing(self._client.send(request, stream=True)) as response:
-            yield b""
+            yield Line(time.perf_counter())
             if response.status_code != httpx.codes.OK:
                 raise ServerFailureError(f"refused with {response.status_code}", reason_of(response))
             yield from lines_of(response, most)

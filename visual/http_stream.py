@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -24,6 +24,14 @@ REFUSAL_BYTES = 2_000
 """About as many are read of one."""
 PLAIN_ENCODINGS = "", "identity", "none"
 """The last is some proxies' word for the second."""
+
+
+class Line(NamedTuple):
+    """at: when it came, by time.perf_counter; lines of one packet came at once, however late they are read. text: empty
+    where only a part of it came, or nothing for a while."""
+
+    at: float
+    text: bytes = b""
 
 
 def listed(client: httpx.Client, url: str) -> Any:
@@ -61,13 +69,13 @@ def within(seconds: float, ask: Callable[[], Result]) -> Result:
         raise ValueError("its answer does not begin") from None
 
 
-def heard(lines: Generator[bytes], seconds: float) -> Iterator[bytes]:
+def heard(lines: Generator[Line], seconds: float) -> Iterator[Line]:
     """These lines but the first, which says that they begin, and an empty one for each SILENT_SECONDS without one.
 
     They are read in a thread, which ends with the next one once nobody takes them any more. Raises what reading them
     raises, and ValueError where the first takes longer than `seconds`.
     """
-    inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+    inbox: SimpleQueue[Line | Exception | None] = SimpleQueue()
     over = Event()
 
     def run() -> None:
@@ -91,7 +99,7 @@ def heard(lines: Generator[bytes], seconds: float) -> Iterator[bytes]:
             except Empty:
                 if not begun and time.monotonic() > latest:
                     raise ValueError("its answer does not begin") from None
-                yield b""
+                yield Line(time.perf_counter())
                 continue
             if line is None:
                 return
@@ -121,20 +129,21 @@ def pieces_of(response: httpx.Response) -> Iterator[bytes]:
     return response.iter_bytes()
 
 
-def lines_of(response: httpx.Response, most: int) -> Iterator[bytes]:
+def lines_of(response: httpx.Response, most: int) -> Iterator[Line]:
     """Its lines, which end at a line feed only: text in JSON may hold other signs that end one. An empty one says that
     some of the next came. Raises ValueError for over `most` bytes.
     """
     rest = bytearray()
     count = 0
     for piece in pieces_of(response):
+        at = time.perf_counter()
         count += len(piece)
         if count > most:
             raise ValueError("its answer does not end")
         rest += piece
         if b"\n" in piece:
             *whole, rest = rest.split(b"\n")
-            yield from map(bytes, whole)
+            yield from (Line(at, bytes(line)) for line in whole)
         else:
-            yield b""
-    yield bytes(rest)
+            yield Line(at)
+    yield Line(time.perf_counter(), bytes(rest))

@@ -8,14 +8,13 @@ import time
 from base64 import b64encode
 from collections import deque
 from contextlib import suppress
-from dataclasses import replace
 from itertools import count, repeat
 
 import gradio as gr
 import httpx
 import pytest
 from asking import asked
-from endpoint import GOOD, event, later, serve
+from endpoint import GOOD, SteppedTime, event, serve
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
@@ -25,6 +24,16 @@ from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
 from visual.run.run import Run, decode_lanes, stream
 from visual.tabs.chat import build_chat
+
+
+@pytest.fixture
+def stepped(monkeypatch):
+    """The time of answers goes on with `stepped.later` alone."""
+    time = SteppedTime()
+    monkeypatch.setattr("visual.endpoint.time", time)
+    monkeypatch.setattr("visual.http_stream.time", time)
+    return time
+
 
 SETTINGS = {"max_new_tokens": 9, "temperature": 0.5, "top_p": 1.0, "seed": 3}
 
@@ -48,27 +57,23 @@ def test_an_answer_is_text_with_the_servers_own_count():
     assert shown is None or (shown["tokens"], shown["plain"], shown["estimate"]) == (5, 0.0, None)
 
 
-def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock(monkeypatch):
-    monkeypatch.setattr("visual.endpoint.FIRST_SECONDS", 0)
-    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+def test_the_rate_of_a_servers_answer_leaves_out_what_came_before_its_clock(stepped):
+    endpoint = Endpoint("http://there", client=serve(stepped.later(GOOD.splitlines(keepends=True), 0.25), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     trace = answer.trace
-    trace.steps = [replace(step, seconds=step.seconds and 0.5) for step in trace.steps]
     assert [len(step.tokens) for step in trace.steps] == [1, 1, 3] and trace.steps[0].seconds == 0
     assert readout(trace, endpoint.plain)["rate"] == pytest.approx(2.5)  # half of five tokens in a second
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_what_a_model_thinks_before_it_answers_is_timed_as_it_is_counted(name, monkeypatch):
-    monkeypatch.setattr("visual.endpoint.FIRST_SECONDS", 0)
+def test_what_a_model_thinks_before_it_answers_is_timed_as_it_is_counted(name, stepped):
     thought = f"data: {json.dumps({'choices': [{'delta': {'content': '', name: 'Hm'}}]})}\n\n"
-    reply = thought * 4 + event("Yes", "stop") + event(usage={"completion_tokens": 8}) + "data: [DONE]\n\n"
-    endpoint = Endpoint("http://there", client=serve(reply, []))
+    parts = [*[thought] * 4, event("Yes", "stop"), event(usage={"completion_tokens": 8}) + "data: [DONE]\n\n"]
+    endpoint = Endpoint("http://there", client=serve(stepped.later(parts, 0.5), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     trace = answer.trace
-    trace.steps = [replace(step, seconds=step.seconds and 0.5) for step in trace.steps]
     assert trace.pieces == [(5, "Yes")] and [len(step.tokens) for step in trace.steps] == [1, 1, 1, 1, 1, 3]
     shown = readout(trace, endpoint.plain)
     assert (shown["tokens"], shown["rate"]) == (8, pytest.approx(6.4 / 2))  # four of five pieces were timed
@@ -85,55 +90,54 @@ def test_an_answer_that_came_at_once_has_no_rate(pieces):
     assert (shown["tokens"], shown["rate"]) == (pieces, 0.0)
 
 
-def test_a_server_that_cuts_its_text_smaller_than_tokens_is_believed_its_count():
+def test_a_server_that_cuts_its_text_smaller_than_tokens_is_believed_its_count(stepped):
     """LocalAI and some proxies send letter by letter: each was shown as a token."""
     letters = [event(letter) for letter in "Red, blue"]
     usage = {"completion_tokens": 3}
-    reply = later([*letters, event(finish="stop"), event(usage=usage) + "data: [DONE]\n\n"], 0.03)
+    reply = stepped.later([*letters, event(finish="stop"), event(usage=usage) + "data: [DONE]\n\n"], 0.03)
     endpoint = Endpoint("http://there", client=serve(reply, []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
     assert answer.trace.text == "Red, blue" and answer.trace.finish == "eos"
-    assert shown["tokens"] == 3 and 2 < shown["rate"] < 11
+    assert (shown["tokens"], shown["rate"]) == (3, pytest.approx(3 * 7 / 9 / 0.24))  # seven of nine letters were timed
 
 
-@pytest.mark.parametrize(("sent", "rate"), [([], (4, 11)), (["Hm"], (40, 110))], ids=["hidden", "sent"])
-def test_thoughts_that_a_server_keeps_to_itself_are_counted_and_have_no_rate(sent, rate):
+@pytest.mark.parametrize(("sent", "rate"), [([], 9), (["Hm"], 100 * 10 / 11 / 1.1)], ids=["hidden", "sent"])
+def test_thoughts_that_a_server_keeps_to_itself_are_counted_and_have_no_rate(sent, rate, stepped):
     """They were thought before the first word, and counted as written in the time of the words."""
     usage = {"completion_tokens": 100, "completion_tokens_details": {"reasoning_tokens": 90}}
     thoughts = [f"data: {json.dumps({'choices': [{'delta': {'reasoning': thought}}]})}\n\n" for thought in sent]
     parts = [*thoughts, *[event("a")] * 10, event(finish="stop"), event(usage=usage) + "data: [DONE]\n\n"]
-    endpoint = Endpoint("http://there", client=serve(later(parts, 0.1), []))
+    endpoint = Endpoint("http://there", client=serve(stepped.later(parts, 0.1), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS | {"max_new_tokens": 100}))
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
-    assert shown["tokens"] == 100 and rate[0] < shown["rate"] < rate[1]
+    assert (shown["tokens"], shown["rate"]) == (100, pytest.approx(rate))
 
 
 @pytest.mark.parametrize(("most", "tokens"), [(200, 103), (100, 100)], ids=["whole", "capped"])
-@pytest.mark.parametrize(("sent", "rate"), [(0, (9, 11)), (9, (95, 115))], ids=["hidden", "sent"])
-def test_thoughts_that_a_server_counts_beside_its_text_are_counted_with_it(most, tokens, sent, rate, monkeypatch):
+@pytest.mark.parametrize(("sent", "counted"), [(0, 10), (9, None)], ids=["hidden", "sent"])
+def test_thoughts_that_a_server_counts_beside_its_text_are_counted_with_it(most, tokens, sent, counted, stepped):
     """Of xAI's 103 tokens, thoughts that it sent among them, 10 were shown."""
-    monkeypatch.setattr("visual.endpoint.FIRST_SECONDS", 0)
     details = {"completion_tokens_details": {"reasoning_tokens": 93}}
     usage = {"prompt_tokens": 32, "completion_tokens": 10, "total_tokens": 135, **details}
     thought = f"data: {json.dumps({'choices': [{'delta': {'reasoning_content': 'Hm'}}]})}\n\n"
-    reply = thought * sent + event("a") * 10 + event(finish="stop") + event(usage=usage) + "data: [DONE]\n\n"
-    endpoint = Endpoint("http://there", client=serve(reply, []))
+    end = event(finish="stop") + event(usage=usage) + "data: [DONE]\n\n"
+    parts = [*[thought] * sent, *[event("a")] * 9, event("a") + end]
+    endpoint = Endpoint("http://there", client=serve(stepped.later(parts, 0.9 / (9 + sent)), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS | {"max_new_tokens": most}))
     list(answer)
-    trace = answer.trace
-    each = 0.9 / (9 + sent)
-    trace.steps = [replace(step, seconds=each if step.seconds and not step.finish else 0) for step in trace.steps]
-    shown = readout(trace, endpoint.plain)
-    assert shown["tokens"] == tokens and rate[0] < shown["rate"] < rate[1]
+    shown = readout(answer.trace, endpoint.plain)
+    pieces = 10 + sent
+    rate = (counted or tokens) * (pieces - 1) / pieces / 0.9
+    assert (shown["tokens"], shown["rate"]) == (tokens, pytest.approx(rate))
 
 
-def test_an_answer_without_text_has_no_rate():
+def test_an_answer_without_text_has_no_rate(stepped):
     """The time to its end was that of its tokens, what was read and waited for before included."""
     end = [event(finish="tool_calls"), event(usage={"completion_tokens": 7}) + "data: [DONE]\n\n"]
-    endpoint = Endpoint("http://there", client=serve(later([": wait\n\n", *end], 0.3), []))
+    endpoint = Endpoint("http://there", client=serve(stepped.later([": wait\n\n", *end], 0.3), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
@@ -206,26 +210,26 @@ def test_a_server_that_says_the_key_again_shows_it_to_nobody(key, before):
         assert not any(secret in said for secret in ("sk-", "s3@", b64encode(b"zoe:s3@cret").decode()[:4])), said
 
 
-def test_the_rate_of_an_answer_that_a_proxy_holds_back_is_of_what_came_later():
+def test_the_rate_of_an_answer_that_a_proxy_holds_back_is_of_what_came_later(stepped):
     reply = [event("a") * 30, event("b") * 4 + event(finish="stop") + "data: [DONE]\n\n"]
-    endpoint = Endpoint("http://there", client=serve(later(reply, 0.4), []))
+    endpoint = Endpoint("http://there", client=serve(stepped.later(reply, 0.4), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
-    assert shown["tokens"] == 34 and 4 < shown["rate"] < 12
+    assert (shown["tokens"], shown["rate"]) == (34, pytest.approx(4 / 0.4, rel=1e-4))
 
 
-def test_an_answer_ends_where_its_end_was_told(monkeypatch):
+def test_an_answer_ends_where_its_end_was_told(monkeypatch, stepped):
     """The seconds until the server said that it was over counted as decoding; without that word they never ended."""
     monkeypatch.setattr("visual.endpoint.END_SECONDS", 0.3)
     reply = [event("a"), event("b", "stop"), *["data:\n\n"] * 100]
-    endpoint = Endpoint("http://there", client=serve(later(reply, 0.1), []))
+    endpoint = Endpoint("http://there", client=serve(stepped.later(reply, 0.1), []))
     answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
     list(answer)
     assert (answer.trace.text, answer.trace.finish) == ("ab", "eos") and sum(
         s.seconds for s in answer.trace.steps
     ) < 0.3
-    assert readout(answer.trace, endpoint.plain)["rate"] > 4
+    assert readout(answer.trace, endpoint.plain)["rate"] == pytest.approx(10)
 
 
 @pytest.mark.parametrize(("tokens", "finish"), [(8, "eos"), (9, "length")])
