@@ -10,7 +10,7 @@ from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3Fo
 from spectra.target.native.attention import Slots
 from spectra.target.native.llama import LlamaStep, StepSequence
 
-KINDS = ("llama", "llama-tied", "llama-biased", "llama-yarn", "mistral", "qwen2", "qwen3")
+KINDS = ("llama", "llama-tied", "llama-biased", "llama-yarn", "llama-page", "mistral", "qwen2", "qwen3")
 _SHAPE = {
     "vocab_size": 70,
     "hidden_size": 48,
@@ -36,6 +36,9 @@ def model_of_kind(kind: str, dtype: torch.dtype = torch.bfloat16):
     elif kind == "llama-yarn":
         rope = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 128}
         model = make("llama", rope_parameters=rope)
+    elif kind == "llama-page":  # its rows are as long as a page of memory
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+        model = make("llama", hidden_size=2048, num_hidden_layers=1, initializer_range=0.05, **heads)
     elif kind == "mistral":
         model = MistralForCausalLM(MistralConfig(**_SHAPE, sliding_window=11)).eval()
     elif kind == "qwen3":

@@ -7,7 +7,7 @@ from native_paths import EMULATED, every_path, library, paths, row_counts
 from spectra.target.native.codes import Codes, int8
 from spectra.target.native.matrix import Matrix, lifts
 
-SHAPES = ((16, 32), (5, 7), (100, 72), (33, 600), (80, 2100))
+SHAPES = ((16, 32), (5, 7), (100, 72), (33, 600), (80, 2100), (16, 1024), (16, 2048))
 BOUND = {torch.float32: 2.0**-22, torch.bfloat16: 2.0**-22}
 """Error against float64, in parts of the sum of the terms' magnitudes."""
 

@@ -63,17 +63,18 @@ void take_row(const float* from, int64_t inputs, Element<WIDE>* to) {
 
 template <bool WIDE>
 void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs, float* y, int threads) {
-    engine->rows.assign(rounded(rows, 32) * m.inputs * sizeof(Element<WIDE>), 0);
+    const int64_t stride = row_stride<WIDE>(m.inputs);
+    engine->rows.assign(rounded(rows, 32) * stride * sizeof(Element<WIDE>), 0);
     engine->buffers.products.resize(threads);
     for (ProductBuffers& each : engine->buffers.products) each.prepare(rows);
     Element<WIDE>* taken = (Element<WIDE>*)engine->rows.data();
     on_pool(threads, [&](Worker& worker) {
         worker.share(rows, 1, [&](int64_t from, int64_t to) {
-            for (int64_t r = from; r < to; ++r) take_row<WIDE>(x + r * inputs, inputs, taken + r * m.inputs);
+            for (int64_t r = from; r < to; ++r) take_row<WIDE>(x + r * inputs, inputs, taken + r * stride);
         });
         const auto out = [&](int64_t r, int64_t n, F16 sum) { store_some(y + r * m.outputs, n, m.outputs, sum); };
         worker.share(m.panels, WIDTH, [&](int64_t from, int64_t to) {
-            product<WIDE>(m, taken, m.inputs, rows, from, to, engine->buffers.products[worker.index], out);
+            product<WIDE>(m, taken, stride, rows, from, to, engine->buffers.products[worker.index], out);
         });
     });
 }

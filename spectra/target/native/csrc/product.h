@@ -31,6 +31,14 @@ INLINE void store_row(Element<WIDE>* p, F16 a) {
         store(p, WIDE ? a : through_bf16(a));
 }
 
+// From one row to the next, of n numbers: one cache line more where it were a multiple of a page. Then the rows of a block
+// lay in one set of the nearest cache, which does not hold so many.
+template <bool WIDE>
+constexpr int64_t row_stride(int64_t n) {
+    constexpr int64_t line = 64 / sizeof(Element<WIDE>), page = 64 * line;
+    return n % page ? n : n + line;
+}
+
 constexpr int64_t DEEP = 2048;  // inputs a block
 constexpr int64_t DEEP_UNPACKED = 256;
 #if SPECTRA_AVX512 && !SPECTRA_AMX
@@ -246,8 +254,8 @@ INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Elem
 }
 #endif
 
-// out(row, first output, 16 outputs) for all rows of x and the panels [from, to). x: [rows][stride], filled up with zeros
-// to m.inputs, readable (any number) up to a multiple of 32 rows.
+// out(row, first output, 16 outputs) for all rows of x and the panels [from, to). x: [rows][stride], see `row_stride`, filled
+// up with zeros to m.inputs, readable (any number) up to a multiple of 32 rows.
 template <bool WIDE, class Out>
 void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
              ProductBuffers& buffers, Out out) {

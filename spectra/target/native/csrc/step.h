@@ -54,15 +54,18 @@ class Step {
         query_size = rounded(int64_t(m.heads) * m.dim, 32);
         key_size = rounded(int64_t(m.kv_heads) * m.dim, 32);
         inner = rounded(m.intermediate, 32);
+        normed_stride = row_stride<WIDE>(hidden);
+        mixed_stride = row_stride<WIDE>(query_size);
+        active_stride = row_stride<WIDE>(inner);
         buffers.stream.resize(tall * hidden);
         buffers.query.resize(tall * query_size);
         buffers.key.resize(tall * key_size);
         buffers.value.resize(tall * key_size);
         buffers.up.resize(tall * inner);
         // rows of products: what fills them up is 0 from here on and never written
-        buffers.normed.resize(tall * hidden * sizeof(E));
-        buffers.mixed.resize(tall * query_size * sizeof(E));
-        buffers.active.resize(tall * inner * sizeof(E));
+        buffers.normed.resize(tall * normed_stride * sizeof(E));
+        buffers.mixed.resize(tall * mixed_stride * sizeof(E));
+        buffers.active.resize(tall * active_stride * sizeof(E));
         buffers.products.resize(threads);
         buffers.attention.resize(threads);
         for (ProductBuffers& each : buffers.products) each.prepare(count);
@@ -84,9 +87,9 @@ class Step {
 
   private:
     float* stream(int64_t r) { return buffers.stream.data() + r * hidden; }
-    E* normed(int64_t r) { return (E*)buffers.normed.data() + r * hidden; }
-    E* mixed(int64_t r) { return (E*)buffers.mixed.data() + r * query_size; }
-    E* active(int64_t r) { return (E*)buffers.active.data() + r * inner; }
+    E* normed(int64_t r) { return (E*)buffers.normed.data() + r * normed_stride; }
+    E* mixed(int64_t r) { return (E*)buffers.mixed.data() + r * mixed_stride; }
+    E* active(int64_t r) { return (E*)buffers.active.data() + r * active_stride; }
 
     template <class Out>
     void times(const Worker& worker, const Matrix& matrix, int64_t from, int64_t to, const E* rows, int64_t stride,
@@ -116,17 +119,17 @@ class Step {
                       buffers.attention[worker.index],
                       [this](int64_t r, int head, const float* out) { take_mixed(mixed(r) + head * m.dim, out); });
         worker.share(y.output.panels, WIDTH, [&](int64_t from, int64_t to) {
-            times(worker, y.output, from, to, mixed(0), query_size, onto_stream());
+            times(worker, y.output, from, to, mixed(0), mixed_stride, onto_stream());
         });
         norm(worker, y.norm_after);
         worker.share(y.up.panels, WIDTH, [&](int64_t from, int64_t to) {
-            times(worker, y.up, from, to, normed(0), hidden, this->to(buffers.up.data(), inner));
-            times(worker, y.gate, from, to, normed(0), hidden, [this](int64_t r, int64_t n, F16 gate) {
+            times(worker, y.up, from, to, normed(0), normed_stride, this->to(buffers.up.data(), inner));
+            times(worker, y.gate, from, to, normed(0), normed_stride, [this](int64_t r, int64_t n, F16 gate) {
                 store_row<WIDE>(active(r) + n, silu(gate) * load(buffers.up.data() + r * inner + n));
             });
         });
         worker.share(y.down.panels, WIDTH, [&](int64_t from, int64_t to) {
-            times(worker, y.down, from, to, active(0), inner, onto_stream());
+            times(worker, y.down, from, to, active(0), active_stride, onto_stream());
         });
     }
 
@@ -137,7 +140,7 @@ class Step {
             const auto part = [&](const Matrix& matrix, int64_t first, float* place, int64_t stride) {
                 const int64_t begin = std::max<int64_t>(0, from - first);
                 const int64_t end = std::min<int64_t>(matrix.panels, to - first);
-                if (begin < end) times(worker, matrix, begin, end, normed(0), hidden, this->to(place, stride));
+                if (begin < end) times(worker, matrix, begin, end, normed(0), normed_stride, this->to(place, stride));
             };
             part(y.query, 0, buffers.query.data(), query_size);
             part(y.key, key, buffers.key.data(), key_size);
@@ -186,7 +189,7 @@ class Step {
             store_some(in.logits + r * vocabulary, n, vocabulary, sum);
         };
         worker.share(m.head.panels, WIDTH, [&](int64_t from, int64_t to) {
-            product<WIDE>(m.head, normed(0), hidden, in.asked_count, from, to, buffers.products[worker.index], out);
+            product<WIDE>(m.head, normed(0), normed_stride, in.asked_count, from, to, buffers.products[worker.index], out);
         });
     }
 
@@ -197,6 +200,7 @@ class Step {
     std::vector<Sequence> sequences;
     std::vector<const Sequence*> owner;
     int64_t count, hidden, query_size, key_size, inner;
+    int64_t normed_stride, mixed_stride, active_stride;
 };
 
 }  // namespace spectra
