@@ -290,6 +290,27 @@ test("figures of the bars stand on paper, over the line of plain decoding", () =
   );
 });
 
+test("the bar of an answer that has not ended is pale and says so", () => {
+  const row = {
+    lane: "a",
+    method: "spectra",
+    name: "SPECTRA",
+    passes: 2,
+    tokens: 3,
+    rate: 38.6,
+    tau: 1.5,
+    differs: null,
+  };
+  const { traces, layout } = barsFigure([{ ...row, open: true }, row], false, CANVAS);
+  const marker = /** @type {{ opacity: number[] }} */ (traces[0].marker);
+  assert.ok(marker.opacity[0] < 0.6 && marker.opacity[1] === 1);
+  const notes = /** @type {{ text: string }[]} */ (layout.annotations);
+  assert.deepEqual(
+    notes.map(({ text }) => text),
+    ["39 so far", "39"],
+  );
+});
+
 test("a long name of a method goes over several lines, and a number stays with what it is of", () => {
   const name = "Paper: SPECTRA (N 4, W 128, G 9, refine 0.25, no sub-n-grams, no retrieval)";
   const row = { lane: "a", method: "a", name, passes: 1, tokens: 1, rate: 1, tau: 1, differs: null };

@@ -34,13 +34,13 @@ test("what was cut is said with the names of the methods where it is not the sam
 
 test("a method that has not ended has the figures of its steps by now", () => {
   const who = { lane: "a", method: "spectra", name: "spectra" };
-  const none = { passes: 0, tokens: 0, rate: 0, tau: 0, differs: null };
+  const none = { passes: 0, tokens: 0, rate: 0, tau: 0, differs: null, open: true };
   assert.deepEqual(liveRow(who, EMPTY_LANE), { ...who, ...none });
   const steps = [
     { seconds: 0.5, prefill: 1, sources: ["forward", "forward", "model"] },
     { seconds: 0.5, sources: ["model"] },
   ];
-  const now = { passes: 2, tokens: 4, rate: 2, tau: 2, differs: null };
+  const now = { passes: 2, tokens: 4, rate: 2, tau: 2, differs: null, open: true };
   assert.deepEqual(liveRow(who, extend(EMPTY_LANE, steps)), { ...who, ...now });
 });
 

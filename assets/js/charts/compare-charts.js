@@ -19,6 +19,7 @@ const NAMES = 0.45; // of the width of the bars' chart, that names take
 const BAR = 26; // px of a bar with the room around it
 const LINE = 14; // px of a line of a name
 const BREAK = "<br>"; // as plotly reads it
+const OPEN = 0.4; // opacity of the bar of an answer that has not ended
 const SIDES = { l: 38, r: 14, t: 18, b: 26 };
 
 /** @typedef {Record<string, Lane<BriefStep>>} Lanes */
@@ -167,7 +168,10 @@ export function barsFigure(rows, narrow, canvas) {
     x: rows.map((row) => row.rate),
     y: rows.map((row) => row.name),
     hoverinfo: "none",
-    marker: { color: rows.map((row) => (row.method === PLAIN ? muted : ink)) },
+    marker: {
+      color: rows.map((row) => (row.method === PLAIN ? muted : ink)),
+      opacity: rows.map((row) => (row.open ? OPEN : 1)),
+    },
   };
   const place = { xanchor: "left", xshift: 2, showarrow: false };
   const figure = { ...place, bgcolor: paper, borderpad: 1, font: { color: ink, size: 12 } };
@@ -184,7 +188,10 @@ export function barsFigure(rows, narrow, canvas) {
     },
     bargap: 0.35,
     // on the paper's colour, over the line of plain decoding
-    annotations: rows.map(({ name, rate }) => ({ ...figure, x: rate, y: name, text: speed(rate) })),
+    annotations: rows.map(({ name, rate, open }) => {
+      const text = open ? `${speed(rate)} so far` : speed(rate);
+      return { ...figure, x: rate, y: name, text };
+    }),
     shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "3px,3px" } }] : [],
   });
   return { traces: [trace], layout };

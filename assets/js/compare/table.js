@@ -117,7 +117,7 @@ export function headRow() {
 export function liveRow(who, { steps, tokens, seconds }) {
   const passes = steps.length;
   const rate = seconds ? tokens / seconds : 0;
-  return { ...who, passes, tokens, rate, tau: passes ? tokens / passes : 0, differs: null };
+  return { ...who, passes, tokens, rate, tau: passes ? tokens / passes : 0, differs: null, open: true };
 }
 
 /**

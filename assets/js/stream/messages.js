@@ -146,6 +146,7 @@
  * @property {number | null} differs
  * @property {boolean} [drawn]
  * @property {number} [shared] the most others that decoded in the same passes
+ * @property {boolean} [open] its answer has not ended: figures of what there is of it
  */
 
 /**
