@@ -37,6 +37,7 @@ def test_a_conversation_with_a_server(visit, races):
         tab = visit(url)
         tab.click("button[role=tab]:has-text('Chat')")
         tab.wait_for_selector("#stage-chat [data-id=hint]:has-text('Served-1B answers from http://there.')")
+        assert tab.inner_text("#stage-chat [data-id=rate]") == ""
         tab.fill("#field-chat-prompt textarea", "Colours?")
         tab.click("#chat-go")
         tab.wait_for_selector("#stage-chat .readout:has-text('tokens/s for 5 tokens')")

@@ -28,6 +28,13 @@ GOOD = (
 )
 
 
+def later(parts, seconds, wait=time.sleep):
+    """These parts of an answer, one after the other, so long apart."""
+    for part in parts:
+        yield part.encode()
+        wait(seconds)
+
+
 class SteppedTime:
     """Instead of the module `time`: its clock stands still until an answer's next part comes."""
 
@@ -40,7 +47,7 @@ class SteppedTime:
         return self.now
 
     def later(self, parts, seconds):
-        """These parts of an answer, one after the other, so long apart."""
-        for part in parts:
-            self.now += seconds
-            yield part.encode()
+        return later(parts, seconds, self.pass_)
+
+    def pass_(self, seconds):
+        self.now += seconds

@@ -170,10 +170,10 @@ class ChatTab {
   /** As before the first turn. */
   clear() {
     this.drop(0);
+    this.at("hint").hidden = false;
     this.say("");
     this.stage.dataset.state = "empty";
     delete this.stage.dataset.run;
-    this.at("hint").hidden = false;
     this.at("key").hidden = true;
     for (const id of ["race", "back", "clear"]) this.at(id).hidden = true;
     for (const id of ["renew", "legend"]) this.at(id).hidden = Boolean(this.facts.note);
@@ -239,6 +239,7 @@ class ChatTab {
     this.views.push(view);
     this.at("talk").append(view.box);
     this.at("hint").hidden = true;
+    if (!this.at("rate").textContent) this.say("");
     this.at("key").hidden = Boolean(this.facts.note);
     view.box.scrollIntoView({ block: "nearest" });
   }
@@ -301,6 +302,7 @@ class ChatTab {
 
   /** @param {string} text "" for what is always true */
   say(text) {
-    this.at("rate").textContent = text || this.rate;
+    const hinted = this.facts.note && !this.at("hint").hidden; // the hint says the same
+    this.at("rate").textContent = text || (hinted ? "" : this.rate);
   }
 }
