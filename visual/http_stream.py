@@ -135,6 +135,7 @@ def lines_of(response: httpx.Response, most: int) -> Iterator[Line]:
     """
     rest = bytearray()
     count = 0
+    at = time.perf_counter()
     for piece in pieces_of(response):
         at = time.perf_counter()
         count += len(piece)
@@ -146,4 +147,4 @@ def lines_of(response: httpx.Response, most: int) -> Iterator[Line]:
             yield from (Line(at, bytes(line)) for line in whole)
         else:
             yield Line(at)
-    yield Line(time.perf_counter(), bytes(rest))
+    yield Line(at, bytes(rest))

@@ -1,7 +1,9 @@
 """What the lines of an OpenAI-compatible server tell: text, how much there is of it, why it ended, or a failure."""
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from html import unescape
 from typing import Any, NamedTuple
 
 from spectra.io.json_text import parse_json
@@ -12,6 +14,9 @@ FIELDS = b"data", b"error"
 """Of the lines that tell something. llama.cpp tells of a failure in the second."""
 FAILURES = "error", "abort"
 """Reasons of an end that is none, in vLLM."""
+TITLE = re.compile(r"<title\b[^>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
+UNSHOWN = re.compile(r"<!--.*?(?:-->|\Z)|<(title|script|style)\b.*?(?:</\1\b[^>]*>?|\Z)", re.DOTALL | re.IGNORECASE)
+TAG = re.compile(r"<[^>]*>?")
 
 
 class ServerFailureError(Exception):
@@ -72,14 +77,37 @@ def check_success(event: Any, failed: bool) -> None:
 
 
 def refusal_in(body: str) -> str:
-    """The message in a refusal's JSON, or all of it where there is none."""
+    """The message in a refusal's JSON, the words of a page, or all of it where there is neither."""
     try:
-        check_success(parse_json(body), failed=False)
+        event = parse_json(body)
+        check_success(event, failed=False)
+        return detail_in(event.get("detail")) or body
     except ServerFailureError as failure:
         return failure.told
     except (ValueError, AttributeError):
         pass
-    return body
+    return words_of(body) or body
+
+
+def detail_in(detail: Any) -> str:
+    """FastAPI's word for why: a text, or a list of what is wrong where. "" for another form."""
+    if isinstance(detail, str):
+        return detail
+    wrong = [each for each in detail if isinstance(each, Mapping)] if isinstance(detail, list) else []
+    places = [each["loc"] if isinstance(each.get("loc"), list) else [] for each in wrong]
+    told = [[".".join(map(str, place)), each.get("msg")] for place, each in zip(places, wrong, strict=True)]
+    return "; ".join(": ".join(str(word) for word in words if word) for words in told)
+
+
+def words_of(page: str) -> str:
+    """What a proxy's page of HTML says: its body, or its title where that has no words. "" for what is no page."""
+    if not page.lstrip("\ufeff \t\r\n").startswith("<"):
+        return ""
+    title = TITLE.search(page)
+    for part in (UNSHOWN.sub(" ", page), title[1] if title else ""):
+        if words := " ".join(unescape(TAG.sub(" ", part)).replace("\ufeff", " ").split()):
+            return words
+    return ""
 
 
 def number(told: Any) -> int:

@@ -70,3 +70,35 @@ def test_an_answer_after_long_thoughts_begins_at_the_beginning_of_its_box(answer
     box, first = (tab.locator(f"#stage-chat .turn .text{one}").first.bounding_box() for one in ("", " .t"))
     assert 0 <= first["x"] - box["x"] < 30 and 0 <= first["y"] - box["y"] < 30
     assert first["height"] < 30, "the word was broken"
+
+
+CUT = "#stage-chat .readout .cut"
+
+
+def test_an_answer_that_broke_off_is_marked_and_one_that_ended_is_not(answered):
+    """Once its message was gone from the form, it read as a whole one."""
+    tab = answered(event("Red") + 'data: {"error": "no room"}\n\n')
+    tab.wait_for_selector(f"{CUT}:text-is('Broke off before its end.')")
+    assert "it failed (no room)" in tab.inner_text("#chat-ask")
+    status = tab.locator("#stage-chat [data-id=status]").text_content()
+    assert ": 1 piece, the first after " in status and status.endswith(". Broke off before its end.")
+    whole = answered(event("Red", "stop"))
+    whole.wait_for_selector("#stage-chat .readout:has-text('1 piece')")
+    assert not whole.is_visible(CUT)
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_an_answer_that_was_stopped_is_marked(visit, races, before):
+    words = later([event("Red ")] * before + [": wait\n\n"] * 400, 0.1)
+    page, url = serve(FakeEngine(), endpoint=Endpoint("http://there", client=client(words, [])), races=races)
+    try:
+        tab = visit(url)
+        tab.click("button[role=tab]:has-text('Chat')")
+        tab.fill("#field-chat-prompt textarea", "Colours?")
+        tab.click("#chat-go")
+        tab.wait_for_selector("#stage-chat .turn .t" if before else "#stage-chat .turn", state="attached")
+        tab.click("#chat-stop")
+        tab.wait_for_selector(f"{CUT}:text-is('Stopped before its end.')")
+        assert not tab.problems
+    finally:
+        page.close()

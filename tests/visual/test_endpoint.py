@@ -18,11 +18,13 @@ from endpoint import GOOD, SteppedTime, event, serve
 
 from spectra.errors import SpectraError
 from spectra.guess import Source
+from spectra.metrics import PlainRate
 from visual.endpoint import SERVED, Endpoint
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
 from visual.run.run import Run, decode_lanes, stream
+from visual.said import refusal_in
 from visual.tabs.chat import build_chat
 
 
@@ -35,6 +37,10 @@ def stepped(monkeypatch):
     return time
 
 
+NGINX = (
+    "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n"
+    "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+)
 SETTINGS = {"max_new_tokens": 9, "temperature": 0.5, "top_p": 1.0, "seed": 3}
 
 
@@ -217,6 +223,19 @@ def test_the_rate_of_an_answer_that_a_proxy_holds_back_is_of_what_came_later(ste
     list(answer)
     shown = readout(answer.trace, endpoint.plain)
     assert (shown["tokens"], shown["rate"]) == (34, pytest.approx(4 / 0.4, rel=1e-4))
+
+
+def test_a_last_line_without_its_end_is_timed_when_it_came(stepped):
+    """It was timed when the server closed the connection: three seconds later, and a fourth of the rate was shown."""
+
+    def parts():
+        yield from stepped.later([*[event("a")] * 20, event("b", "stop").rstrip()], 0.05)
+        stepped.now += 3
+
+    answer = Endpoint("http://there", client=serve(parts(), [])).answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    assert answer.trace.text == "a" * 20 + "b"
+    assert readout(answer.trace, PlainRate(0.0, 0))["rate"] == pytest.approx(20)
 
 
 def test_an_answer_ends_where_its_end_was_told(monkeypatch, stepped):
@@ -577,10 +596,35 @@ def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
 
 
 @pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (NGINX, "502 Bad Gateway nginx"),
+        ("<!DOCTYPE html><title>Error</title><pre>Cannot POST /v1 &amp; more</pre>", "Cannot POST /v1 & more"),
+        ("\ufeff\n<TITLE lang=en>Just a\nmoment\u2026</TITLE><style>a { b: c }</style>", "Just a moment\u2026"),
+        ("<html><!-- <p>no --><script>let a = '<p>no'</script><p>Yes<sty", "Yes"),
+        ("<html><title>Gone</title><script>let a", "Gone"),
+        ("<Error><Code>AccessDenied</Code><Message>Denied</Message></Error>", "AccessDenied Denied"),
+        ("<html><p></p></html>", "<html><p></p></html>"),
+        ("<" * 70_000, "<" * 70_000),
+        ("a < b", "a < b"),
+        ('{"detail": "No such model"}', "No such model"),
+        ('{"detail": [{"loc": ["body", 0], "msg": "Too long"}, {"msg": "No"}, 7]}', "body.0: Too long; No"),
+        ('{"detail": [{"loc": 7, "msg": {}}]}', '{"detail": [{"loc": 7, "msg": {}}]}'),
+        ('{"detail": []}', '{"detail": []}'),
+        ("[7]", "[7]"),
+    ],
+)
+def test_a_refusal_is_told_in_words_whatever_its_form(body, words):
+    assert refusal_in(body) == words
+
+
+@pytest.mark.parametrize(
     ("status", "reply", "said"),
     [
         (401, '{"error": {"message": "the key sk-1234 is wrong"}}', "it refused with 401: the key *** is wrong"),
-        (404, '{"detail": "Not Found"}', 'it refused with 404: {"detail": "Not Found"}'),
+        (404, '{"detail": "Not Found"}', "it refused with 404: Not Found"),
+        (404, '{"detail": {"why": 7}}', 'it refused with 404: {"detail": {"why": 7}}'),
+        (502, NGINX, "it refused with 502: 502 Bad Gateway nginx"),
         (503, '{"error": {"message": "Loading model"}}', "it refused with 503: Loading model"),
         (301, "", "it refused with 301: https://there/v1/models"),
         (200, '{"data": null}', "its list is empty"),

@@ -73,6 +73,14 @@ export class TurnView {
     }
   }
 
+  /**
+   * The answer has no end, and is not to be read as a whole one.
+   * @param {string} mark
+   */
+  cutShort(mark) {
+    this.note.append(make("span", "cut", mark));
+  }
+
   measuring() {
     this.replaceMeasured(make("span", "measured", "Racing this turn against plain decoding …"));
   }
@@ -102,7 +110,7 @@ export class TurnView {
  * What the tokens of a readout are.
  * @param {Readout} readout
  */
-export function unitOf({ pieces }) {
+function unitOf({ pieces }) {
   return pieces ? "piece" : "token";
 }
 

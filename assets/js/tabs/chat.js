@@ -1,6 +1,6 @@
 /** The Chat tab: turns of a conversation, each answer coloured by source, with a readout of what it gained. */
 
-import { TurnView, unitOf } from "../chat/turn-view.js";
+import { TurnView } from "../chat/turn-view.js";
 import { AfterBegun } from "../common/after-begun.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
@@ -13,7 +13,7 @@ import { EMPTY, reduce } from "../stream/reducer.js";
 
 /** @import { Measured } from "../chat/turn-view.js" */
 /** @import { Ask, Host, Look, Methods } from "../common/tab.js" */
-/** @import { Back, Building, End, Left, Refused, RunMessage, Waiting } from "../stream/messages.js" */
+/** @import { Back, Building, End, Left, Readout, Refused, RunMessage, Waiting } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
 const HINT = `Every answer is decoded with guesses and coloured by who guessed. The whole conversation feeds the
@@ -28,6 +28,8 @@ const CUT_SHORT = {
   [WAITED]: `${LOST} while you waited for the model, so that conversation has ended.`,
   [RACED]: `${LOST} while a turn was raced, so that conversation has ended.`,
 };
+/** @type {Record<string, string>} what is said of an answer without an end, by the state of its turn */
+const NO_END = { stopped: "Stopped before its end.", failed: "Broke off before its end." };
 /** @type {Record<string, string>} what is left after a message of this kind, where a word is */
 const WORDS = { waiting: WAITED, measuring: RACED };
 const TEMPLATE = `
@@ -248,22 +250,32 @@ class ChatTab {
    * @param {Turn} turn
    * @param {End} end
    */
-  end({ state, readout }, { problem }) {
+  end({ state, readout, lanes }, { problem }) {
     const view = this.views[this.views.length - 1];
     this.stage.dataset.state = state;
     if (problem) this.fields.refuse(problem);
     this.at("clear").hidden = false;
     this.at("back").hidden = false;
     this.at("race").hidden = !readout?.plain;
-    if (!readout) return;
-    const wrote = `${plural(readout.tokens, unitOf(readout))} in ${seconds(readout.seconds)}`;
-    this.at("status").textContent = `${view.name} wrote ${wrote}`;
+    const cut = lanes.method.steps.at(-1)?.finish ? "" : (NO_END[state] ?? "");
+    const wrote = readout ? this.readOut(view, readout) : "";
+    if (cut) view.cutShort(cut);
+    if (readout || cut) this.at("status").textContent = [wrote, cut].filter(Boolean).join(". ");
+  }
+
+  /**
+   * @param {TurnView} view
+   * @param {Readout} readout
+   * @returns {string} the line about it
+   */
+  readOut(view, readout) {
     if (this.facts.note) {
       view.rate(readout);
-    } else {
-      view.estimate(readout);
-      this.setRate(readout); // any visitor may have measured it again since the page was made
+      return `${view.name}: ${view.note.textContent}`;
     }
+    view.estimate(readout);
+    this.setRate(readout); // any visitor may have measured it again since the page was made
+    return `${view.name} wrote ${plural(readout.tokens, "token")} in ${seconds(readout.seconds)}`;
   }
 
   /** Tokens of the whole conversation, by source. */
