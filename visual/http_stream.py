@@ -113,13 +113,13 @@ def heard(lines: Generator[Line], seconds: float) -> Iterator[Line]:
 
 
 def reason_of(response: httpx.Response) -> str:
-    """What a refusal says at its beginning, or else where it leads, or what its number means."""
+    """Where a refusal leads, or else what it says at its beginning, or what its number means."""
     text = bytearray()
     for piece in pieces_of(response):
         text += piece
         if len(text) > REFUSAL_BYTES:
             break
-    return refusal_in(text.decode(errors="replace")) or response.headers.get("Location") or response.reason_phrase
+    return response.headers.get("Location") or refusal_in(text.decode(errors="replace")) or response.reason_phrase
 
 
 def pieces_of(response: httpx.Response) -> Iterator[bytes]:

@@ -98,7 +98,7 @@ def test_an_answer_that_was_stopped_is_marked(visit, races, before):
         tab.click("#chat-go")
         tab.wait_for_selector("#stage-chat .turn .t" if before else "#stage-chat .turn", state="attached")
         tab.click("#chat-stop")
-        tab.wait_for_selector(f"{CUT}:text-is('Stopped before its end.')")
+        tab.wait_for_selector(f"{CUT}:text-is('Stopped.')")
         assert not tab.problems
     finally:
         page.close()

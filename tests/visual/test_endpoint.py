@@ -627,6 +627,7 @@ def test_a_refusal_is_told_in_words_whatever_its_form(body, words):
         (502, NGINX, "it refused with 502: 502 Bad Gateway nginx"),
         (503, '{"error": {"message": "Loading model"}}', "it refused with 503: Loading model"),
         (301, "", "it refused with 301: https://there/v1/models"),
+        (301, "<a href='/v1/models'>Moved</a>.", "it refused with 301: https://there/v1/models"),
         (200, '{"data": null}', "its list is empty"),
         (200, '{"data": []}', "its list is empty"),
         (200, "[]", "its list is empty"),

@@ -29,7 +29,7 @@ const CUT_SHORT = {
   [RACED]: `${LOST} while a turn was raced, so that conversation has ended.`,
 };
 /** @type {Record<string, string>} what is said of an answer without an end, by the state of its turn */
-const NO_END = { stopped: "Stopped before its end.", failed: "Broke off before its end." };
+const NO_END = { stopped: "Stopped.", failed: "Broke off before its end." };
 /** @type {Record<string, string>} what is left after a message of this kind, where a word is */
 const WORDS = { waiting: WAITED, measuring: RACED };
 const TEMPLATE = `
