@@ -39,6 +39,7 @@ HELP = {
     "model": "a hub id, a folder, a GGUF file, or `embedded`; with several, separated by commas, the page offers a "
     "choice (default: embedded; on a GPU a choice of models of 1 to 8 B parameters from the hub)",
     "endpoint": "an OpenAI-compatible server that the Chat tab talks to; a key, if it needs one, in OPENAI_API_KEY",
+    "endpoint_model": "which of that server's models answers (default: the first that it lists)",
     "host": "the address to listen on; 127.0.0.1 is this machine only",
     "port": "the port to listen on",
     "together": "how many visitors are answered at once, up to 32; the others wait in a queue (default: as many as fit "
@@ -54,6 +55,7 @@ class AppOptions:
     ENVIRONMENT: ClassVar = "SPECTRA"
     model: ModelOptions
     endpoint: str | None = None
+    endpoint_model: str | None = None
     host: str = "127.0.0.1"
     port: int = 7860
     mcp: bool = False
@@ -62,6 +64,8 @@ class AppOptions:
     def __post_init__(self) -> None:
         if self.mcp and find_spec("mcp") is None:
             raise SpectraError("mcp", "its package is missing; pip install 'gradio[mcp]'")
+        if self.endpoint_model is not None and self.endpoint is None:
+            raise SpectraError("endpoint-model", "it is one of a server's models; give --endpoint too")
         if not 0 < self.port < 65536:
             raise SpectraError("port", f"{self.port} is out of range; give 1 to 65535")
         if not self.host.strip():
@@ -162,7 +166,7 @@ def serve(options: AppOptions) -> int:
     check_free(options.address, options.port)
     check_proxies(options.address, options.port)
     key = os.environ.get("OPENAI_API_KEY", "")
-    endpoint = None if options.endpoint is None else Endpoint(options.endpoint, key)
+    endpoint = None if options.endpoint is None else Endpoint(options.endpoint, key, model=options.endpoint_model)
     lend = lender()
     if lend is None:  # what a GPU takes that is lent is known in a call
         options.model.check_here()

@@ -30,6 +30,8 @@ HEAD_SECONDS = 75.0
 """Within which an answer begins: httpx waits as long as some of its head comes each time."""
 LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
+NAMED = 3
+"""The most models that a refusal names."""
 LONGEST_END = 40
 """Characters of the word for why an answer ended."""
 OWN_ENDS = "stop", "eos_token", "stop_sequence"
@@ -53,10 +55,13 @@ NOTE = "{model} answers from {url}. A server does not tell who guessed a token: 
 class Endpoint:
     """A `Backend`. url: with or without /v1, with NAME:PASSWORD@ where the server asks for them; those are in no text.
 
-    key: sent as a bearer token. Raises SpectraError when no model answers, and for a key that no header can hold.
+    key: sent as a bearer token. model: of those that the server lists; None for the first. Raises SpectraError when no
+    model answers or that one is not listed, and for a key that no header can hold.
     """
 
-    def __init__(self, url: str, key: str = "", client: httpx.Client | None = None) -> None:
+    def __init__(
+        self, url: str, key: str = "", client: httpx.Client | None = None, *, model: str | None = None
+    ) -> None:
         key = key.strip()
         if not (key.isascii() and key.isprintable()):
             raise SpectraError("OPENAI_API_KEY", "it holds characters that no key has; copy it again")
@@ -75,10 +80,14 @@ class Endpoint:
         url = str(given.copy_with(userinfo=b""))
         self.url = url.rstrip("/").removesuffix("/v1")
         try:
-            self.model = first_model(listed(self._client, f"{self.url}/v1/models"))
+            names = model_names(listed(self._client, f"{self.url}/v1/models"))
         except (httpx.HTTPError, ValueError) as error:
             why = without(self._secrets, str(error))
             raise SpectraError("endpoint", f"{url} lists no model ({why}); start a server there") from error
+        self.model = names[0] if model is None else model
+        if self.model not in names:
+            known = without(self._secrets, _some_of(names))
+            raise SpectraError("endpoint-model", f"{self.model[:LONGEST_ID]!r} is not listed there; give {known}")
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
         self.plain = PlainRate(0.0, 0)
         self.settings: Mapping[str, Mapping[str, Value]] = {SERVED: {}}
@@ -153,15 +162,22 @@ def connected() -> httpx.Client:
         raise SpectraError("SSL_CERT_FILE", why) from error
 
 
-def first_model(models: Any) -> str:
-    """The id of the first of these; some servers list them without more. Raises ValueError where there is none."""
+def model_names(models: Any) -> list[str]:
+    """The ids of these that are names; some servers list them without more. Raises ValueError where there is none."""
     known = models.get("data") if isinstance(models, Mapping) else models
     if not (isinstance(known, list) and known):
         raise ValueError("its list is empty")
-    name = known[0].get("id") if isinstance(known[0], Mapping) else None
-    if not (isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST_ID):
+    ids = [one.get("id") if isinstance(one, Mapping) else None for one in known]
+    names = [name for name in ids if isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST_ID]
+    if not names:
         raise ValueError("its id is no name")
-    return name
+    return names
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """As a choice."""
+    shown = " or ".join(names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown}, or one of {len(names) - NAMED} more"
 
 
 class Lap(NamedTuple):

@@ -123,6 +123,10 @@ def test_an_endpoint_that_is_blank(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "--endpoint", "", "--port", 7999).startswith("endpoint: ")
 
 
+def test_a_servers_model_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "--endpoint-model", "a", "--port", 7999).startswith("endpoint-model: ")
+
+
 @takes_ipv6
 @pytest.mark.parametrize("host", ["::1", "[::1]"])
 def test_an_ipv6_address_is_asked_for_its_port(capsys: pytest.CaptureFixture[str], host: str) -> None:

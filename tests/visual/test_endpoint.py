@@ -619,6 +619,34 @@ def test_a_refusal_is_told_in_words_whatever_its_form(body, words):
 
 
 @pytest.mark.parametrize(
+    ("listed", "wanted", "used"),
+    [
+        (["a", "b"], None, "a"),
+        (["a", "b"], "b", "b"),
+        ([None, "b"], None, "b"),
+        (["a"], "A", "'A' is not listed there; give a$"),
+        ([*"abcdef"], "", "'' is not listed there; give a or b or c, or one of 3 more$"),
+    ],
+)
+def test_of_several_models_the_first_answers_or_the_one_that_was_named(listed, wanted, used):
+    asked_for = []
+
+    def handle(request):
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": name} for name in listed]})
+        asked_for.append(json.loads(request.content)["model"])
+        return httpx.Response(200, text=GOOD)
+
+    client = httpx.Client(transport=httpx.MockTransport(handle))
+    if wanted in (None, used):
+        deque(Endpoint("http://there", client=client, model=wanted).answer(asked("Say", SERVED, **SETTINGS)), 0)
+        assert asked_for == [used]
+    else:
+        with pytest.raises(SpectraError, match=f"^endpoint-model: {used}"):
+            Endpoint("http://there", client=client, model=wanted)
+
+
+@pytest.mark.parametrize(
     ("status", "reply", "said"),
     [
         (401, '{"error": {"message": "the key sk-1234 is wrong"}}', "it refused with 401: the key *** is wrong"),
