@@ -14,8 +14,8 @@ FIELDS = b"data", b"error"
 """Of the lines that tell something. llama.cpp tells of a failure in the second."""
 FAILURES = "error", "abort"
 """Reasons of an end that is none, in vLLM."""
-TITLE = re.compile(r"<title\b[^>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
-UNSHOWN = re.compile(r"<!--.*?(?:-->|\Z)|<(title|script|style)\b.*?(?:</\1\b[^>]*>?|\Z)", re.DOTALL | re.IGNORECASE)
+TITLE = re.compile(r"<title\b[^<>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
+UNSHOWN = re.compile(r"<!--.*?(?:-->|\Z)|<(title|script|style)\b.*?(?:</\1\b[^<>]*>?|\Z)", re.DOTALL | re.IGNORECASE)
 TAG = re.compile(r"<[^>]*>?")
 
 
