@@ -43,7 +43,10 @@ class Said(NamedTuple):
 
 def said_in(line: bytes) -> Said:
     """Raises ValueError for what no such server sends, and ServerFailureError where it tells of a failure."""
-    field, _, data = line.removeprefix(BOM_UTF8).partition(b":")
+    line = line.removeprefix(BOM_UTF8)
+    if line.startswith(b"{"):  # a whole reply in the place of events
+        raise ServerFailureError("does not stream", refusal_in(line.decode(errors="replace")))
+    field, _, data = line.partition(b":")
     if field not in FIELDS or not data.strip():
         return Said()
     event = parse_json(data.decode(errors="replace"))

@@ -285,6 +285,22 @@ def test_parts_of_text_and_of_thoughts_are_told_apart():
     assert answer.trace.pieces == [(2, "Yes")] and len(answer.trace.tokens) == 5
 
 
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ('{"error": {"message": "no such model"}}', "no such model"),
+        ('{"detail": "busy"}\n', "busy"),
+        ('{"choices": [{"message": {"content": "Red"}}]}', '{"choices": [{"message": {"content": "Red"}}]}'),
+    ],
+)
+def test_a_whole_reply_in_the_place_of_events_is_told(reply, told):
+    """Whatever it said, it "stopped before its end"."""
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError) as error:
+        list(answer)
+    assert str(error.value) == f"endpoint: it does not stream ({told}); see its log"
+
+
 def test_a_failure_in_the_older_form_of_vllm_is_one():
     reply = event("Some") + 'data: {"object": "error", "message": "out of memory", "code": 500}\n\ndata: [DONE]\n\n'
     answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
