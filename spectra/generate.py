@@ -104,6 +104,9 @@ def generate(
             options = {"processors": processors}
             ends, name = replace(limits, criteria=stop), f"row {number // samples}"
             requests.append(Request(row.prompt, made, sampling, ends, options=options, name=name))
+        if drafts and not resources.drafts_asked:
+            fix = "leave them out, or choose a method that does, such as spectra-draft"
+            raise SpectraError("drafts", f"{method} asks no draft model; {fix}")
 
         said: list[list[int]] = [[] for _ in rows]
         if streamer is not None:

@@ -154,6 +154,7 @@ def run_generate(options: GenerateOptions) -> int:
 
     warm_up = start(options.method, model.resources.rehearsing(), min(WARM_UP, options.max_new_tokens))
     finish(warm_up)  # first calls allocate and choose kernels
+    model.tell_unasked(options.method, options.model.drafts)
     answer = start(options.method, model.resources)
     for _, pieces in answer:
         print("".join(text for _, text in pieces), end="", flush=True)

@@ -128,6 +128,7 @@ def run_race(options: RaceOptions) -> int:
     model = options.model.load()
     for path, race in races.items():
         recorded = record_race(model, race)
+        model.tell_unasked(race.method, options.model.drafts)
         write_text(path, json.dumps(recorded, ensure_ascii=False, separators=(",", ":")) + "\n", "out")
         plain = Trace.from_dict(recorded["plain"])
         method = Trace.from_dict(recorded["method"])

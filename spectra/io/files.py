@@ -15,6 +15,13 @@ from spectra.io.locks import try_lock
 
 LEFT_BEHIND = 3600.0
 """Seconds after which work in progress that has not changed is that of a killed process."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of a disk that is full, and of a user's share of it."""
+
+
+def cure(error: OSError, otherwise: str) -> str:
+    """What to do about a file that cannot be written: another name is no help on a full disk."""
+    return "free some space" if error.errno in FULL else otherwise
 
 
 def check_writable(path: Path, field_name: str = "path") -> None:
@@ -30,7 +37,8 @@ def check_writable(path: Path, field_name: str = "path") -> None:
         with tempfile.TemporaryFile(dir=file.parent):  # of no name, which a kill could leave there
             pass
     except OSError as error:
-        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+        fix = cure(error, "give a writable file path")
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); {fix}") from error
 
 
 def check_writable_folder(folder: Path, field_name: str) -> None:
@@ -43,9 +51,8 @@ def check_writable_folder(folder: Path, field_name: str) -> None:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        raise SpectraError(
-            field_name, f"cannot write into {there} ({error.strerror}); give a writable folder"
-        ) from error
+        fix = cure(error, "give a writable folder")
+        raise SpectraError(field_name, f"cannot write into {there} ({error.strerror}); {fix}") from error
 
 
 def holds_file(folder: Path, name: str, field_name: str) -> bool:
@@ -82,7 +89,8 @@ def write_text(path: Path, text: str, field_name: str = "path") -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); give a writable file path") from error
+        fix = cure(error, "give a writable file path")
+        raise SpectraError(field_name, f"cannot write {path} ({error.strerror}); {fix}") from error
 
 
 def clear_left_behind(folder: Path, pattern: str) -> None:

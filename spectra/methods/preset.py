@@ -15,7 +15,7 @@ from spectra.settings import MethodSettings, Sampling
 
 log = logging.getLogger("spectra")
 
-STORE_COMMAND = "python -m spectra.datastore build --corpus FILES --out datastores/NAME"
+STORE_COMMAND = "python -m spectra.datastore build --corpus FILES --model MODEL --out datastores/NAME"
 
 
 class CostedTarget(Target, Protocol):
@@ -93,7 +93,7 @@ class Setup:
             raise SpectraError(
                 "datastore",
                 f"no {kind}datastore fits {self.target.name}; "
-                f"build one (`{STORE_COMMAND}{option}`) and name it with --datastore",
+                f"build one (`{STORE_COMMAND}{option}`) and name it: --datastore PATH, in Python datastores=[PATH]",
             )
         return found
 
@@ -101,7 +101,9 @@ class Setup:
         """The first draft models, at most `max_models`. Raises SpectraError where there is none."""
         if not self.resources.drafts:
             raise SpectraError(
-                "draft", f"no draft model fits {self.target.name}; name one that has its tokenizer with --draft PATH"
+                "draft",
+                f"no draft model fits {self.target.name}; "
+                "name one that has its tokenizer: --draft PATH, in Python drafts=[PATH]",
             )
         return self.resources.drafts[:max_models]
 

@@ -113,6 +113,13 @@ class LoadedModel:
             nodes=nodes, sampling=sampling, step_cost=self.step_cost, together=together,
         )  # fmt: skip
 
+    def tell_unasked(self, method: str, drafts: Collection[Path]) -> None:
+        """Once it has answered: a line where draft models were named and the method takes none."""
+        if drafts and not self.resources.drafts_asked:
+            log.warning(
+                f"{method} asks no draft model: --draft changes nothing; choose another method, or leave it out"
+            )
+
     def check_methods(
         self, names: Collection[str], *, nodes: int | None = None, sampling: Sampling | None = None
     ) -> None:

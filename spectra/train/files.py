@@ -35,10 +35,14 @@ def check_boost(first: Path) -> None:
 
 
 def check_teacher(teacher: Path, out: Path) -> None:
-    """Raise SpectraError for a folder that cannot be made, and for one where the draft model goes: it would be in the
-    way once that is trained.
+    """Raise SpectraError for a folder that cannot be made or written, and for one where the draft model goes: it would
+    be in the way once that is trained. One that holds answers already may be all that is needed, so it is only read.
     """
     if where(out) in (where(teacher), *where(teacher).parents):
         raise SpectraError("teacher", f"{teacher} is where the draft model goes; name another folder")
-    if not teacher.is_dir():
+    try:
+        answered = any(teacher.glob("part-*.safetensors"))
+    except OSError:
+        answered = False
+    if not answered:
         check_writable_folder(teacher, "teacher")

@@ -66,6 +66,8 @@ class TrainSettings:
         for name in SHARES:
             check_number(name.replace("_", "-"), getattr(self, name), 0, 1)
         check_number("held", self.held, 0, 0.5)
+        if self.hidden % 2:
+            raise SpectraError("hidden", f"{self.hidden} is odd, and a head has an even width; give an even number")
         if self.hidden % (2 * self.heads):
             raise SpectraError(
                 "heads", f"{self.hidden} does not divide into {self.heads} heads of even width; give fewer"

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from spectra.errors import SpectraError
+from spectra.io.files import cure
 from spectra.io.hashes import canonical
 from spectra.io.workdir import held, replaced, tidy, workdir_of
 
@@ -40,7 +41,8 @@ def hold_workdir(out: Path, recipe: Mapping[str, Any]) -> Iterator[Path]:
         try:
             stack.enter_context(held(folder, recipe, busy=_busy(out), on_other=keep_other_work))
         except OSError as error:
-            raise SpectraError("out", f"cannot write {folder} ({error.strerror}); name another folder") from error
+            fix = cure(error, "name another folder")
+            raise SpectraError("out", f"cannot write {folder} ({error.strerror}); {fix}") from error
         try:
             yield folder
         except (OSError, SafetensorError) as error:  # the second is what safetensors makes of a full disk

@@ -165,7 +165,7 @@ class TestCommands:
         assert main(["run", *tiny, "--out", str(tmp_path / "out"), "--methods", f"anpd,{method}"]) == 2
         err = capsys.readouterr().err.splitlines()[-1]
         assert err.startswith("spectra.bench: datastore: no unrefined datastore fits tiny")
-        assert "python -m spectra.datastore build" in err
+        assert "python -m spectra.datastore build --corpus FILES --model MODEL --out " in err
         assert not (tmp_path / "out").exists()
 
     def test_an_assistant_that_does_not_fit_is_named(self, tiny, tmp_path, capsys):

@@ -19,6 +19,7 @@ from spectra.cli import bench, datastore, main, train
 from spectra.cli.arguments import MODEL_HELP, Network, Parser, add_options, path_of
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
+from spectra.train.files import check_teacher
 
 ROOT = Path(__file__).parents[2]
 
@@ -486,6 +487,24 @@ def test_a_shape_is_not_made_in_fewer_bits_that_no_package_here_makes(installed,
     assert bench.main(line.split()) == 2
     err = capsys.readouterr().err
     assert err.startswith("spectra.bench: weights: ") and "pip install torchao" in err and err.count("\n") == 1
+
+
+def test_a_teacher_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
+    """A folder that is there as well; one that holds answers may be all that is needed."""
+
+    def closed(**_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("spectra.io.files.tempfile.TemporaryFile", closed)
+    (tmp_path / "own.jsonl").touch()
+    teacher = tmp_path / "teacher"
+    teacher.mkdir()
+    command = ["--data", str(tmp_path / "own.jsonl"), "--out", str(tmp_path / "out"), "--teacher", str(teacher)]
+    assert train.main(command) == 2
+    said = capsys.readouterr().err
+    assert said == f"spectra.train: teacher: cannot write into {teacher} (Permission denied); give a writable folder\n"
+    (teacher / "part-00000.safetensors").touch()
+    check_teacher(teacher, tmp_path / "out")
 
 
 def test_a_training_names_the_option_whose_file_is_missing(tmp_path, capsys):

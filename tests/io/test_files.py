@@ -1,5 +1,6 @@
 """Where results are written: links, open files, text that cannot be encoded, names that no folder can have."""
 
+import errno
 import os
 import signal
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spectra.errors import SpectraError
-from spectra.io.files import check_writable, check_writable_folder, clear_left_behind, write_text
+from spectra.io.files import check_writable, check_writable_folder, clear_left_behind, cure, write_text
 
 
 def test_a_file_is_written_where_its_link_points(tmp_path):
@@ -138,3 +139,25 @@ def test_what_killed_processes_left_goes_after_an_hour_of_the_file_system(tmp_pa
     for pattern in (".work.*", ".file.*"):
         clear_left_behind(tmp_path, pattern)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".file.gone", ".file.new", ".work.new"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_on_a_full_disk_no_other_name_is_asked_for():
+    with pytest.raises(SpectraError) as said:
+        write_text(Path("/dev/full"), "x", "json")
+    assert str(said.value) == "json: cannot write /dev/full (No space left on device); free some space"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch, number):
+    def full(**_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("spectra.io.files.tempfile.TemporaryFile", full)
+    for check, path in ((check_writable, tmp_path / "a.json"), (check_writable_folder, tmp_path)):
+        with pytest.raises(SpectraError, match=r"^out: cannot write .* \(.*\); free some space$"):
+            check(path, "out")
+
+
+def test_what_is_not_full_needs_another_name():
+    assert cure(PermissionError(errno.EACCES, "closed"), "give another") == "give another"

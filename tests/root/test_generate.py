@@ -59,6 +59,10 @@ def test_methods_with_a_draft_model(tmp_path, monkeypatch):
     assert torch.equal(ours(model, method="rrsw", drafts=[tmp_path], seed=3, **options), truth)
     with pytest.raises(SpectraError, match="draft: no draft model fits"):
         ours(model, method="draft-model")
+    for method in ("spectra", "anpd", "autoregressive"):
+        with pytest.raises(SpectraError, match=f"^drafts: {method} asks no draft model; .* such as spectra-draft$"):
+            ours(model, method=method, drafts=[tmp_path])
+    assert torch.equal(ours(model, method="spectra-draft", drafts=[tmp_path]), truth)
 
 
 def test_it_takes_fewer_passes(monkeypatch):

@@ -357,6 +357,7 @@ def test_agreement_of_a_model_with_itself_is_whole(texts):
 BAD = {
     "data: nowhere.jsonl is not there": ("--data", "nowhere.jsonl"),
     "heads: 16 does not divide into 3 heads": ("--heads", "3"),
+    "hidden: 17 is odd": ("--hidden", "17"),
     "batch: 32 tokens do not hold one conversation of 64": ("--batch", "32"),
     "steps: 0 is out of range": ("--steps", "0"),
     "boost: nowhere is no model folder": ("--boost", "nowhere"),

@@ -33,7 +33,8 @@ def generate(model: Any, input_ids: Any = None, **arguments: Any) -> Any:
         arguments["stop_strings"] = None
         arguments["stopping_criteria"] = [*(arguments.get("stopping_criteria") or []), criterion]
     if arguments.get("assistant_model") is not None:  # transformers drops it beside a callable
-        raise spectra.SpectraError("assistant_model", "not supported; leave it out, or name it in drafts")
+        fix = 'leave it out, or name its folder: method="draft-model", drafts=["FOLDER"]'
+        raise spectra.SpectraError("assistant_model", f"not supported; {fix}")
     given = {name: arguments.pop(name) for name in OPTIONS if arguments.get(name) is not None}
     stock = type(model).generate  # the model's own may be this function
     return stock(model, custom_generate=partial(spectra.generate, **given), **arguments)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from spectra.errors import SpectraError
 from spectra.io.bounded import lines_of, open_regular
-from spectra.io.files import check_writable_folder, write_text
+from spectra.io.files import check_writable_folder, cure, write_text
 from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json, read_json
 from spectra.io.locks import in_turn, take_lock
@@ -66,7 +66,8 @@ def _hold(file: Path) -> int:
             os.close(descriptor)
             raise
     except OSError as error:
-        raise SpectraError("out", f"cannot write {file} ({error.strerror}); give a writable folder") from error
+        fix = cure(error, "give a writable folder")
+        raise SpectraError("out", f"cannot write {file} ({error.strerror}); {fix}") from error
     return descriptor
 
 
@@ -174,7 +175,8 @@ def make_folder(folder: Path, field: str = "out") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SpectraError(field, f"cannot make {folder} ({error.strerror}); give a writable folder") from error
+        fix = cure(error, "give a writable folder")
+        raise SpectraError(field, f"cannot make {folder} ({error.strerror}); {fix}") from error
     check_writable_folder(folder, field)
 
 
