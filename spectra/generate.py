@@ -16,7 +16,7 @@ from spectra.batch.decode_many import AT_ONCE, decode_many
 from spectra.batch.request import Request
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
-from spectra.methods.presets import make_method
+from spectra.methods.presets import asking, check_method, make_method
 from spectra.methods.resources import Resources, folders, memory_of, weights_for
 from spectra.settings import STOPPED, Limits, Sampling, check_number
 from spectra.target.choices import CACHES
@@ -85,6 +85,10 @@ def generate(
         seed = int(torch.randint(2**62, (1,))) if sampled else 0
     limits = Limits(_max_new_tokens(generation_config, input_ids.shape[1]))
     drafts = folders("drafts", drafts)
+    check_method(method)
+    if drafts and method not in asking():
+        fix = "leave them out, or choose a method that does, such as spectra-draft"
+        raise SpectraError("drafts", f"{method} asks no draft model; {fix}")
 
     with learned_of(model).turn:
         target = wrap_model(model, numerics=numerics, step=step)
@@ -104,9 +108,6 @@ def generate(
             options = {"processors": processors}
             ends, name = replace(limits, criteria=stop), f"row {number // samples}"
             requests.append(Request(row.prompt, made, sampling, ends, options=options, name=name))
-        if drafts and not resources.drafts_asked:
-            fix = "leave them out, or choose a method that does, such as spectra-draft"
-            raise SpectraError("drafts", f"{method} asks no draft model; {fix}")
 
         said: list[list[int]] = [[] for _ in rows]
         if streamer is not None:

@@ -30,7 +30,7 @@ from spectra.io.version import VERSION
 from spectra.methods.presets import METHODS, PLAIN, check_method
 from spectra.methods.resources import Resources
 from spectra.metrics import Summary, first_difference, speedup, summarize
-from spectra.service.loading import ModelOptions
+from spectra.service.loading import ModelOptions, tell_unasked
 from spectra.service.recording import Recording, record
 from spectra.settings import Limits, MethodSettings, Sampling, check_unicode
 
@@ -154,7 +154,7 @@ def run_generate(options: GenerateOptions) -> int:
 
     warm_up = start(options.method, model.resources.rehearsing(), min(WARM_UP, options.max_new_tokens))
     finish(warm_up)  # first calls allocate and choose kernels
-    model.tell_unasked(options.method, options.model.drafts)
+    tell_unasked(options.method, options.model.drafts)
     answer = start(options.method, model.resources)
     for _, pieces in answer:
         print("".join(text for _, text in pieces), end="", flush=True)

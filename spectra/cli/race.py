@@ -16,7 +16,7 @@ from spectra.io.files import check_writable, write_text
 from spectra.io.json_text import read_json
 from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference, speedup, summarize
-from spectra.service.loading import LoadedModel, ModelOptions
+from spectra.service.loading import LoadedModel, ModelOptions, tell_unasked
 from spectra.service.recording import record
 from spectra.settings import Limits, MethodSettings, Sampling, check_unicode
 from spectra.trace import Trace
@@ -128,7 +128,7 @@ def run_race(options: RaceOptions) -> int:
     model = options.model.load()
     for path, race in races.items():
         recorded = record_race(model, race)
-        model.tell_unasked(race.method, options.model.drafts)
+        tell_unasked(race.method, options.model.drafts)
         write_text(path, json.dumps(recorded, ensure_ascii=False, separators=(",", ":")) + "\n", "out")
         plain = Trace.from_dict(recorded["plain"])
         method = Trace.from_dict(recorded["method"])

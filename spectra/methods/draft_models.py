@@ -74,27 +74,34 @@ def binary(rule: Rule, depth: int = DEPTH, acceptance: Sequence[float] | None = 
 
 
 DRAFT_MODELS: dict[str, Preset] = {
-    "draft-model": Preset("a draft model's chain, K=4, by speculative sampling", chain(), drawn=True),
+    "draft-model": Preset("a draft model's chain, K=4, by speculative sampling", chain(), drawn=True, asks=True),
     "specinfer": Preset(
         "SpecInfer: trees <1,1,3,1,1,1,1,1> of one or two draft models in one, multi-step speculative sampling",
         specinfer(),
         drawn=True,
+        asks=True,
     ),
     "specinfer-naive": Preset(
         "the same trees by naive sampling: the target draws, and a draft that equals the draw is accepted",
         specinfer(tested=False),
+        asks=True,
     ),
     "spechub": Preset(
         "SpecHub: a draft model's binary tree of depth 4; one of the two drafts is always the likeliest token",
         binary(SpecHub()),
         drawn=True,
+        asks=True,
     ),
     "rrs": Preset(
-        "the same tree by recursive rejection sampling, drafts with replacement", binary(MultiStep()), drawn=True
+        "the same tree by recursive rejection sampling, drafts with replacement",
+        binary(MultiStep()),
+        drawn=True,
+        asks=True,
     ),
     "rrsw": Preset(
         "the same tree by recursive rejection sampling, drafts without replacement",
         binary(WithoutReplacement()),
         drawn=True,
+        asks=True,
     ),
 }

@@ -116,10 +116,11 @@ class Preset:
     """summary: one-line description. build: makes a fresh `Method`.
 
     drawn: its drafts carry probabilities, so that above temperature 0 it is exact in distribution, not token for token.
-    takes: the fields of `MethodSettings` that it has.
+    takes: the fields of `MethodSettings` that it has. asks: whether it asks a draft model.
     """
 
     summary: str
     build: Build
     drawn: bool = False
     takes: Collection[str] = ("nodes",)
+    asks: bool = False

@@ -78,6 +78,11 @@ def check_method(name: str, settings: MethodSettings | None = None) -> None:
             raise SpectraError(field, f"{name} has no such setting; leave it out, or choose one of {others}")
 
 
+def asking() -> list[str]:
+    """The presets that ask a draft model."""
+    return [name for name, preset in METHODS.items() if preset.asks]
+
+
 def redraws(name: str, sampling: Sampling) -> bool:
     """Whether the preset may write another text than plain decoding, of the same distribution."""
     return not sampling.greedy and name in METHODS and METHODS[name].drawn

@@ -59,13 +59,10 @@ class Resources:
         self.memory = memory
         self.weights = weights
         self._drafts = drafts
-        self.drafts_asked = False
-        """Whether a method has asked for a draft model."""
 
     @property
     def drafts(self) -> Sequence[Draft]:
         """The draft models, the best first. Where they load when first asked for, raises what loading raises."""
-        self.drafts_asked = True
         if callable(self._drafts):
             self._drafts = self._drafts()
         return self._drafts

@@ -138,8 +138,8 @@ def pool_rows(cost: StepCost, width: int) -> int:
     return max(range(POOL_WORTH[-1][0] + 1), key=rate)
 
 
-def _preset(summary: str, build: Build) -> Preset:
-    return Preset(summary, build, takes=TAKES)
+def _preset(summary: str, build: Build, *, asks: bool = False) -> Preset:
+    return Preset(summary, build, takes=TAKES, asks=asks)
 
 
 SPECTRA: dict[str, Preset] = {
@@ -147,7 +147,7 @@ SPECTRA: dict[str, Preset] = {
         "both dictionaries and the datastores that fit the model (without one: spectra-core)", spectra()
     ),
     "spectra-draft": _preset(
-        "spectra, and a draft model is asked where the other sources know little", spectra(advised=True)
+        "spectra, and a draft model is asked where the other sources know little", spectra(advised=True), asks=True
     ),
     "spectra-core": _preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
     "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),

@@ -21,7 +21,7 @@ from spectra.io.bounded import open_regular
 from spectra.io.files import check_writable_folder, holds_file
 from spectra.io.hashes import tokenizer_sha256
 from spectra.method import Method
-from spectra.methods.presets import make_method
+from spectra.methods.presets import asking, make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import Sampling
 from spectra.target.choices import GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name, unless_embedded
@@ -96,6 +96,12 @@ def check_draft(draft: Path | str, field_name: str = "draft") -> None:
         raise SpectraError(field_name, f"{draft} holds no model: config.json is missing; give a model's folder")
 
 
+def tell_unasked(method: str, drafts: Collection[Path]) -> None:
+    """A line where draft models were named and the method takes none."""
+    if drafts and method not in asking():
+        log.warning(f"{method} asks no draft model: --draft changes nothing; choose another method, or leave it out")
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """A target with its tokenizer, and what methods may draft from. step_cost: T(q) to plan by, if not the target's."""
@@ -112,13 +118,6 @@ class LoadedModel:
             name, self.target, self.resources,
             nodes=nodes, sampling=sampling, step_cost=self.step_cost, together=together,
         )  # fmt: skip
-
-    def tell_unasked(self, method: str, drafts: Collection[Path]) -> None:
-        """Once it has answered: a line where draft models were named and the method takes none."""
-        if drafts and not self.resources.drafts_asked:
-            log.warning(
-                f"{method} asks no draft model: --draft changes nothing; choose another method, or leave it out"
-            )
 
     def check_methods(
         self, names: Collection[str], *, nodes: int | None = None, sampling: Sampling | None = None

@@ -9,7 +9,6 @@ from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.recycling import Recycling
 from spectra.drafters.retrieval import FilledCore, Retrieval
 from spectra.errors import SpectraError
-from spectra.methods.draft_models import DRAFT_MODELS
 from spectra.methods.presets import METHODS, check_method, make_method
 from spectra.methods.resources import Resources
 from spectra.settings import MethodSettings
@@ -27,6 +26,16 @@ def made(target, name, **changes):
     return make_method(name, target, RESOURCES, settings=MethodSettings(**changes))
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_preset_says_whether_it_asks_a_draft_model(target, name):
+    """RESOURCES has none."""
+    if METHODS[name].asks:
+        with pytest.raises(SpectraError, match="no draft model fits"):
+            make_method(name, target, RESOURCES)
+    else:
+        make_method(name, target, RESOURCES)
+
+
 def test_a_preset_tells_what_its_settings_are(target):
     paper = made(target, "spectra-paper").settings
     assert paper == {**PAPER, "subngrams": True, "pool": True, "retrieval": True}
@@ -37,7 +46,7 @@ def test_a_preset_tells_what_its_settings_are(target):
     assert ours["nodes"] == 64 and ours["guesses"] is None and ours["retrieval"] is True
     assert made(target, "spectra-core").settings["successors"] == 8
     for name, preset in METHODS.items():
-        if name not in (*DRAFT_MODELS, "spectra-draft", "autoregressive"):  # the first two take a draft model
+        if not preset.asks and name != "autoregressive":
             assert set(made(target, name).settings) == set(preset.takes)
             assert made(target, name, nodes=7).settings["nodes"] == min(7, made(target, name).max_nodes)
     assert made(target, "autoregressive").settings == {}
