@@ -311,6 +311,22 @@ test("the bar of an answer that has not ended is pale and says so", () => {
   );
 });
 
+test("what is said behind the bar of an answer that has not ended is not cut off", () => {
+  const row = { lane: "a", method: "spectra", name: "SPECTRA", passes: 2, tokens: 3, tau: 1.5, differs: null };
+  const room = (/** @type {boolean} */ open, rate = 12345.6) =>
+    barsFigure(
+      [
+        { ...row, open, rate },
+        { ...row, rate: 1 },
+      ],
+      false,
+      CANVAS,
+    ).layout.margin.r;
+  assert.ok(room(true) > 82, String(room(true))); // px of "12,346 so far"
+  assert.ok(room(true, 9.1) > 59 && room(true, 9.1) < room(true));
+  assert.equal(room(false), 14);
+});
+
 test("a long name of a method goes over several lines, and a number stays with what it is of", () => {
   const name = "Paper: SPECTRA (N 4, W 128, G 9, refine 0.25, no sub-n-grams, no retrieval)";
   const row = { lane: "a", method: "a", name, passes: 1, tokens: 1, rate: 1, tau: 1, differs: null };

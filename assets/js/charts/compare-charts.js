@@ -154,6 +154,19 @@ function linesOf(words, letters) {
 const mostLines = (rows) => Math.max(1, ...rows.map(({ name }) => name.split(BREAK).length));
 
 /**
+ * What stands at the end of a row's bar.
+ * @param {ComparedRow} row
+ */
+const figureOf = ({ rate, open }) => (open ? `${speed(rate)} so far` : speed(rate));
+
+/**
+ * In px.
+ * @param {ComparedRow} row
+ */
+const widthOf = (row) => LETTER * figureOf(row).length;
+
+/**
+ * Behind the longest bar there is room for its figure where that is long.
  * @param {ComparedRow[]} rows
  * @param {boolean} narrow
  * @param {Canvas} canvas
@@ -187,11 +200,9 @@ export function barsFigure(rows, narrow, canvas) {
       automargin: true,
     },
     bargap: 0.35,
+    margin: { ...SIDES, r: Math.max(SIDES.r, ...rows.filter((row) => row.open).map(widthOf)) },
     // on the paper's colour, over the line of plain decoding
-    annotations: rows.map(({ name, rate, open }) => {
-      const text = open ? `${speed(rate)} so far` : speed(rate);
-      return { ...figure, x: rate, y: name, text };
-    }),
+    annotations: rows.map((row) => ({ ...figure, x: row.rate, y: row.name, text: figureOf(row) })),
     shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "3px,3px" } }] : [],
   });
   return { traces: [trace], layout };
