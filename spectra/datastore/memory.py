@@ -27,7 +27,7 @@ from spectra.drafters.continuations import Lookup, successors
 from spectra.errors import SpectraError
 from spectra.io.arrays import write_array
 from spectra.io.bounded import open_regular, read_whole
-from spectra.io.files import clear_left_behind, write_text
+from spectra.io.files import clear_left_behind, cure, write_text
 from spectra.io.hashes import json_sha256
 from spectra.io.json_text import parse_json
 
@@ -204,7 +204,9 @@ def open_memory(
         clear_left_behind(place, ".*.npy.*")
         there = parse_json(read_whole(place / CARD)) if (place / CARD).exists() else None
     except (OSError, ValueError) as error:
-        raise SpectraError("remember", f"{place} cannot be used ({error}); give a folder of your own") from error
+        other = "give a folder of your own"
+        fix = cure(error, other) if isinstance(error, OSError) else other
+        raise SpectraError("remember", f"{place} cannot be used ({error}); {fix}") from error
     if there is None:
         write_text(place / CARD, json.dumps(facts, indent=1), "remember")
     elif there != facts:

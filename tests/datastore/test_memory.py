@@ -1,5 +1,6 @@
 """What is remembered: found again, bounded, whole after any stop, shared by processes, of one model only."""
 
+import errno
 import os
 import random
 import subprocess
@@ -232,6 +233,14 @@ class TestMemory:
             with pytest.raises(SpectraError, match=f"^remember: {tmp_path} is a datastore; give a folder of your own"):
                 open_it(tmp_path)
         assert len(list(tmp_path.iterdir())) == 2
+
+    def test_on_a_full_disk_no_other_folder_is_asked_for(self, tmp_path, monkeypatch):
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("spectra.datastore.memory.Path.mkdir", full)
+        with pytest.raises(SpectraError, match=r"^remember: .* cannot be used \(.*No space.*\); free some space$"):
+            open_memory(tmp_path / "memory", "tokenizer", "model")
 
     def test_a_folder_that_cannot_be_made_is_refused(self, tmp_path):
         (tmp_path / "file").write_text("")
