@@ -82,7 +82,7 @@ class Endpoint:
         try:
             names = model_names(listed(self._client, f"{self.url}/v1/models"))
         except (httpx.HTTPError, ValueError) as error:
-            why = without(self._secrets, str(error))
+            why = shortened(without(self._secrets, str(error)))
             raise SpectraError("endpoint", f"{url} lists no model ({why}); start a server there") from error
         self.model = names[0] if model is None else model
         if self.model not in names:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 
 from spectra.io.json_text import parse_json
-from visual.said import refusal_in, shortened
+from visual.said import refusal_in
 
 Result = TypeVar("Result")
 
@@ -35,14 +35,17 @@ class Line(NamedTuple):
 
 
 def listed(client: httpx.Client, url: str) -> Any:
-    """What the server lists, as JSON. Raises httpx.HTTPError or ValueError, at the latest after twice LIST_SECONDS."""
+    """What the server lists, as JSON. Raises httpx.HTTPError or ValueError, at the latest after twice LIST_SECONDS.
+
+    A refusal is told whole: a key in it can only be found before it is cut.
+    """
 
     def read() -> bytes:
         over = time.monotonic() + LIST_SECONDS
         text = bytearray()
         with client.stream("GET", url, timeout=LIST_SECONDS) as response:
             if response.status_code != httpx.codes.OK:
-                raise ValueError(f"it refused with {response.status_code}: {shortened(reason_of(response))}")
+                raise ValueError(f"it refused with {response.status_code}: {reason_of(response)}")
             for piece in pieces_of(response):
                 text += piece
                 if time.monotonic() > over or len(text) > LIST_BYTES:

@@ -687,6 +687,17 @@ def test_why_no_model_is_listed_is_told_in_the_servers_words(status, reply, said
     assert str(error.value) == f"endpoint: http://there lists no model ({said}); start a server there"
 
 
+@pytest.mark.parametrize("before", range(130, 200, 10))
+def test_of_a_key_in_a_long_refusal_of_the_list_nothing_is_told(before):
+    """Where the refusal was cut in the middle of it, its beginning was."""
+    reply = httpx.Response(401, text=f"{'x ' * (before // 2)}wrong key {'sk-' + 12 * 'a1b2'}")
+    client = httpx.Client(transport=httpx.MockTransport(lambda _: reply))
+    with pytest.raises(SpectraError, match=r"it refused with 401: x x") as error:
+        Endpoint("http://there", "sk-" + 12 * "a1b2", client=client)
+    assert "sk-" not in str(error.value)
+    assert len(str(error.value)) < 300
+
+
 def test_a_list_without_a_frame_and_an_address_with_blanks_around_it_are_read():
     reply = httpx.Response(200, json=[{"id": "Served-1B"}])
     client = httpx.Client(transport=httpx.MockTransport(lambda _: reply))
