@@ -76,7 +76,7 @@ class Endpoint:
         if given.userinfo:
             self._client.auth = given.username, given.password
             basic = b64encode(f"{given.username}:{given.password}".encode()).decode()
-            self._secrets += tuple(filter(None, (basic, given.password)))
+            self._secrets += tuple(filter(None, (basic, given.password or given.username)))
         url = str(given.copy_with(userinfo=b""))
         self.url = url.rstrip("/").removesuffix("/v1")
         try:

@@ -116,13 +116,19 @@ def heard(lines: Generator[Line], seconds: float) -> Iterator[Line]:
 
 
 def reason_of(response: httpx.Response) -> str:
-    """Where a refusal leads, or else what it says at its beginning, or what its number means."""
-    text = bytearray()
+    """Where a refusal leads, or else what it says at its beginning, or what its number means.
+
+    What is cut ends with a whole word: of a key the beginning could not be told from others.
+    """
+    read = bytearray()
     for piece in pieces_of(response):
-        text += piece
-        if len(text) > REFUSAL_BYTES:
+        read += piece
+        if len(read) > REFUSAL_BYTES:
             break
-    return response.headers.get("Location") or refusal_in(text.decode(errors="replace")) or response.reason_phrase
+    text = read.decode(errors="replace")
+    if len(read) > REFUSAL_BYTES:
+        text = " ".join(text.split()[:-1])
+    return response.headers.get("Location") or refusal_in(text) or response.reason_phrase
 
 
 def pieces_of(response: httpx.Response) -> Iterator[bytes]:

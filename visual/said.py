@@ -1,10 +1,12 @@
 """What the lines of an OpenAI-compatible server tell: text, how much there is of it, why it ended, or a failure."""
 
+import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
-from html import unescape
+from html import escape, unescape
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from spectra.io.json_text import parse_json
 
@@ -147,9 +149,16 @@ class WholeCharacters:
 
 
 def without(secrets: tuple[str, ...], text: str) -> str:
-    """The text with asterisks for each of these: some servers say the key again that they refuse."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
+    """The text with asterisks for each of these: some servers say the key again that they refuse.
+
+    As it is, in JSON, in an address and in HTML; the longest first, for a shorter one may be a part of it.
+    """
+    spelled = {*secrets, *map(escape, secrets)}
+    spelled |= {quote(secret, safe="", errors="replace") for secret in secrets}
+    spelled |= {json.dumps(secret)[1:-1] for secret in secrets}
+    spelled |= {each.replace("/", r"\/") for each in spelled}
+    for each in sorted(spelled, key=len, reverse=True):
+        text = text.replace(each, "***")
     return text
 
 

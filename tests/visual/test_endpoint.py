@@ -301,6 +301,25 @@ def test_a_whole_reply_in_the_place_of_events_is_told(reply, told):
     assert str(error.value) == f"endpoint: it does not stream ({told}); see its log"
 
 
+@pytest.mark.parametrize(
+    ("url", "key", "reply"),
+    [
+        ("http://there", "a+b/c", json.dumps({"detail": "no a+b/c, a%2Bb%2Fc, a+b\\/c"})),
+        ("http://there", "sk-1&2", "<p>no sk-1&amp;2, sk-1&2</p>"),
+        ("http://zoe:ab@there", "abcd", "no abcd or ab"),
+        ("http://tok-en@there", "", "no tok-en"),
+        ("http://there", "sk-1234567890", f"<style>{' ' * 1978}</style>sk-1234567890 no"),
+        ("http://there", "sk-1234567890", f"no{' ' * 1990}sk-1234567890"),
+    ],
+)
+def test_a_key_is_masked_however_it_is_spelled_or_cut(url, key, reply):
+    refusal = httpx.MockTransport(lambda _: httpx.Response(401, content=iter([reply[:2005].encode(), b" ..."])))
+    with pytest.raises(SpectraError) as error:
+        Endpoint(url, key, client=httpx.Client(transport=refusal))
+    said = str(error.value).partition("401")[2]
+    assert not any(part in said for part in ("b/c", "b%2F", "b\\/", "sk-", "amp", "cd", "ab", "tok")), said
+
+
 def test_a_failure_in_the_older_form_of_vllm_is_one():
     reply = event("Some") + 'data: {"object": "error", "message": "out of memory", "code": 500}\n\ndata: [DONE]\n\n'
     answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
