@@ -31,8 +31,8 @@ INLINE void store_row(Element<WIDE>* p, F16 a) {
         store(p, WIDE ? a : through_bf16(a));
 }
 
-// From one row to the next, of n numbers: one cache line more where it were a multiple of a page. Then the rows of a block
-// lay in one set of the nearest cache, which does not hold so many.
+// Numbers from the beginning of a row of n to that of the next. Rows that fill whole pages get a cache line more: otherwise
+// those of a block lie in one set of the nearest cache, which does not hold so many.
 template <bool WIDE>
 constexpr int64_t row_stride(int64_t n) {
     constexpr int64_t line = 64 / sizeof(Element<WIDE>), page = 64 * line;
