@@ -280,8 +280,7 @@ class RightOnly:
 
 def read_recording(path: Path) -> Recordings:
     """Raises SpectraError naming the line that is wrong."""
-    number = 0
-    answers = []
+    number, answers = 0, []
     try:
         with open_regular(path) as file:
             lines = lines_of(file)
@@ -292,8 +291,9 @@ def read_recording(path: Path) -> Recordings:
     except OSError as error:
         raise SpectraError("recording", f"{path} cannot be read ({error}); name a file that `record` wrote") from error
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
-        problem = f"{path} line {number + 1} is not a recording's ({error!r}); record the answers again"
-        raise SpectraError("recording", problem) from error
+        said = {KeyError: f"it has no {error}", TypeError: "a value of another kind"}.get(type(error), error)
+        place = f"{path} line {number + 1}"
+        raise SpectraError("recording", f"{place} is not a recording's ({said}); record the answers again") from error
     if not answers:
         raise SpectraError("recording", f"{path} holds no answer; record some")
     return Recordings(header, answers)

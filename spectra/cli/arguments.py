@@ -82,8 +82,12 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": DefaultsHelp, **settings})
+        self.read: dict[str, str] = {}
+        """Variables of the environment that options are read from, as far as they are set."""
 
     def error(self, message: str) -> NoReturn:
+        if variable := self.read.get(message.removeprefix("argument ").partition(":")[0]):
+            message = f"{message}; the environment has {variable}"
         self.exit(2, f"{one_line(f'{self.prog}: {message}')}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -154,7 +158,7 @@ class _Kind(NamedTuple):
 
 
 def add_options(
-    parser: argparse.ArgumentParser,
+    parser: Parser,
     options: type,
     texts: Mapping[str, str],
     *,
@@ -182,7 +186,9 @@ def add_options(
         option = _option(one, kind)
         default = (defaults or {}).get(one.name, _default(one))
         if prefix := getattr(options, "ENVIRONMENT", ""):
-            default = environment(f"{prefix}-{option}") or default
+            if said := environment(f"{prefix}-{option}"):
+                default = said
+                parser.read[f"--{option}"] = _variable(f"{prefix}-{option}")
             if kind.base is bool and isinstance(default, str) and default.lower() not in SAID:
                 parser.error(f"argument --{option}: {default!r} is neither yes nor no; give 1 or 0")
         if one.name in positional:

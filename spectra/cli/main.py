@@ -5,6 +5,7 @@ The answer goes to stdout, everything else to stderr. Bad input ends with exit c
 
 import argparse
 import json
+import logging
 import os
 import platform
 import sys
@@ -30,11 +31,15 @@ from spectra.io.version import VERSION
 from spectra.methods.presets import METHODS, PLAIN, check_method
 from spectra.methods.resources import Resources
 from spectra.metrics import Summary, first_difference, speedup, summarize
-from spectra.service.loading import ModelOptions, tell_unasked
+from spectra.service.loading import ModelOptions
 from spectra.service.recording import Recording, record
 from spectra.settings import Limits, MethodSettings, Sampling, check_unicode
 
+log = logging.getLogger("spectra")
+
 WARM_UP = 8
+DRAWING = ("seed", "top_k", "top_p", "min_p")
+"""Of `Sampling`: what matters above temperature 0 only."""
 HELP = {
     **MODEL_HELP,
     **METHOD_HELP,
@@ -154,7 +159,8 @@ def run_generate(options: GenerateOptions) -> int:
 
     warm_up = start(options.method, model.resources.rehearsing(), min(WARM_UP, options.max_new_tokens))
     finish(warm_up)  # first calls allocate and choose kernels
-    tell_unasked(options.method, options.model.drafts)
+    options.model.tell_unasked(options.method, options.settings)
+    tell_unused(options)
     answer = start(options.method, model.resources)
     for _, pieces in answer:
         print("".join(text for _, text in pieces), end="", flush=True)
@@ -167,6 +173,17 @@ def run_generate(options: GenerateOptions) -> int:
     if options.json:
         write_text(options.json, json.dumps(report.data, indent=1) + "\n", "json")
     return 0
+
+
+def tell_unused(options: GenerateOptions) -> None:
+    """A line each for options that change nothing beside the others."""
+    if options.explain and options.trace is None:
+        log.warning("--explain tells the trace more, and none is written: add --trace PATH, or leave it out")
+    sampling, usual = options.sampling, Sampling()
+    drawing = [one for one in DRAWING if getattr(sampling, one) != getattr(usual, one)]
+    if sampling.greedy and drawing:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in drawing)
+        log.warning(f"temperature 0 is greedy: {names} change nothing; set --temperature, or leave them out")
 
 
 def finish(answer: Recording) -> Recording:

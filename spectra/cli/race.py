@@ -1,6 +1,5 @@
 """`python -m spectra race`: plain decoding and a method answer one prompt, written as a file that the page replays."""
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -9,14 +8,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from spectra.cli.arguments import EXPLAIN_HELP, METHOD_HELP, MODEL_HELP, add_options
+from spectra.cli.arguments import EXPLAIN_HELP, METHOD_HELP, MODEL_HELP, Parser, add_options
 from spectra.errors import SpectraError
 from spectra.io.file_kinds import RACE
 from spectra.io.files import check_writable, write_text
 from spectra.io.json_text import read_json
 from spectra.methods.presets import PLAIN, check_method
 from spectra.metrics import first_difference, speedup, summarize
-from spectra.service.loading import LoadedModel, ModelOptions, tell_unasked
+from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.service.recording import record
 from spectra.settings import Limits, MethodSettings, Sampling, check_unicode
 from spectra.trace import Trace
@@ -100,7 +99,7 @@ class RaceOptions:
             raise SpectraError(given[0], "the files of --again say it; leave one of them out")
 
 
-def add_race_options(parser: argparse.ArgumentParser) -> None:
+def add_race_options(parser: Parser) -> None:
     """The options of `race`; the files of --again follow it all together."""
     add_options(parser, RaceOptions, HELP, positional=("prompt",), without=("again",))
     parser.add_argument(
@@ -128,7 +127,7 @@ def run_race(options: RaceOptions) -> int:
     model = options.model.load()
     for path, race in races.items():
         recorded = record_race(model, race)
-        tell_unasked(race.method, options.model.drafts)
+        options.model.tell_unasked(race.method, race.settings)
         write_text(path, json.dumps(recorded, ensure_ascii=False, separators=(",", ":")) + "\n", "out")
         plain = Trace.from_dict(recorded["plain"])
         method = Trace.from_dict(recorded["method"])

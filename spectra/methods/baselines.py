@@ -92,6 +92,6 @@ BASELINES: dict[str, Preset] = {
     "prompt-lookup": Preset("copies what followed the newest match of 3 to 1 tokens", prompt_lookup()),
     "token-recycling": Preset("80 guesses from the 8 tokens last likely after each", token_recycling()),
     "suffix-automaton": Preset("copies what followed the longest match in the text", suffix_automaton()),
-    "rest": Preset("REST: the 64 most frequent continuations of an unrefined datastore", rest),
-    "lookahead-rest": Preset("the naive union of Lookahead and REST", lookahead_rest),
+    "rest": Preset("REST: the 64 most frequent continuations of an unrefined datastore", rest, reads=True),
+    "lookahead-rest": Preset("the naive union of Lookahead and REST", lookahead_rest, reads=True),
 }

@@ -60,11 +60,16 @@ LITERAL: dict[str, Preset] = {
     "spectra-paper-core-no-subngram": Preset(
         "ablation: only whole rows enter the dictionaries", literal(replace(PAPER, subngrams=False)), takes=CORE
     ),
-    "spectra-paper": Preset("SPECTRA as printed: CORE and RETRIEVAL, N=5, W=15, G=15", literal(store=True), takes=CORE),
+    "spectra-paper": Preset(
+        "SPECTRA as printed: CORE and RETRIEVAL, N=5, W=15, G=15", literal(store=True), takes=CORE, reads=True
+    ),
     "spectra-paper-retrieval": Preset(
-        "SPECTRA-RETRIEVAL as printed, without CORE", literal(core=False, store=True), takes=STORE_ONLY
+        "SPECTRA-RETRIEVAL as printed, without CORE", literal(core=False, store=True), takes=STORE_ONLY, reads=True
     ),
     "spectra-paper-retrieval-no-ppl": Preset(
-        "ablation: retrieval from an unrefined datastore", literal(core=False, store=False), takes=STORE_ONLY
+        "ablation: retrieval from an unrefined datastore",
+        literal(core=False, store=False),
+        takes=STORE_ONLY,
+        reads=True,
     ),
 }

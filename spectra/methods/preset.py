@@ -116,7 +116,8 @@ class Preset:
     """summary: one-line description. build: makes a fresh `Method`.
 
     drawn: its drafts carry probabilities, so that above temperature 0 it is exact in distribution, not token for token.
-    takes: the fields of `MethodSettings` that it has. asks: whether it asks a draft model.
+    takes: the fields of `MethodSettings` that it has. asks: whether it asks a draft model. reads: whether it guesses
+    from datastores, as long as no setting says otherwise.
     """
 
     summary: str
@@ -124,3 +125,4 @@ class Preset:
     drawn: bool = False
     takes: Collection[str] = ("nodes",)
     asks: bool = False
+    reads: bool = False

@@ -83,6 +83,11 @@ def asking() -> list[str]:
     return [name for name, preset in METHODS.items() if preset.asks]
 
 
+def reading() -> list[str]:
+    """The presets that guess from datastores, as long as no setting says otherwise."""
+    return [name for name, preset in METHODS.items() if preset.reads]
+
+
 def redraws(name: str, sampling: Sampling) -> bool:
     """Whether the preset may write another text than plain decoding, of the same distribution."""
     return not sampling.greedy and name in METHODS and METHODS[name].drawn

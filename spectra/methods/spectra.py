@@ -138,8 +138,8 @@ def pool_rows(cost: StepCost, width: int) -> int:
     return max(range(POOL_WORTH[-1][0] + 1), key=rate)
 
 
-def _preset(summary: str, build: Build, *, asks: bool = False) -> Preset:
-    return Preset(summary, build, takes=TAKES, asks=asks)
+def _preset(summary: str, build: Build, *, asks: bool = False, reads: bool = True) -> Preset:
+    return Preset(summary, build, takes=TAKES, asks=asks, reads=reads)
 
 
 SPECTRA: dict[str, Preset] = {
@@ -149,8 +149,10 @@ SPECTRA: dict[str, Preset] = {
     "spectra-draft": _preset(
         "spectra, and a draft model is asked where the other sources know little", spectra(advised=True), asks=True
     ),
-    "spectra-core": _preset("both dictionaries, as many guesses as pay on this device", spectra(stores=False)),
-    "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval),
+    "spectra-core": _preset(
+        "both dictionaries, as many guesses as pay on this device", spectra(stores=False), reads=False
+    ),
+    "spectra-retrieval": Preset("a refined datastore's continuations alone, as many as pay", retrieval, reads=True),
     "spectra-no-recycled": _preset("ablation: without recycled successors", spectra(recycled=False)),
     "spectra-no-text": _preset("ablation: without n-grams of the prompt and of accepted text", spectra(text=False)),
 }

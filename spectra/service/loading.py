@@ -21,9 +21,9 @@ from spectra.io.bounded import open_regular
 from spectra.io.files import check_writable_folder, holds_file
 from spectra.io.hashes import tokenizer_sha256
 from spectra.method import Method
-from spectra.methods.presets import asking, make_method
+from spectra.methods.presets import asking, make_method, reading
 from spectra.methods.resources import Resources, load_resources
-from spectra.settings import Sampling
+from spectra.settings import MethodSettings, Sampling
 from spectra.target.choices import GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name, unless_embedded
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
@@ -94,12 +94,6 @@ def check_draft(draft: Path | str, field_name: str = "draft") -> None:
         raise SpectraError(field_name, f"{str(draft)[:80]!r} is not there, and no hub id; give a model's folder")
     if is_there(str(draft)) and not holds_file(Path(draft), "config.json", field_name):
         raise SpectraError(field_name, f"{draft} holds no model: config.json is missing; give a model's folder")
-
-
-def tell_unasked(method: str, drafts: Collection[Path]) -> None:
-    """A line where draft models were named and the method takes none."""
-    if drafts and method not in asking():
-        log.warning(f"{method} asks no draft model: --draft changes nothing; choose another method, or leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +215,11 @@ class ModelOptions:
         if not resources.stores:
             log.warning(f"no datastore fits {target.name}: method spectra runs as spectra-core")
         return LoadedModel(target, resources)
+
+    def tell_unasked(self, method: str, settings: MethodSettings) -> None:
+        """A line each where draft models or datastores were named and the method has no use for them."""
+        another = "choose another method, or leave it out"
+        if self.drafts and method not in asking():
+            log.warning(f"{method} asks no draft model: --draft changes nothing; {another}")
+        if self.datastores and method not in reading() and settings.retrieval is None:
+            log.warning(f"{method} reads no datastore: --datastore changes nothing; {another}")

@@ -158,7 +158,8 @@ def test_what_the_environment_gives_is_checked_alike(parse, monkeypatch, capsys)
     add_options(parser, Given, HELP)
     with pytest.raises(SystemExit):
         parser.parse_args([])
-    assert "--max-tokens: 'many' is not a number" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "--max-tokens: 'many' is not a number" in err and err.endswith("; the environment has GIVEN_MAX_TOKENS\n")
 
 
 def test_what_the_environment_has_is_said_of_options_that_exclude_each_other(monkeypatch):

@@ -115,21 +115,6 @@ def test_every_method_gives_the_same_answer(generate, draft):
     assert len(answers) == 1
 
 
-def test_a_draft_model_that_the_method_does_not_ask_is_told(generate, draft, caplog):
-    assert generate("--method", "spectra", "--draft", draft)[0] == 0
-    assert caplog.text.count("spectra asks no draft model: --draft changes nothing; choose another method") == 1
-    caplog.clear()
-    for arguments in (("--method", "spectra-draft", "--draft", draft), ("--method", "spectra")):
-        assert generate(*arguments)[0] == 0 and "draft model" not in caplog.text
-
-
-def test_a_race_tells_of_a_draft_model_that_is_not_asked(run, folder, draft, tmp_path, caplog):
-    said = run(
-        "race", PROMPT, "--model", folder, "--draft", draft, "--max-new-tokens", "8", "--out", str(tmp_path / "r")
-    )
-    assert said[0] == 0 and caplog.text.count("spectra asks no draft model: --draft changes nothing") == 1
-
-
 def test_a_method_that_draws_its_own_text_says_so(generate, draft, tmp_path):
     arguments = ("--method", "specinfer", "--draft", draft, "--draft", draft, "--baseline", "--seed", "7")
     code, out, err = generate(*arguments, "--temperature", "1.5", "--json", str(tmp_path / "report.json"))

@@ -2,6 +2,7 @@
 
 import pytest
 from drafting import TextStore, decode_by
+from tables import TableDraft, Tables
 from tiny import model_of, target_of
 
 from spectra import Limits, Sampling
@@ -34,6 +35,28 @@ def test_a_preset_says_whether_it_asks_a_draft_model(target, name):
             make_method(name, target, RESOURCES)
     else:
         make_method(name, target, RESOURCES)
+
+
+class Watched(Resources):
+    """Counts how often its stores are asked for."""
+
+    asked = 0
+
+    @property
+    def stores(self):
+        self.asked += 1
+        return RESOURCES.stores
+
+    @stores.setter
+    def stores(self, stores):
+        pass
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_preset_says_whether_it_guesses_from_datastores(target, name):
+    watched = Watched(drafts=[TableDraft(Tables(0, 2, 1))] * 3)
+    make_method(name, target, watched)
+    assert bool(watched.asked) == METHODS[name].reads
 
 
 def test_a_preset_tells_what_its_settings_are(target):
