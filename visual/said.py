@@ -4,6 +4,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from hashlib import sha256
 from html import escape, unescape
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -19,6 +20,11 @@ FAILURES = "error", "abort"
 TITLE = re.compile(r"<title\b[^<>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
 UNSHOWN = re.compile(r"<!--.*?(?:-->|\Z)|<(title|script|style)\b.*?(?:</\1\b[^<>]*>?|\Z)", re.DOTALL | re.IGNORECASE)
 TAG = re.compile(r"<[^>]*>?")
+HIDDEN = re.compile(r"\*+|\.{3,}|\u2026")
+"""What servers write in the place of the middle of a key."""
+SHOWN_ENDS, LONGEST_SHOWN = 4, 80
+"""The fewest characters of a key beside such signs that are not shown, and the most at either side that are looked for:
+OpenAI and LiteLLM leave eight of twelve of them, xAI and DeepSeek four."""
 
 
 class ServerFailureError(Exception):
@@ -151,15 +157,34 @@ class WholeCharacters:
 def without(secrets: tuple[str, ...], text: str) -> str:
     """The text with asterisks for each of these: some servers say the key again that they refuse.
 
-    As it is, in JSON, in an address and in HTML; the longest first, for a shorter one may be a part of it.
+    As it is, in JSON, in an address and in HTML, and its hash, which LiteLLM tells; the longest first, for a shorter
+    one may be a part of it. At last its ends, where a server masks the middle itself.
     """
     spelled = {*secrets, *map(escape, secrets)}
     spelled |= {quote(secret, safe="", errors="replace") for secret in secrets}
     spelled |= {json.dumps(secret)[1:-1] for secret in secrets}
     spelled |= {each.replace("/", r"\/") for each in spelled}
+    spelled |= {sha256(secret.encode(errors="replace")).hexdigest() for secret in secrets}
     for each in sorted(spelled, key=len, reverse=True):
         text = text.replace(each, "***")
+    for secret in secrets:
+        text = _without_ends(secret, text)
     return text
+
+
+def _without_ends(secret: str, text: str) -> str:
+    """The text with asterisks for what of the secret stands beside asterisks or dots."""
+    kept = []
+    done = 0
+    lengths = range(min(len(secret), LONGEST_SHOWN), 0, -1)
+    for hidden in HIDDEN.finditer(text):
+        start, end = hidden.span()
+        before = next((n for n in lengths if text.endswith(secret[:n], done, start)), 0)
+        after = next((n for n in lengths if text.startswith(secret[-n:], end)), 0)
+        if before + after >= SHOWN_ENDS:
+            kept += [text[done : start - before], "***"]
+            done = end + after
+    return "".join([*kept, text[done:]])
 
 
 def shortened(text: str) -> str:

@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from collections import deque
 from contextlib import suppress
+from hashlib import sha256
 from itertools import count, repeat
 
 import gradio as gr
@@ -318,6 +319,39 @@ def test_a_key_is_masked_however_it_is_spelled_or_cut(url, key, reply):
         Endpoint(url, key, client=httpx.Client(transport=refusal))
     said = str(error.value).partition("401")[2]
     assert not any(part in said for part in ("b/c", "b%2F", "b\\/", "sk-", "amp", "cd", "ab", "tok")), said
+
+
+KEY = "sk-proj-AbCdEf0123456789xYzW"
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (
+            f"Incorrect API key provided: {KEY[:8]}{'*' * 16}{KEY[-4:]}. Find it",
+            "Incorrect API key provided: ***. Find it",
+        ),
+        (f"Received API Key = sk-...{KEY[-4:]}, not found", "Received API Key = ***, not found"),
+        (
+            f"Received={KEY[:4]}****{KEY[-4:]}, expected to start with 'sk-'",
+            "Received=***, expected to start with 'sk-'",
+        ),
+        (f"Rate limit for api_key: {sha256(KEY.encode()).hexdigest()}.", "Rate limit for api_key: ***."),
+        (f"Your api key: ****{KEY[-4:]} is invalid", "Your api key: *** is invalid"),
+        (f"Incorrect API key provided: {KEY[:2]}***{KEY[-2:]}.", "Incorrect API key provided: ***."),
+        (f"[{KEY[:6]}***{KEY[-3:]}] its quota is used up", "[***] its quota is used up"),
+        (f"no such key: {KEY[:20]}\u2026", "no such key: ***"),
+        ("Loading... wait", "Loading... wait"),
+        ("**Note** that keys begin with sk-...", "**Note** that keys begin with sk-..."),
+    ],
+    ids=["OpenAI", "LiteLLM", "its form", "its hash", "DeepSeek", "xAI", "One API", "cut", "dots", "Markdown"],
+)
+def test_of_a_key_that_a_server_masks_itself_its_ends_are_not_told_either(told, shown):
+    """OpenAI shows twelve letters of it, LiteLLM the hash of one that is valid."""
+    reply = json.dumps({"error": {"message": told}})
+    with pytest.raises(SpectraError) as error:
+        list(Endpoint("http://there", KEY, client=serve(reply, [], 401)).answer(asked("Say", SERVED, **SETTINGS)))
+    assert str(error.value) == f"endpoint: it refused with 401 ({shown}); see its log"
 
 
 def test_a_failure_in_the_older_form_of_vllm_is_one():
