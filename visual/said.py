@@ -15,6 +15,8 @@ THOUGHTS = "reasoning_content", "reasoning"
 """Where servers put what a model thinks before it answers."""
 FIELDS = b"data", b"error"
 """Of the lines that tell something. llama.cpp tells of a failure in the second."""
+WORDS = "error", "errors", "message", "detail", "msg", "text", "title", "type"
+"""Where refusals say why. vLLM's message may be empty, its type is not."""
 FAILURES = "error", "abort"
 """Reasons of an end that is none, in vLLM."""
 TITLE = re.compile(r"<title\b[^<>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
@@ -83,31 +85,31 @@ def check_success(event: Any, failed: bool) -> None:
     """Raises ServerFailureError where the event tells of a failure: OpenAI's form, vLLM's older one, FastChat's."""
     whole = failed or event.get("object") == "error" or event.get("error_code")
     if failure := event if whole else event.get("error"):
-        told = (failure.get("message") or failure.get("text")) if isinstance(failure, Mapping) else None
-        raise ServerFailureError("failed", str(told or failure))
+        raise ServerFailureError("failed", words_in(failure) or str(failure))
 
 
 def refusal_in(body: str) -> str:
     """The message in a refusal's JSON, the words of a page, or all of it where there is neither."""
     try:
-        event = parse_json(body)
-        check_success(event, failed=False)
-        return detail_in(event.get("detail")) or body
-    except ServerFailureError as failure:
-        return failure.told
-    except (ValueError, AttributeError):
-        pass
-    return words_of(body) or body
+        return words_in(parse_json(body)) or body
+    except ValueError:
+        return words_of(body) or body
 
 
-def detail_in(detail: Any) -> str:
-    """FastAPI's word for why: a text, or a list of what is wrong where. "" for another form."""
-    if isinstance(detail, str):
-        return detail
-    wrong = [each for each in detail if isinstance(each, Mapping)] if isinstance(detail, list) else []
-    places = [each["loc"] if isinstance(each.get("loc"), list) else [] for each in wrong]
-    told = [[".".join(map(str, place)), each.get("msg")] for place, each in zip(places, wrong, strict=True)]
-    return "; ".join(": ".join(str(word) for word in words if word) for words in told)
+def words_in(told: Any, depth: int = 4) -> str:
+    """A refusal's word for why, by the first of WORDS that holds some: a text, or a list of what is wrong where, as
+    FastAPI and Gemini give it. "" for another form.
+    """
+    if isinstance(told, str):
+        return told if told.strip() else ""
+    if isinstance(told, list) and depth:
+        return "; ".join(filter(None, (words_in(each, depth - 1) for each in told)))
+    if not (isinstance(told, Mapping) and depth):
+        return ""
+    words = next(filter(None, (words_in(told.get(name), depth - 1) for name in WORDS)), "")
+    place = told.get("loc")
+    where = ".".join(map(str, place)) if isinstance(place, list) else ""
+    return ": ".join(filter(None, [where, words])) if words else ""
 
 
 def words_of(page: str) -> str:

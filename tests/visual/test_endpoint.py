@@ -291,11 +291,14 @@ def test_parts_of_text_and_of_thoughts_are_told_apart():
     [
         ('{"error": {"message": "no such model"}}', "no such model"),
         ('{"detail": "busy"}\n', "busy"),
+        ('{\n  "error": {\n    "message": "no such model"\n  }\n}', "no such model"),
+        (event("Red") + '{\n  "error": "Model\\ncrashed"\n}\n', "Model crashed"),
+        ('{\n"choices": []', '{ "choices": []'),
         ('{"choices": [{"message": {"content": "Red"}}]}', '{"choices": [{"message": {"content": "Red"}}]}'),
     ],
 )
 def test_a_whole_reply_in_the_place_of_events_is_told(reply, told):
-    """Whatever it said, it "stopped before its end"."""
+    """Whatever it said, it "stopped before its end"; of one over several lines only the brace was told."""
     answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
     with pytest.raises(SpectraError) as error:
         list(answer)
@@ -412,6 +415,8 @@ def test_closing_ends_an_answer():
         ('{"detail": [7]}', 422, '422 ({"detail": [7]})'),
         ("[7]", 500, "500 ([7])"),
         ("", 500, "500 (Internal Server Error)"),
+        (" \n", 503, "503 (Service Unavailable)"),
+        ("", 520, "520 (without a word)"),
         ("data: {nonsense\n\n", 200, "broke off"),
     ],
 )
@@ -426,6 +431,20 @@ def test_a_refusal_is_one_line(reply, status, said):
 def test_what_is_no_address_is_one_line(url):
     with pytest.raises(SpectraError, match=r"^endpoint: '.* is no address; start a server there and give one such as"):
         Endpoint(url)
+
+
+def test_a_refusal_whose_server_writes_no_reason_says_what_its_number_means():
+    """Hypercorn writes none: nothing stood between the brackets."""
+
+    def handle(request):
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(500, extensions={"reason_phrase": b""})
+
+    client = httpx.Client(transport=httpx.MockTransport(handle))
+    answer = Endpoint("http://there", client=client).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=r"it refused with 500 \(Internal Server Error\); see its log"):
+        list(answer)
 
 
 ODD = [
@@ -681,6 +700,13 @@ def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
         ('{"detail": [{"loc": 7, "msg": {}}]}', '{"detail": [{"loc": 7, "msg": {}}]}'),
         ('{"detail": []}', '{"detail": []}'),
         ("[7]", "[7]"),
+        ('[{"error": {"code": 400, "message": "API key not valid."}}]', "API key not valid."),
+        ('{"message": "Forbidden"}', "Forbidden"),
+        ('{"detail": {"error": "Invalid model name"}}', "Invalid model name"),
+        ('{"errors": [{"message": "No such model", "code": 5007}], "success": false}', "No such model"),
+        ('{"object": "error", "message": "", "type": "BadRequestError"}', "BadRequestError"),
+        ('{"object": "error", "message": {"detail": [{"loc": ["body", "seed"], "msg": "Extra"}]}}', "body.seed: Extra"),
+        (f'{{"error": {"[" * 900}"deep"{"]" * 900}}}', f'{{"error": {"[" * 900}"deep"{"]" * 900}}}'),
     ],
 )
 def test_a_refusal_is_told_in_words_whatever_its_form(body, words):
@@ -728,6 +754,7 @@ def test_of_several_models_the_first_answers_or_the_one_that_was_named(listed, w
         (200, '{"data": null}', "its list is empty"),
         (200, '{"data": []}', "its list is empty"),
         (200, "[]", "its list is empty"),
+        (200, '{"error": "Unexpected endpoint. Returning 200 anyway"}', "Unexpected endpoint. Returning 200 anyway"),
         (200, "7", "its list is empty"),
         (200, "[7]", "its id is no name"),
     ],
