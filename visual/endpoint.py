@@ -20,8 +20,8 @@ from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
-from visual.http_stream import Line, heard, lines_of, listed, reason_of
-from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without
+from visual.http_stream import Line, heard, lines_of, listed, reason_of, whole_replies
+from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without, words_in
 
 UNKNOWN = -1
 """The id of every token: the server tells none."""
@@ -166,7 +166,7 @@ def model_names(models: Any) -> list[str]:
     """The ids of these that are names; some servers list them without more. Raises ValueError where there is none."""
     known = models.get("data") if isinstance(models, Mapping) else models
     if not (isinstance(known, list) and known):
-        raise ValueError("its list is empty")
+        raise ValueError(words_in(models) or "its list is empty")
     ids = [one.get("id") if isinstance(one, Mapping) else None for one in known]
     names = [name for name in ids if isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST_ID]
     if not names:
@@ -336,4 +336,4 @@ class ServedAnswer:
             yield Line(time.perf_counter())
             if response.status_code != httpx.codes.OK:
                 raise ServerFailureError(f"refused with {response.status_code}", reason_of(response))
-            yield from lines_of(response, most)
+            yield from whole_replies(lines_of(response, most))

@@ -128,7 +128,8 @@ def reason_of(response: httpx.Response) -> str:
     text = read.decode(errors="replace")
     if len(read) > REFUSAL_BYTES:
         text = " ".join(text.split()[:-1])
-    return response.headers.get("Location") or refusal_in(text) or response.reason_phrase
+    told = response.headers.get("Location") or refusal_in(text).strip() or response.reason_phrase
+    return told or httpx.codes.get_reason_phrase(response.status_code) or "without a word"
 
 
 def pieces_of(response: httpx.Response) -> Iterator[bytes]:
@@ -136,6 +137,31 @@ def pieces_of(response: httpx.Response) -> Iterator[bytes]:
     if response.headers.get("Content-Encoding", "").lower() not in PLAIN_ENCODINGS:
         raise ValueError("its answer is compressed, which was not asked for")
     return response.iter_bytes()
+
+
+def whole_replies(lines: Iterator[Line]) -> Iterator[Line]:
+    """These lines, of which JSON without a frame that goes over several is one: a whole reply in the place of events.
+
+    Those that are kept for it are empty ones meanwhile.
+    """
+    kept: list[bytes] = []
+    line = Line(0.0)
+    for line in lines:
+        if kept or (line.text.startswith(b"{") and not _is_json(line.text)):
+            kept.append(line.text)
+            yield Line(line.at)
+        else:
+            yield line
+    if kept:
+        yield Line(line.at, b"\n".join(kept))
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        parse_json(text.decode(errors="replace"))
+    except ValueError:
+        return False
+    return True
 
 
 def lines_of(response: httpx.Response, most: int) -> Iterator[Line]:

@@ -4,6 +4,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from hashlib import sha256
 from html import escape, unescape
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,11 +15,18 @@ THOUGHTS = "reasoning_content", "reasoning"
 """Where servers put what a model thinks before it answers."""
 FIELDS = b"data", b"error"
 """Of the lines that tell something. llama.cpp tells of a failure in the second."""
+WORDS = "error", "errors", "message", "detail", "msg", "text", "title", "type"
+"""Where refusals say why. vLLM's message may be empty, its type is not."""
 FAILURES = "error", "abort"
 """Reasons of an end that is none, in vLLM."""
 TITLE = re.compile(r"<title\b[^<>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
 UNSHOWN = re.compile(r"<!--.*?(?:-->|\Z)|<(title|script|style)\b.*?(?:</\1\b[^<>]*>?|\Z)", re.DOTALL | re.IGNORECASE)
 TAG = re.compile(r"<[^>]*>?")
+HIDDEN = re.compile(r"\*+|\.{3,}|\u2026")
+"""What servers write in the place of the middle of a key."""
+SHOWN_ENDS, LONGEST_SHOWN = 4, 80
+"""The fewest characters of a key beside such signs that are not shown, and the most at either side that are looked for:
+OpenAI and LiteLLM leave eight of twelve of them, xAI and DeepSeek four."""
 
 
 class ServerFailureError(Exception):
@@ -77,31 +85,31 @@ def check_success(event: Any, failed: bool) -> None:
     """Raises ServerFailureError where the event tells of a failure: OpenAI's form, vLLM's older one, FastChat's."""
     whole = failed or event.get("object") == "error" or event.get("error_code")
     if failure := event if whole else event.get("error"):
-        told = (failure.get("message") or failure.get("text")) if isinstance(failure, Mapping) else None
-        raise ServerFailureError("failed", str(told or failure))
+        raise ServerFailureError("failed", words_in(failure) or str(failure))
 
 
 def refusal_in(body: str) -> str:
     """The message in a refusal's JSON, the words of a page, or all of it where there is neither."""
     try:
-        event = parse_json(body)
-        check_success(event, failed=False)
-        return detail_in(event.get("detail")) or body
-    except ServerFailureError as failure:
-        return failure.told
-    except (ValueError, AttributeError):
-        pass
-    return words_of(body) or body
+        return words_in(parse_json(body)) or body
+    except ValueError:
+        return words_of(body) or body
 
 
-def detail_in(detail: Any) -> str:
-    """FastAPI's word for why: a text, or a list of what is wrong where. "" for another form."""
-    if isinstance(detail, str):
-        return detail
-    wrong = [each for each in detail if isinstance(each, Mapping)] if isinstance(detail, list) else []
-    places = [each["loc"] if isinstance(each.get("loc"), list) else [] for each in wrong]
-    told = [[".".join(map(str, place)), each.get("msg")] for place, each in zip(places, wrong, strict=True)]
-    return "; ".join(": ".join(str(word) for word in words if word) for words in told)
+def words_in(told: Any, depth: int = 4) -> str:
+    """A refusal's word for why, by the first of WORDS that holds some: a text, or a list of what is wrong where, as
+    FastAPI and Gemini give it. "" for another form.
+    """
+    if isinstance(told, str):
+        return told if told.strip() else ""
+    if isinstance(told, list) and depth:
+        return "; ".join(filter(None, (words_in(each, depth - 1) for each in told)))
+    if not (isinstance(told, Mapping) and depth):
+        return ""
+    words = next(filter(None, (words_in(told.get(name), depth - 1) for name in WORDS)), "")
+    place = told.get("loc")
+    where = ".".join(map(str, place)) if isinstance(place, list) else ""
+    return ": ".join(filter(None, [where, words])) if words else ""
 
 
 def words_of(page: str) -> str:
@@ -151,15 +159,34 @@ class WholeCharacters:
 def without(secrets: tuple[str, ...], text: str) -> str:
     """The text with asterisks for each of these: some servers say the key again that they refuse.
 
-    As it is, in JSON, in an address and in HTML; the longest first, for a shorter one may be a part of it.
+    As it is, in JSON, in an address and in HTML, and its hash, which LiteLLM tells; the longest first, for a shorter
+    one may be a part of it. At last its ends, where a server masks the middle itself.
     """
     spelled = {*secrets, *map(escape, secrets)}
     spelled |= {quote(secret, safe="", errors="replace") for secret in secrets}
     spelled |= {json.dumps(secret)[1:-1] for secret in secrets}
     spelled |= {each.replace("/", r"\/") for each in spelled}
+    spelled |= {sha256(secret.encode(errors="replace")).hexdigest() for secret in secrets}
     for each in sorted(spelled, key=len, reverse=True):
         text = text.replace(each, "***")
+    for secret in secrets:
+        text = _without_ends(secret, text)
     return text
+
+
+def _without_ends(secret: str, text: str) -> str:
+    """The text with asterisks for what of the secret stands beside asterisks or dots."""
+    kept = []
+    done = 0
+    lengths = range(min(len(secret), LONGEST_SHOWN), 0, -1)
+    for hidden in HIDDEN.finditer(text):
+        start, end = hidden.span()
+        before = next((n for n in lengths if text.endswith(secret[:n], done, start)), 0)
+        after = next((n for n in lengths if text.startswith(secret[-n:], end)), 0)
+        if before + after >= SHOWN_ENDS:
+            kept += [text[done : start - before], "***"]
+            done = end + after
+    return "".join([*kept, text[done:]])
 
 
 def shortened(text: str) -> str:

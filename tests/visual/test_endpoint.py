@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from collections import deque
 from contextlib import suppress
+from hashlib import sha256
 from itertools import count, repeat
 
 import gradio as gr
@@ -290,11 +291,14 @@ def test_parts_of_text_and_of_thoughts_are_told_apart():
     [
         ('{"error": {"message": "no such model"}}', "no such model"),
         ('{"detail": "busy"}\n', "busy"),
+        ('{\n  "error": {\n    "message": "no such model"\n  }\n}', "no such model"),
+        (event("Red") + '{\n  "error": "Model\\ncrashed"\n}\n', "Model crashed"),
+        ('{\n"choices": []', '{ "choices": []'),
         ('{"choices": [{"message": {"content": "Red"}}]}', '{"choices": [{"message": {"content": "Red"}}]}'),
     ],
 )
 def test_a_whole_reply_in_the_place_of_events_is_told(reply, told):
-    """Whatever it said, it "stopped before its end"."""
+    """Whatever it said, it "stopped before its end"; of one over several lines only the brace was told."""
     answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
     with pytest.raises(SpectraError) as error:
         list(answer)
@@ -318,6 +322,39 @@ def test_a_key_is_masked_however_it_is_spelled_or_cut(url, key, reply):
         Endpoint(url, key, client=httpx.Client(transport=refusal))
     said = str(error.value).partition("401")[2]
     assert not any(part in said for part in ("b/c", "b%2F", "b\\/", "sk-", "amp", "cd", "ab", "tok")), said
+
+
+KEY = "sk-proj-AbCdEf0123456789xYzW"
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (
+            f"Incorrect API key provided: {KEY[:8]}{'*' * 16}{KEY[-4:]}. Find it",
+            "Incorrect API key provided: ***. Find it",
+        ),
+        (f"Received API Key = sk-...{KEY[-4:]}, not found", "Received API Key = ***, not found"),
+        (
+            f"Received={KEY[:4]}****{KEY[-4:]}, expected to start with 'sk-'",
+            "Received=***, expected to start with 'sk-'",
+        ),
+        (f"Rate limit for api_key: {sha256(KEY.encode()).hexdigest()}.", "Rate limit for api_key: ***."),
+        (f"Your api key: ****{KEY[-4:]} is invalid", "Your api key: *** is invalid"),
+        (f"Incorrect API key provided: {KEY[:2]}***{KEY[-2:]}.", "Incorrect API key provided: ***."),
+        (f"[{KEY[:6]}***{KEY[-3:]}] its quota is used up", "[***] its quota is used up"),
+        (f"no such key: {KEY[:20]}\u2026", "no such key: ***"),
+        ("Loading... wait", "Loading... wait"),
+        ("**Note** that keys begin with sk-...", "**Note** that keys begin with sk-..."),
+    ],
+    ids=["OpenAI", "LiteLLM", "its form", "its hash", "DeepSeek", "xAI", "One API", "cut", "dots", "Markdown"],
+)
+def test_of_a_key_that_a_server_masks_itself_its_ends_are_not_told_either(told, shown):
+    """OpenAI shows twelve letters of it, LiteLLM the hash of one that is valid."""
+    reply = json.dumps({"error": {"message": told}})
+    with pytest.raises(SpectraError) as error:
+        list(Endpoint("http://there", KEY, client=serve(reply, [], 401)).answer(asked("Say", SERVED, **SETTINGS)))
+    assert str(error.value) == f"endpoint: it refused with 401 ({shown}); see its log"
 
 
 def test_a_failure_in_the_older_form_of_vllm_is_one():
@@ -378,6 +415,8 @@ def test_closing_ends_an_answer():
         ('{"detail": [7]}', 422, '422 ({"detail": [7]})'),
         ("[7]", 500, "500 ([7])"),
         ("", 500, "500 (Internal Server Error)"),
+        (" \n", 503, "503 (Service Unavailable)"),
+        ("", 520, "520 (without a word)"),
         ("data: {nonsense\n\n", 200, "broke off"),
     ],
 )
@@ -392,6 +431,20 @@ def test_a_refusal_is_one_line(reply, status, said):
 def test_what_is_no_address_is_one_line(url):
     with pytest.raises(SpectraError, match=r"^endpoint: '.* is no address; start a server there and give one such as"):
         Endpoint(url)
+
+
+def test_a_refusal_whose_server_writes_no_reason_says_what_its_number_means():
+    """Hypercorn writes none: nothing stood between the brackets."""
+
+    def handle(request):
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "Served-1B"}]})
+        return httpx.Response(500, extensions={"reason_phrase": b""})
+
+    client = httpx.Client(transport=httpx.MockTransport(handle))
+    answer = Endpoint("http://there", client=client).answer(asked("Say", SERVED, **SETTINGS))
+    with pytest.raises(SpectraError, match=r"it refused with 500 \(Internal Server Error\); see its log"):
+        list(answer)
 
 
 ODD = [
@@ -647,6 +700,13 @@ def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
         ('{"detail": [{"loc": 7, "msg": {}}]}', '{"detail": [{"loc": 7, "msg": {}}]}'),
         ('{"detail": []}', '{"detail": []}'),
         ("[7]", "[7]"),
+        ('[{"error": {"code": 400, "message": "API key not valid."}}]', "API key not valid."),
+        ('{"message": "Forbidden"}', "Forbidden"),
+        ('{"detail": {"error": "Invalid model name"}}', "Invalid model name"),
+        ('{"errors": [{"message": "No such model", "code": 5007}], "success": false}', "No such model"),
+        ('{"object": "error", "message": "", "type": "BadRequestError"}', "BadRequestError"),
+        ('{"object": "error", "message": {"detail": [{"loc": ["body", "seed"], "msg": "Extra"}]}}', "body.seed: Extra"),
+        (f'{{"error": {"[" * 900}"deep"{"]" * 900}}}', f'{{"error": {"[" * 900}"deep"{"]" * 900}}}'),
     ],
 )
 def test_a_refusal_is_told_in_words_whatever_its_form(body, words):
@@ -694,6 +754,7 @@ def test_of_several_models_the_first_answers_or_the_one_that_was_named(listed, w
         (200, '{"data": null}', "its list is empty"),
         (200, '{"data": []}', "its list is empty"),
         (200, "[]", "its list is empty"),
+        (200, '{"error": "Unexpected endpoint. Returning 200 anyway"}', "Unexpected endpoint. Returning 200 anyway"),
         (200, "7", "its list is empty"),
         (200, "[7]", "its id is no name"),
     ],
