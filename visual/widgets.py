@@ -91,6 +91,13 @@ def restore_buttons(handler: gr.events.Dependency, memory: gr.State, go: gr.Butt
         return button_updates(running=state is not None and state.busy)
 
     handler.then(update, memory, [go, halt], queue=False, **PRIVATE)
+    tell_failure(handler, str(go.elem_id))
+
+
+def tell_failure(handler: gr.events.Dependency, place: str) -> None:
+    """Tell the element of this id where the server does not take what was asked of it: no message comes then."""
+    tell = f"() => {{ document.getElementById({json.dumps(place)})?.dispatchEvent(new Event('spectra-failed')); }}"
+    handler.failure(None, None, None, js=tell, **PRIVATE)
 
 
 def visitor_of(request: gr.Request) -> str:

@@ -10,6 +10,8 @@ import pytest
 from browsing import READY, STAGE, appear, download, fill, finish, race, see_charts, serve, start, tab, value_of
 from fakes_engine import SETTINGS, FakeEngine
 
+from visual.guard import Guard, RequestLimits
+
 Visit = Callable[..., Any]
 Fake = tuple[FakeEngine, str]
 ODD = {
@@ -180,6 +182,30 @@ def test_a_full_line_is_said_at_the_button_and_a_place_in_it_can_be_left(visit: 
         appear(third, "#stop:disabled")
         race(third, max_new_tokens=10)
         assert len(engine.answers) == 3
+    finally:
+        served.close()
+
+
+def test_what_the_server_does_not_take_leaves_no_word_of_waiting(visit: Visit, races: Path) -> None:
+    served, url = serve(FakeEngine(), races=races, guard=Guard(RequestLimits(starts=1)))
+    try:
+        page = visit(url)
+        race(page, max_new_tokens=10)
+        appear(page, "#go:enabled")
+        verdict = page.locator("[data-id=verdict]")
+        before = verdict.inner_text()
+        page.click("#go")
+        page.wait_for_selector(".toast-body:has-text('too many requests')")
+        page.wait_for_function("(text) => document.querySelector('[data-id=verdict]').innerText === text", arg=before)
+        page.click("[data-id=clear]")  # once is enough: no race is on its way
+        page.wait_for_function(f"{STAGE}.state === 'empty'")
+        rate = tab(page, "Chat").locator("[data-id=rate]")
+        before = rate.inner_text()
+        page.click("[data-id=renew]")  # which says at once that it measures
+        page.wait_for_function(
+            "(text) => document.querySelector('#stage-chat [data-id=rate]').innerText === text", arg=before
+        )
+        assert page.problems == []
     finally:
         served.close()
 

@@ -31,6 +31,7 @@ from visual.widgets import (
     restore_buttons,
     stop,
     stop_button,
+    tell_failure,
     visitor_of,
     wire,
 )
@@ -195,6 +196,7 @@ def build_chat(backend: Backend, admission: AdmissionQueue, note: str = "") -> N
     renewed = stage.renew(do.renew, memory, stage, **RUN)
     for each in (sent, raced_turn):
         restore_buttons(each, memory, ask.go, ask.halt)
+    tell_failure(renewed, str(stage.elem_id))
     ask.halt.click(stop, memory, queue=False, **PRIVATE)
     stage.resync(do.resync, memory, stage, queue=False, **PRIVATE)
     stage.back(do.take_back, memory, [stage, memory, ask.prompt], queue=False, **PRIVATE)

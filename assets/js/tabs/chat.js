@@ -23,6 +23,7 @@ const CUT_OFF = `${LOST} while an answer was written, so that conversation has e
 const GONE = `The conversation before is not kept any more, for many others came since; this is the first message of
 a new one.`;
 const RACED = "raced";
+const MEASURING = "Measuring plain decoding";
 /** @type {Record<string, string>} by the word that was left; an answer leaves its link */
 const CUT_SHORT = {
   [WAITED]: `${LOST} while you waited for the model, so that conversation has ended.`,
@@ -94,14 +95,20 @@ class ChatTab {
 
   listen() {
     this.at("renew").addEventListener("click", () => {
-      this.say("Measuring plain decoding");
+      this.say(MEASURING);
       this.ask("renew");
+    });
+    byId("stage-chat").addEventListener("spectra-failed", () => {
+      if (this.at("rate").textContent === MEASURING) this.say("");
     });
     this.at("race").addEventListener("click", () => this.ask("race"));
     this.at("back").addEventListener("click", () => {
       if (this.stage.dataset.state !== "running") this.ask("back");
     });
     this.at("clear").addEventListener("click", () => this.clearing.request());
+    byId("chat-go").addEventListener("spectra-failed", () => {
+      if (byId("chat-go").matches(":enabled")) this.clearing.told();
+    });
     byId("chat-go").addEventListener("click", () => {
       this.fields.clear();
       this.clearing.ask();

@@ -72,6 +72,7 @@ class RaceTab {
     at("link").addEventListener("click", () => this.copyLink());
     addEventListener("pagehide", () => stored((store) => this.keep(store)));
     byId("go").addEventListener("click", () => this.wait());
+    byId("go").addEventListener("spectra-failed", () => this.failed());
     handOver("#go", byId("stop"));
     this.fields.onEnter("prompt", () => this.wait());
   }
@@ -167,8 +168,16 @@ class RaceTab {
     this.view.say("Waiting for the model");
   }
 
+  /** The server did not take what was asked: where no race waits or goes on, none does. */
+  failed() {
+    if (byId("go").matches(":disabled")) return;
+    if (this.verdict !== null) this.restore();
+    this.clearing.told();
+  }
+
   /** @param {number} ahead */
   queued(ahead) {
+    this.verdict ??= this.view.at("verdict").textContent;
     const text = `waiting for the model: ${plural(ahead, "visitor")} before you`;
     this.view.at("verdict").textContent = text;
     this.view.say(text);
