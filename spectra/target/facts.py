@@ -1,6 +1,7 @@
 """Where and on what something was measured, and the file that remembers a plan for it."""
 
 import hashlib
+import inspect
 import json
 import platform
 from pathlib import Path
@@ -71,7 +72,7 @@ def step_facts(target: Any) -> dict[str, object]:
 
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     """One file for each model shape, attention, device, thread counts, dtype, numerics, step and version of what
-    computes."""
+    computes, and for whether positions can be given: without them guesses go in chains."""
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
@@ -79,6 +80,7 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
         library = target.native.library
         key["native"] = target.native.facts | {"file": library.file.name, "threads": library.threads}
     key["attention"] = target.config._attn_implementation
+    key["positions"] = "position_ids" in inspect.signature(target.model.forward).parameters
     if step != "eager":
         key |= {"step": step, "flash": flash_library()}
     key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}

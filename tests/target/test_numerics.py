@@ -214,6 +214,21 @@ def test_a_plan_by_other_threads_is_another_one():
     assert plan_path(target, "auto", "native") != before
 
 
+def test_a_plan_is_not_that_of_a_forward_which_hides_its_arguments():
+    """What stands in a forward's place may name no `position_ids`: then guesses go in chains, whatever was measured."""
+    assert wrap_model(make("llama").double()).plan.trees
+    model = make("llama").double()
+    whole = model.forward
+    model.forward = lambda *args, **options: whole(*args, **options)
+    target = wrap_model(model)
+    plain, guessed = (
+        [t for s in decode_by(target, PROMPT, name, limits=Limits(50)) for t in s.tokens]
+        for name in ("autoregressive", "spectra")
+    )
+    assert guessed == plain
+    assert not target.plan.trees
+
+
 def test_a_wide_step_goes_in_passes_of_one_row_count(monkeypatch):
     target = target_of(make("llama").bfloat16(), ExecutionPlan("exact", chunk=8))
     passes, whole = [], target.call
