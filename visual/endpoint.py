@@ -20,14 +20,14 @@ from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
-from visual.http_stream import Line, heard, lines_of, listed, reason_of, whole_replies
+from visual.http_stream import Connection, Line, heard, lines_of, listed, reason_of, whole_replies
 from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without, words_in
 
 UNKNOWN = -1
 """The id of every token: the server tells none."""
-TIMEOUT = httpx.Timeout(60.0, connect=10.0)
-HEAD_SECONDS = 75.0
-"""Within which an answer begins: httpx waits as long as some of its head comes each time."""
+HEAD_SECONDS = 180.0
+"""Within which an answer begins: a server may load its model first, or read a long prompt on a CPU."""
+TIMEOUT = httpx.Timeout(HEAD_SECONDS, connect=10.0)
 LONGEST_ID = 200
 """Characters of a model's id, which the page shows."""
 NAMED = 3
@@ -156,7 +156,7 @@ def address(url: str) -> httpx.URL:
 def connected() -> httpx.Client:
     """Raises SpectraError where the certificates cannot be read that the environment names."""
     try:
-        return httpx.Client(timeout=TIMEOUT)
+        return httpx.Client(timeout=TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
     except OSError as error:
         why = f"its certificates cannot be read ({error.strerror}); name a file of them, or leave it unset"
         raise SpectraError("SSL_CERT_FILE", why) from error
@@ -244,6 +244,7 @@ class ServedAnswer:
         self._client = client
         self._url = url
         self._body = body
+        self._connection = Connection()
         self._closed = False
 
     def __iter__(self) -> Iterator[tuple[StepTrace, Pieces] | None]:
@@ -306,7 +307,7 @@ class ServedAnswer:
         ended = False
         left = ANSWER_PIECES + TOKEN_PIECES * int(self._body["max_tokens"])
         try:
-            for line in heard(self._lines(), HEAD_SECONDS):
+            for line in heard(self._lines(), HEAD_SECONDS, self._connection.hang_up):
                 data = line.text.removeprefix(b"data:").strip()
                 if data == b"[DONE]":
                     return
@@ -331,9 +332,12 @@ class ServedAnswer:
     def _lines(self) -> Generator[Line]:
         """An empty one as soon as the answer begins, then those of the server."""
         most = ANSWER_BYTES + TOKEN_BYTES * int(self._body["max_tokens"])
-        request = self._client.build_request("POST", self._url, json=self._body)
+        trace = {"trace": self._connection.trace}
+        request = self._client.build_request("POST", self._url, json=self._body, extensions=trace)
         with closing(self._client.send(request, stream=True)) as response:
             yield Line(time.perf_counter())
             if response.status_code != httpx.codes.OK:
                 raise ServerFailureError(f"refused with {response.status_code}", reason_of(response))
+            if response.headers.get("Content-Type", "").startswith("text/html"):
+                raise ServerFailureError("sent a web page", reason_of(response))
             yield from whole_replies(lines_of(response, most))

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
+from socket import SHUT_RDWR
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
@@ -52,7 +53,11 @@ def listed(client: httpx.Client, url: str) -> Any:
                     raise ValueError("its list does not end")
         return bytes(text)
 
-    return parse_json(within(2 * LIST_SECONDS, read))
+    told = within(2 * LIST_SECONDS, read)
+    try:
+        return parse_json(told)
+    except ValueError:
+        raise ValueError(f"it is no JSON: {refusal_in(told.decode(errors='replace')) or 'nothing'}") from None
 
 
 def within(seconds: float, ask: Callable[[], Result]) -> Result:
@@ -72,11 +77,29 @@ def within(seconds: float, ask: Callable[[], Result]) -> Result:
         raise ValueError("its answer does not begin") from None
 
 
-def heard(lines: Generator[Line], seconds: float) -> Iterator[Line]:
+class Connection:
+    """The connection of one request, which is not kept for another: a thread that waits there can be woken."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    def trace(self, event: str, info: dict[str, Any]) -> None:
+        """For httpx, as the request's extension "trace"."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._stream = info["return_value"]
+
+    def hang_up(self) -> None:
+        """Whoever reads there sees its end. Without one, or of one that is closed, nothing happens."""
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.get_extra_info("socket").shutdown(SHUT_RDWR)
+
+
+def heard(lines: Generator[Line], seconds: float, hang_up: Callable[[], None]) -> Iterator[Line]:
     """These lines but the first, which says that they begin, and an empty one for each SILENT_SECONDS without one.
 
-    They are read in a thread, which ends with the next one once nobody takes them any more. Raises what reading them
-    raises, and ValueError where the first takes longer than `seconds`.
+    They are read in a thread. Once nobody takes them any more it ends with the next one, or as `hang_up` ends them.
+    Raises what reading them raises, and ValueError where the first takes longer than `seconds`.
     """
     inbox: SimpleQueue[Line | Exception | None] = SimpleQueue()
     over = Event()
@@ -113,6 +136,7 @@ def heard(lines: Generator[Line], seconds: float) -> Iterator[Line]:
             begun = True
     finally:
         over.set()
+        hang_up()
 
 
 def reason_of(response: httpx.Response) -> str:

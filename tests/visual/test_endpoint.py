@@ -20,7 +20,7 @@ from endpoint import GOOD, SteppedTime, event, serve
 from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.metrics import PlainRate
-from visual.endpoint import SERVED, Endpoint
+from visual.endpoint import SERVED, Endpoint, connected
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
@@ -829,6 +829,38 @@ def test_a_server_whose_head_never_ends_is_told_of_soon(monkeypatch):
         with pytest.raises(SpectraError, match=r"broke off \(its answer does not begin\)"):
             deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
         over.set()
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_stopped_answer_leaves_its_server_at_once(head):
+    """One that reads a long prompt, or thinks, went on until its next line or for a minute: others waited for it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}", client=serve(GOOD, []))
+        endpoint._client = connected()
+        answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+        lines = iter(answer)
+        assert next(lines) is None
+        line, _ = server.accept()
+        with line:
+            line.settimeout(10)
+            line.sendall(head)
+            assert next(lines) is None and line.recv(100_000).startswith(b"POST ")
+            answer.close()
+            lines.close()
+            while line.recv(100_000):
+                pass
+
+
+def test_a_web_page_in_the_place_of_a_server_is_told():
+    page = httpx.Response(200, html="<html><title>Open WebUI</title><body></body></html>")
+    with pytest.raises(SpectraError, match=r"lists no model \(it is no JSON: Open WebUI\)"):
+        Endpoint("http://there", client=httpx.Client(transport=httpx.MockTransport(lambda _: page)))
+    with pytest.raises(SpectraError, match=r"lists no model \(it is no JSON: nothing\)"):
+        Endpoint("http://there", client=httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))))
+    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+    endpoint._client = httpx.Client(transport=httpx.MockTransport(lambda _: page))
+    with pytest.raises(SpectraError, match=r"it sent a web page \(Open WebUI\)"):
+        deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
 
 
 @pytest.mark.parametrize("key", ["sk-1234\u200b", "schlüssel-1234", "sk-1234\nsk-1234", "sk-1234\0"])

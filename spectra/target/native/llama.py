@@ -16,7 +16,8 @@ from spectra.target.native.matrix import OUTPUTS, Matrix, MatrixView, fill
 from spectra.target.rope import FIXED_ROPES
 
 FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
-PARTS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList, torch.nn.SiLU, SiLUActivation)
+SILU = (torch.nn.SiLU, SiLUActivation)
+PARTS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList, *SILU)
 """What such a model has beside the classes of its own file."""
 ROPE_RUN = 1024  # positions whose cosines are computed together: always so many, so that bits do not depend on the rest
 
@@ -256,6 +257,16 @@ def window_of(model: Any, attention: Any) -> int | None:
     return model.config.sliding_window if type(model).__name__ == "MistralForCausalLM" else window
 
 
+def values_read(model: Any) -> tuple[object, ...]:
+    """What a step of a Llama-shaped model reads of its modules besides parameters and buffers."""
+    layers = [(one.self_attn.scaling, window_of(model, one.self_attn), one.mlp.act_fn) for one in model.model.layers]
+    return model.model.rotary_emb.attention_scaling, *layers, *_epsilons(model)
+
+
+def _epsilons(model: Any) -> list[float]:
+    return [m.variance_epsilon for m in model.modules() if type(m).__name__.endswith("RMSNorm")]
+
+
 def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
     """Whether `LlamaStep` computes what the model's own forward does."""
     kind, config = type(model), model.config
@@ -269,12 +280,12 @@ def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
     own = [p for name, p in model.named_parameters() if name not in weights]
     attentions = [layer.self_attn for layer in model.model.layers]
     head_dim = attentions[0].head_dim
-    eps = {m.variance_epsilon for m in model.modules() if type(m).__name__.endswith("RMSNorm")}
     return (
         config.hidden_act == "silu"
+        and all(isinstance(layer.mlp.act_fn, SILU) for layer in model.model.layers)
         and rotary.rope_type in FIXED_ROPES
         and 2 * rotary.inv_freq.numel() == head_dim
-        and eps == {config.rms_norm_eps}
+        and set(_epsilons(model)) == {config.rms_norm_eps}
         and {(one.scaling, one.head_dim) for one in attentions} == {(attentions[0].scaling, head_dim)}
         and len(linear) == 7 * len(model.model.layers) + 1
         and dtype in (torch.bfloat16, torch.float32)

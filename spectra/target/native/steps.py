@@ -17,7 +17,7 @@ from spectra.target.joint import Part
 from spectra.target.native.attention import BLOCK, Chains, Shared, Slots
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library, native_library, native_reason
-from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped
+from spectra.target.native.llama import LlamaStep, StepSequence, is_llama_shaped, values_read
 from spectra.target.native.matrix import BF16, BITS4, BITS8, FLOAT, Matrix
 from spectra.target.native.modules import READ, ModuleSteps, matrices, widths
 from spectra.target.native.parameters import fill_parameters
@@ -56,7 +56,7 @@ class Steps(Protocol):
 
 
 class NativeSteps:
-    """A model's `steps`, packed again when its parameters or modules change; codes are given up then for the numbers.
+    """A model's `steps`, packed again when what they read of it changes; codes are given up then for the numbers.
 
     A change through a parameter's `data` is found where it touches one of the samples of `parameter_state`.
     codes: parameters that stay quantised, by name. checkable: the model can also be run by torch, to compare with.
@@ -78,7 +78,8 @@ class NativeSteps:
     def _state_of(self, model: Any) -> tuple[object, ...]:
         kinds = (type(module) for module in model.modules())
         buffers = model.buffers() if self.whole else ()  # the other models' own forward reads, and may write, them
-        return parameter_state(joined(model.parameters(), buffers)), *kinds
+        read = values_read(model) if self.whole else ()
+        return parameter_state(joined(model.parameters(), buffers)), *kinds, *read
 
     @property
     def layout(self) -> Layout:

@@ -133,3 +133,37 @@ def test_a_model_with_a_part_of_another_kind_computes_with_it(replace):
         want = model(torch.tensor([PROMPT])).logits[0, -1]
     assert LlamaStep.of(target.native.library, model) is None
     assert torch.allclose(logits(target)[0], want, atol=1e-3)
+
+
+def other_epsilons(model):
+    for module in model.modules():
+        if hasattr(module, "variance_epsilon"):
+            module.variance_epsilon = 0.5
+
+
+def other_scalings(model):
+    for layer in model.model.layers:
+        layer.self_attn.scaling *= 4
+
+
+def other_angles(model):
+    model.model.rotary_emb.attention_scaling = 2.0
+
+
+def a_function(model):
+    for layer in model.model.layers:
+        del layer.mlp.act_fn
+        layer.mlp.act_fn = torch.relu
+
+
+@pytest.mark.parametrize("change", [other_epsilons, other_scalings, other_angles, a_function])
+def test_numbers_and_functions_of_modules_are_read_as_they_are(change):
+    """The text of the model before the change was written once its first step was made."""
+    model = make("llama")
+    target = wrapped(model)
+    before = logits(target)
+    change(model)
+    with torch.inference_mode():
+        want = model(torch.tensor([PROMPT])).logits[0, -1]
+    assert not torch.allclose(before[0], want, atol=1e-3)
+    assert torch.allclose(logits(target)[0], want, atol=1e-3)
