@@ -34,6 +34,13 @@ def test_a_recording_shows_every_step_and_piece() -> None:
     assert "1 thread of Fake CPU" in race.note
 
 
+def test_a_race_that_was_stopped_says_so() -> None:
+    data = recorded_race()
+    assert "stopped" not in RaceFile.from_json(encode(data)).note
+    data["method"]["steps"][-1]["finish"] = ""
+    assert RaceFile.from_json(encode(data)).note.endswith(", stopped before its end")
+
+
 def test_what_a_file_says_of_itself_is_cut_to_a_line() -> None:
     race = RaceFile.from_json(encode({**recorded_race(), "title": "t" * 500, "recorded": "r" * 500}))
     assert (len(race.title), len(race.recorded)) == (120, 40)

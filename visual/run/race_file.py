@@ -148,13 +148,15 @@ class RaceFile:
 
     @property
     def note(self) -> str:
-        """What ran, on what, when."""
+        """What ran, on what, when, and whether it was stopped."""
         facts = self.method.environment
         place = str(facts.get("processor", ""))
         if str(facts.get("device", "cpu")) == "cpu" and facts.get("threads"):
             threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
             place = f"{threads} of {place}" if place else threads.replace("thread", "CPU thread")
         parts = [self.method.model, place, KINDS.get(str(facts.get("dtype")), ""), self.recorded]
+        if not (self.plain.finish and self.method.finish):
+            parts.append("stopped before its end")
         return ", ".join(part[:LONGEST_FACT] for part in parts if part)
 
 
