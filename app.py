@@ -10,19 +10,24 @@ from functools import partial
 from importlib.util import find_spec
 from typing import ClassVar
 
-from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, names, read_options
-from spectra.errors import SpectraError
-from spectra.io.streams import open_streams
-from spectra.service.engine import Engine
-from spectra.service.lent import Lend, LentEngine
-from spectra.service.loading import ModelOptions
-from spectra.service.shared_decoding import AT_ONCE
-from spectra.settings import check_number
-from spectra.target.choices import EMBEDDED
-from visual.space import MODELS
-
 PROGRAM = "spectra-demo" if __name__ == "spectra_demo" else "app.py"
 """An installed copy is the module `spectra_demo`, which the command `spectra-demo` runs."""
+
+try:
+    from spectra.cli.arguments import MODEL_HELP, Parser, add_options, exit_code, names, read_options
+    from spectra.errors import SpectraError
+    from spectra.io.streams import open_streams
+    from spectra.service.engine import Engine
+    from spectra.service.lent import Lend, LentEngine
+    from spectra.service.loading import ModelOptions
+    from spectra.service.shared_decoding import AT_ONCE
+    from spectra.settings import check_number
+    from spectra.target.choices import EMBEDDED
+    from visual.space import MODELS
+except KeyboardInterrupt:  # they take seconds; once they are there `main` says how it was stopped
+    print(f"\n{PROGRAM}: stopped", file=sys.stderr)
+    sys.exit(130)
+
 DEFAULTS = (EMBEDDED, "HuggingFaceTB/SmolLM2-135M-Instruct")
 """The second for where the embedded one is not installed."""
 GPU_DEFAULTS = (MODELS[0], EMBEDDED)

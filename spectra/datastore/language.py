@@ -7,6 +7,7 @@ from spectra.datastore.store import Store
 from spectra.drafters.continuations import Node
 from spectra.io.chat_template import template_text
 from spectra.io.hashes import tokenizer_sha256
+from spectra.io.text_ids import text_ids
 from spectra.settings import check_unicode
 
 NODES = 64
@@ -36,7 +37,7 @@ class Language:
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """Ids of each text, nothing added."""
-        return list(self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]) if texts else []
+        return list(text_ids(self.tokenizer, texts, add_special_tokens=False, verbose=False)) if texts else []
 
     def decode(self, ids: list[int]) -> str:
         return str(self.tokenizer.decode(ids))

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from spectra.decode import decode
 from spectra.errors import SpectraError
 from spectra.io.chat_template import template_ids
+from spectra.io.text_ids import text_ids
 from spectra.io.text_stream import TextStream
 from spectra.methods.presets import make_method, redraws
 from spectra.methods.resources import Resources
@@ -153,7 +154,7 @@ def encode(tokenizer: Any, prompt: str | Sequence[Message], *, raw: bool = False
     for message in messages:
         check_unicode("prompt", message["content"])
     if raw:
-        return list(tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"])
+        return list(text_ids(tokenizer, "\n\n".join(message["content"] for message in messages)))
     if not getattr(tokenizer, "chat_template", None):
         raise SpectraError("prompt", "this model has no chat template; pass --raw to continue the text as it is")
     return template_ids(tokenizer, messages)

@@ -17,6 +17,7 @@ from spectra.datastore.build.readers import UNREADABLE, json_rows, reason, texts
 from spectra.datastore.sources import digest
 from spectra.errors import SpectraError
 from spectra.io.chat_template import template_text
+from spectra.io.text_ids import text_ids
 
 BLOCK = 1000
 """Conversations tokenized together."""
@@ -112,7 +113,7 @@ def _asked(tokenizer: Any, prompt: str) -> str:
 
 
 def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
-    return list(tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"])
+    return list(text_ids(tokenizer, texts, add_special_tokens=False, verbose=False))
 
 
 @dataclass

@@ -32,6 +32,7 @@ NO_NUMBER = -1
 """Stands for the pick of a row that holds a NaN, or of which nothing can be drawn."""
 NO_NUMBERS = "its logits are no numbers (NaN); load it in fp32, or check its weights"
 NOT_AFTER = "after it the scores are no numbers (NaN or infinite); mend it, or raise a tiny temperature or penalty"
+RAN_OUT = "one raised StopIteration; give one that gives scores, whatever it sees"
 
 Draw = Callable[[torch.Tensor, int, int], int]
 """(scores [vocabulary] of one row, seed, position) -> the token that keyed noise draws, or NO_NUMBER."""
@@ -83,11 +84,14 @@ def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Se
     """logits [rows, vocabulary] after the processors, fp32. Processors get a copy, into which they may write.
 
     Raises SpectraError for scores of another shape, as of a processor that holds numbers for each row of a batch, and
-    where one gives none.
+    where one gives none or raises StopIteration.
     """
     scores = logits.to(torch.float32, copy=bool(processors))
     if processors:
-        scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
+        try:
+            scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
+        except StopIteration as error:  # in a generator it would not tell where it comes from
+            raise SpectraError("logits_processor", RAN_OUT) from error
         shape = getattr(scores, "shape", None)
         if shape != logits.shape:
             what = f"a {type(scores).__name__}" if shape is None else f"scores {list(shape)}"

@@ -260,3 +260,14 @@ def test_criteria_of_generate_that_run_out_of_values_are_named(rows):
 
     with pytest.raises(SpectraError, match="stopping_criteria: one raised StopIteration"):
         generated(inputs=IDS[:rows], attention_mask=MASK[:rows], stopping_criteria=[runs_out])
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_processor_that_runs_out_of_values_is_named(rows):
+    """It was a RuntimeError, `generator raised StopIteration`, that names nobody."""
+
+    def runs_out(ids, scores):
+        raise StopIteration
+
+    with pytest.raises(SpectraError, match=r"^logits_processor: one raised StopIteration; give one"):
+        generated(inputs=IDS[:rows], attention_mask=MASK[:rows], logits_processor=[runs_out])

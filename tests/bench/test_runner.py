@@ -1,6 +1,7 @@
 """The loop of every benchmark: what is known is not measured again, and every row is written as soon as it is known."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -102,6 +103,13 @@ def test_one_process_at_a_time_adds_rows(tmp_path):
         Rows(tmp_path, needed=["id"])
     del rows
     assert len(Rows(tmp_path, needed=["id"]).all) == 8
+
+
+def test_rows_that_are_no_regular_file_are_refused(tmp_path):
+    """A pipe was waited for, for good."""
+    os.mkfifo(tmp_path / ROWS)
+    with pytest.raises(SpectraError, match=r"^out: \S*rows.jsonl is no regular file; give another folder$"):
+        Rows(tmp_path)
 
 
 def test_a_disk_that_refuses_is_told_and_the_run_goes_on_later(tmp_path, monkeypatch):

@@ -260,6 +260,14 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path, module):
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "\nspectra.bench: stopped\n")
 
 
+@pytest.mark.parametrize("module", ["torch", "marisa_trie"])
+def test_an_interrupt_while_the_modules_of_the_demo_are_imported_is_one_line(tmp_path, module):
+    """The first two seconds of `python app.py` ended in a traceback."""
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
+    ended = run("app", "--port", "7999", fake=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "\napp.py: stopped\n")
+
+
 @pytest.mark.parametrize("command", ["-m spectra generate hello", "-m spectra.datastore verify x", f"{ROOT}/app.py"])
 def test_a_working_folder_that_was_deleted_is_refused(tmp_path, command):
     """It was a fatal error of torch's libraries, or of what came first."""

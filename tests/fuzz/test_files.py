@@ -20,9 +20,10 @@ from spectra.datastore.build.settings import BuildSettings
 from spectra.datastore.build.stock_answers import answer
 from spectra.datastore.language import Language
 from spectra.errors import SpectraError
+from spectra.service.recording import encode
 from spectra.service.visitor_file import check_texts, copy_text, plain_name
 from spectra.target.gguf_header import read_header
-from spectra.target.load import load_network, load_target, wrap_model
+from spectra.target.load import load_network, load_target, load_tokenizer, wrap_model
 
 HEAD = 700
 """Bytes of a file that are changed: a header of safetensors lies at its start."""
@@ -102,6 +103,20 @@ def test_an_end_of_answers_that_is_no_token(model: Path, tmp_path: Path, said: A
         assert error.field == "model" and is_one_short_line(error)
     else:
         assert refused.value.field == "model" and is_one_short_line(refused.value)
+
+
+def test_a_tokenizer_that_reads_no_text_is_named(model: Path, tmp_path: Path) -> None:
+    """`--raw`, and the building and asking of stores, ended in a traceback."""
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    file = folder / "tokenizer.json"
+    said = json.loads(file.read_text())
+    said["model"]["vocab"] = {}  # not even the token for unknown words
+    file.write_text(json.dumps(said))
+    tokenizer, name = load_tokenizer(folder)
+    for asked in (lambda: encode(tokenizer, "w5", raw=True), lambda: Language(tokenizer, name).encode(["w5"])):
+        with pytest.raises(SpectraError, match=r"^model: its tokenizer cannot read the text \(.*; give") as refused:
+            asked()
+        assert is_one_short_line(refused.value)
 
 
 @pytest.mark.parametrize("layers", [0, -1])

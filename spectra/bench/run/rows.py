@@ -6,6 +6,7 @@ mixed with these, and one process at a time adds to them.
 
 import json
 import os
+import stat
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -60,6 +61,8 @@ def _hold(file: Path) -> int:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SpectraError("out", f"{file} is no regular file; give another folder")
             take_lock(descriptor, f"another process adds to {file}; wait for it, or give another folder")
             os.truncate(descriptor, file.read_bytes().rfind(b"\n") + 1)
         except BaseException:
