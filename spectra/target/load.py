@@ -40,6 +40,7 @@ from spectra.target.device_map import (
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
+from spectra.target.hooks import own_functions
 from spectra.target.hub_cache import SHARED_OPTIONS, only_cached
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.known_models import KnownModel, learned_of
@@ -318,7 +319,8 @@ def _prepare(
     step = "native" if native is not None else wanted_step(target, step, numerics)
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in learned.plans:
-        recalled = recall_plan(path)
+        own = own_functions(model)
+        recalled = None if own else recall_plan(path)
         training, lasting = model.training, True
         model.eval()
         try:
@@ -331,7 +333,7 @@ def _prepare(
                 refresh_cost(target)
         finally:
             model.train(training)
-        if target.plan != recalled and lasting:
+        if target.plan != recalled and lasting and not own:
             remember_plan(path, target.plan)
         learned.plans[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:

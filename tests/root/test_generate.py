@@ -525,3 +525,24 @@ def test_models_made_of_one_config_take_turns(monkeypatch, tmp_path):
     session.close()
     second.start([1, 2, 3], 4, 4, Sampling()).close()
     assert one.config._attn_implementation == "sdpa"
+
+
+def test_a_plan_is_of_the_functions_that_a_program_put_into_a_model(monkeypatch, tmp_path):
+    """A forward that reads no mask was given trees, as the same model without it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def wrap(model):
+        own = model.forward
+
+        def forward(input_ids, position_ids=None, attention_mask=None, **options):
+            return own(input_ids, position_ids=position_ids, **options)
+
+        model.forward = forward
+        return model
+
+    assert wrap_model(make("llama"), step="eager", numerics="fast").trees
+    assert not wrap_model(wrap(make("llama")), step="eager", numerics="fast").trees
+    model = make("llama")
+    assert wrap_model(model, step="eager", numerics="fast").trees
+    assert not wrap_model(wrap(model), step="eager", numerics="fast").trees
+    assert len(list(tmp_path.glob("spectra/plans/*.json"))) == 1
