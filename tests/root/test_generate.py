@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, Spoils, WritesInPlace, ours, stock
-from tiny import FAMILIES, VOCABULARY, make, model_of
+from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 from transformers import (
     DynamicCache,
     Gemma3Config,
@@ -35,6 +35,7 @@ from spectra.settings import Sampling
 from spectra.target import draft_model
 from spectra.target.choices import CACHES
 from spectra.target.load import wrap_model
+from spectra.target.preflight import Probe
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -546,3 +547,12 @@ def test_a_plan_is_of_the_functions_that_a_program_put_into_a_model(monkeypatch,
     assert wrap_model(model, step="eager", numerics="fast").trees
     assert not wrap_model(wrap(model), step="eager", numerics="fast").trees
     assert len(list(tmp_path.glob("spectra/plans/*.json"))) == 1
+
+
+def test_steps_in_32_bits_stay_so_inside_autocast():
+    """Rows of 16 bits are rounded by how many there are, and guesses changed the text."""
+    target = target_of(make("llama", hidden_size=40, head_dim=8))
+    with Probe(target, [1, 2, 3], 4) as session, torch.inference_mode():
+        want = target.forward(session.cache, [3], [[0]], [0])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(target.forward(session.cache, [3], [[0]], [0]), want)
