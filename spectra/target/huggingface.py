@@ -139,8 +139,7 @@ class HuggingFaceTarget:
 
     @property
     def dtype(self) -> torch.dtype:
-        dtype: torch.dtype = self.model.dtype
-        return dtype
+        return self.model.dtype  # type: ignore[no-any-return]
 
     @property
     def vocabulary(self) -> int:
@@ -389,12 +388,10 @@ class HuggingFaceTarget:
             arguments |= {"spectra_metadata": metadata, "attention_mask": here}
         elif mask is not None:
             arguments["attention_mask"] = mask
-        picks_rows, exact = (
-            "logits_to_keep" in self._steers and not self.spread,
-            self.plan.exact or self.dtype.itemsize > 2,
-        )
-        arguments |= {"logits_to_keep": rows} if picks_rows else {}
-        with torch.autocast(self.device.type, enabled=False) if exact else nullcontext():  # not in 16 bits
+        if picks_rows := "logits_to_keep" in self._steers and not self.spread:
+            arguments["logits_to_keep"] = rows
+        off = self.plan.exact or self.dtype.itemsize > 2  # not in 16 bits
+        with torch.autocast(self.device.type, enabled=False) if off else nullcontext():
             logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 

@@ -551,7 +551,7 @@ def test_a_plan_is_of_the_functions_that_a_program_put_into_a_model(monkeypatch,
 
 def test_steps_in_32_bits_stay_so_inside_autocast():
     """Rows of 16 bits are rounded by how many there are, and guesses changed the text."""
-    target = target_of(make("llama", hidden_size=40, head_dim=8))
+    target = target_of(make("llama"))
     with Probe(target, [1, 2, 3], 4) as session, torch.inference_mode():
         want = target.forward(session.cache, [3], [[0]], [0])
         with torch.autocast("cpu", dtype=torch.bfloat16):
