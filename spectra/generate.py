@@ -70,7 +70,8 @@ def generate(
     import torch
 
     from spectra.target.draft_model import drafts_of
-    from spectra.target.load import learned_of, wrap_model
+    from spectra.target.known_models import learned_of
+    from spectra.target.load import wrap_model
 
     check_number("at_once", at_once, 1, 4096, whole=True)
     _refuse(generation_config, model_kwargs)
@@ -271,7 +272,7 @@ def _pad_token(config: Any, rows: int, criteria: Any) -> int:
 def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[str]]) -> Sequence[Store]:
     """Opened once for a model, a tokenizer and these folders."""
     from spectra.datastore.shipped import stores_for
-    from spectra.target.load import learned_of
+    from spectra.target.known_models import learned_of
 
     named = tuple(folders("datastores", datastores))
     if tokenizer is None:
@@ -302,14 +303,16 @@ def _max_new_tokens(config: Any, prompt: int) -> int:
 
 
 def _refuse(config: Any, model_kwargs: dict[str, Any]) -> None:
+    from spectra.target.own_inputs import check_cache
+
     beams = getattr(config, "num_beams", None) or 1
     if beams > 1:
         raise SpectraError("num_beams", f"{beams} beams; speculative decoding follows one, leave it at 1")
     if not model_kwargs.get("use_cache", True):
         raise SpectraError("use_cache", "False is not supported; leave it on")
     for name in CACHES:
-        if model_kwargs.get(name) is not None and _length(model_kwargs[name]) > 0:
-            raise SpectraError(name, "a filled cache is not supported; leave it out")
+        if (cache := model_kwargs.get(name)) is not None:
+            check_cache(name, cache)
     if getattr(config, "return_dict_in_generate", False):
         raise SpectraError("return_dict_in_generate", "not supported; leave it out, token ids are returned")
     if (getattr(config, "guidance_scale", None) or 1) != 1:
@@ -332,6 +335,8 @@ READ = ("attention_mask", *CACHES, "use_cache", "logits_to_keep", "cache_positio
 
 def _refuse_inputs(model: Any, input_ids: torch.Tensor, model_kwargs: dict[str, Any]) -> None:
     """What the model would read beside the tokens: images, kinds of tokens, places of one's own."""
+    from spectra.target.own_inputs import check_prepared
+
     mask = model_kwargs.get("attention_mask")
     attended = input_ids.new_ones(input_ids.shape).bool() if mask is None else mask.bool()
     places = attended.long().cumsum(-1) - 1
@@ -350,13 +355,7 @@ def _refuse_inputs(model: Any, input_ids: torch.Tensor, model_kwargs: dict[str, 
             usual = name.endswith("token_type_ids") and several and not value.any()
         if not usual:
             raise SpectraError(name, "not supported: the text is decoded from token ids alone; leave it out")
-
-
-def _length(cache: Any) -> int:
-    try:
-        return int(cache.get_seq_length())
-    except ValueError:  # it holds recurrent states alone; the model is refused when it is measured
-        return 0
+    check_prepared(model, input_ids, model_kwargs, places.where(attended, -1), READ)
 
 
 def _check_callable(**given: Any) -> None:

@@ -122,7 +122,7 @@ def memory_of(target: HuggingFaceTarget, folder: str | os.PathLike[str]) -> Reme
     A target without a tokenizer has a memory of its own: its name alone says what its token ids mean.
     """
     from spectra.datastore.memory import open_memory
-    from spectra.target.load import learned_of
+    from spectra.target.known_models import learned_of
 
     known = learned_of(target.model).memories
     place = str(path("remember", folder).resolve())

@@ -6,6 +6,7 @@ same for every method. Does not handle batches, padding or logit soft-capping: u
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from transformers import AttentionInterface
@@ -93,6 +94,29 @@ def _mix(weight: torch.Tensor, value: torch.Tensor, slot: torch.Tensor) -> torch
 def unknown(settings: Mapping[str, object]) -> str:
     """A setting that would change the arithmetic and that our attention does not know, or ""."""
     return next((name for name, value in settings.items() if name not in HARMLESS and value is not None), "")
+
+
+def of_ones_own(model: Any) -> str:
+    """Why the model's own attention computes something else than ours would, as far as its settings tell, or "".
+
+    A function that a program registered may differ at any length of text. Stock kernels read a window from the config,
+    which may have been changed since it was given to the layers.
+    """
+    config = model.config.get_text_config(decoder=True)
+    name = config._attn_implementation
+    function = AttentionInterface().get(name) if name else None
+    ours = name in (NAME, "eager") or "/" in (name or "")  # kernels of the hub have the arithmetic of flash attention
+    if function is not None and not ours and not getattr(function, "__module__", "").startswith("transformers."):
+        return f"its attention {name!r} is none of transformers"
+    kinds = getattr(config, "layer_types", None) or ()
+    windows = {"full_attention": None, "sliding_attention": getattr(config, "sliding_window", None)}
+    for module in model.modules():
+        at = getattr(module, "layer_idx", None)
+        if hasattr(module, "sliding_window") and isinstance(at, int) and at < len(kinds) and kinds[at] in windows:
+            window = module.sliding_window if getattr(module, "is_sliding", True) else None
+            if window != windows[kinds[at]]:
+                return f"layer {at} has a window of {window}, and its config one of {windows[kinds[at]]}"
+    return ""
 
 
 def attended(

@@ -23,7 +23,8 @@ from spectra.io.json_text import read_json
 from spectra.settings import Sampling
 from spectra.target.hub_cache import only_cached
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.load import learned_of, wrap_model
+from spectra.target.known_models import learned_of
+from spectra.target.load import wrap_model
 from spectra.target.prefix import common
 from spectra.target.session import PREFILL_ROWS
 from spectra.target.whole import load_whole

@@ -18,6 +18,7 @@ from spectra.io.version import VERSION
 from spectra.target.choices import FLASH_STEPS
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.hooks import own_functions
 from spectra.target.quantized import quantized_by
 
 
@@ -72,7 +73,7 @@ def step_facts(target: Any) -> dict[str, object]:
 
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     """One file for each model shape, attention, device, thread counts, dtype, numerics, step and version of what
-    computes, and for whether positions can be given: without them guesses go in chains."""
+    computes, for whether positions can be given (without them guesses go in chains), and for its own functions."""
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
     key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
@@ -81,6 +82,8 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
         key["native"] = target.native.facts | {"file": library.file.name, "threads": library.threads}
     key["attention"] = target.config._attn_implementation
     key["positions"] = "position_ids" in inspect.signature(target.model.forward).parameters
+    if own := own_functions(target.model):
+        key["own"] = own
     if step != "eager":
         key |= {"step": step, "flash": flash_library()}
     key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}

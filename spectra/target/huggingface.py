@@ -115,8 +115,7 @@ class HuggingFaceTarget:
     def eos(self) -> frozenset[int]:
         """Ids that end an answer, from the generation config, else the model config. Raises SpectraError for others."""
         for config in (getattr(self.model, "generation_config", None), self.model.config):
-            ids = getattr(config, "eos_token_id", None)
-            if ids is not None:
+            if (ids := getattr(config, "eos_token_id", None)) is not None:
                 return end_ids(ids)
         return frozenset()
 
@@ -389,9 +388,10 @@ class HuggingFaceTarget:
             arguments |= {"spectra_metadata": metadata, "attention_mask": here}
         elif mask is not None:
             arguments["attention_mask"] = mask
-        picks_rows = "logits_to_keep" in self._steers and not self.spread
-        arguments |= {"logits_to_keep": rows} if picks_rows else {}
-        with torch.autocast(self.device.type, enabled=False) if self.plan.exact else nullcontext():  # not in 16 bits
+        if picks_rows := "logits_to_keep" in self._steers and not self.spread:
+            arguments["logits_to_keep"] = rows
+        off = self.plan.exact or self.dtype.itemsize > 2  # not in 16 bits
+        with torch.autocast(self.device.type, enabled=False) if off else nullcontext():
             logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 

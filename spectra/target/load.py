@@ -2,15 +2,12 @@
 
 import logging
 import os
-import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from transformers import AutoConfig, AutoTokenizer
@@ -30,7 +27,6 @@ from spectra.target.choices import (
     unless_embedded,
 )
 from spectra.target.cuda_graphs import static_attention
-from spectra.target.cuda_graphs.steps import StaticSteps
 from spectra.target.device_map import (
     check_device_map,
     check_here,
@@ -41,16 +37,17 @@ from spectra.target.device_map import (
     places_of,
     try_device,
 )
-from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
+from spectra.target.hooks import own_functions
 from spectra.target.hub_cache import SHARED_OPTIONS, only_cached
 from spectra.target.huggingface import Execution, HuggingFaceTarget
+from spectra.target.known_models import KnownModel, learned_of
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import native_library
 from spectra.target.native.parameters import fill_parameters
-from spectra.target.native.steps import NativeSteps, native_steps
+from spectra.target.native.steps import native_steps
 from spectra.target.parameter_state import without_numbers
 from spectra.target.preflight import measure_execution, refresh_cost
 from spectra.target.quantized import (
@@ -68,25 +65,6 @@ from spectra.target.whole import load_whole
 
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
-
-@dataclass(slots=True)
-class KnownModel:
-    """What is known of a model handed to `wrap_model`, so that the drop-in measures, packs and loads once.
-
-    decodes: see `HuggingFaceTarget`. turn: of a thread that prepares the model or answers by the drop-in.
-    """
-
-    plans: dict[Path, ExecutionPlan] = field(default_factory=dict)
-    steps: dict[Path, StaticSteps | None] = field(default_factory=dict)
-    native: NativeSteps | None = None
-    drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
-    memories: dict[str, Any] = field(default_factory=dict)
-    stores: dict[tuple[str, ...], tuple[Any, Sequence[Any]]] = field(default_factory=dict)
-    decodes: threading.Lock = field(default_factory=threading.Lock)
-    turn: threading.RLock = field(default_factory=threading.RLock)
-
-
-_learned: WeakKeyDictionary[Any, KnownModel] = WeakKeyDictionary()
 
 log = logging.getLogger("spectra")
 GROWING_ROPE = (
@@ -341,7 +319,8 @@ def _prepare(
     step = "native" if native is not None else wanted_step(target, step, numerics)
     path = plan_path(target, numerics, step)  # another one once the model was moved or converted
     if path not in learned.plans:
-        recalled = recall_plan(path)
+        own = own_functions(model)
+        recalled = None if own else recall_plan(path)
         training, lasting = model.training, True
         model.eval()
         try:
@@ -354,7 +333,7 @@ def _prepare(
                 refresh_cost(target)
         finally:
             model.train(training)
-        if target.plan != recalled and lasting:
+        if target.plan != recalled and lasting and not own:
             remember_plan(path, target.plan)
         learned.plans[path], learned.steps[path] = target.plan, target.steps
         if target.plan.note:
@@ -363,11 +342,6 @@ def _prepare(
             log.warning(GROWING_ROPE, target.name)
     plan = learned.plans[path]
     target.use(Execution(plan, native if plan.step == "native" else None, learned.steps[path]))
-
-
-def learned_of(model: Any) -> KnownModel:
-    """What was measured of this model object before, by whatever target."""
-    return _learned.setdefault(model, KnownModel())
 
 
 def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:

@@ -17,6 +17,7 @@ import torch
 from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
+from spectra.target.attention import of_ones_own
 from spectra.target.cache import SlabCache
 from spectra.target.device_map import is_on_disk
 from spectra.target.execution_plan import ExecutionPlan
@@ -117,6 +118,8 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
         return "this device has no float64"
     if target.mixture:
         return "rows of a mixture of experts depend on their neighbours"
+    if why := of_ones_own(target.model):
+        return why
     eager = target.plan
     plans = {rows: dataclasses.replace(eager, numerics="exact", chunk=rows) for rows in CHUNKS}
     with target.using(Execution(plans[CHUNKS[0]])):

@@ -290,7 +290,7 @@ DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 RUNS_CODE = ("pickle", "dill", "joblib", "cloudpickle", "shelve", "marshal", "torch.load")
 CHANGES = {"append", "add", "update", "setdefault", "pop", "popitem", "clear", "extend", "insert", "remove", "discard"}
-KEPT = {"spectra/target/load.py: _learned", "spectra/bench/gpu/page.py: os"}
+KEPT = {"spectra/target/known_models.py: _learned", "spectra/bench/gpu/page.py: os"}
 """What functions change outside of themselves after all: what was measured of a model object, for as long as there is
 one, and the environment of a process that ends with its measurement."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, Spoils, WritesInPlace, ours, stock
-from tiny import FAMILIES, VOCABULARY, make, model_of
+from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 from transformers import (
     DynamicCache,
     Gemma3Config,
@@ -31,9 +31,11 @@ import spectra
 from spectra.decode import decode
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.methods.presets import make_method
+from spectra.settings import Sampling
 from spectra.target import draft_model
 from spectra.target.choices import CACHES
 from spectra.target.load import wrap_model
+from spectra.target.preflight import Probe
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -466,3 +468,91 @@ def test_what_is_no_path_is_refused_by_its_name(name, value):
 def test_a_tokenizer_that_is_none_is_named(value):
     with pytest.raises(SpectraError, match=r"^tokenizer: a (int|str) is no tokenizer; give "):
         ours(model_of("llama"), partial(spectra.generate, tokenizer=value))
+
+
+class Halving(DynamicCache):
+    """Keeps other keys than the model computed."""
+
+    def update(self, key_states, value_states, *args, **options):
+        return super().update(key_states / 2, value_states, *args, **options)
+
+
+def test_a_cache_of_ones_own_is_refused_and_an_empty_one_of_transformers_is_not():
+    model = model_of("llama", torch.float32)
+    (name,) = {"cache", "past_key_values"} & set(inspect.signature(type(model).forward).parameters)
+    with pytest.raises(SpectraError, match=f"{name}: Halving may hold other numbers"):
+        ours(model, **{name: Halving()})
+    assert torch.equal(ours(model, **{name: DynamicCache()}), stock(model))
+
+
+def test_inputs_that_a_model_prepares_in_its_own_way_are_refused():
+    """The text was that of a model without them."""
+
+    class Own(LlamaForCausalLM):
+        change = staticmethod(lambda inputs: None)
+
+        def prepare_inputs_for_generation(self, input_ids, **kwargs):
+            inputs = super().prepare_inputs_for_generation(input_ids, **kwargs)
+            self.change(inputs)
+            return inputs
+
+    base = make("llama")
+    model = Own(base.config).eval()
+    model.load_state_dict(base.state_dict())
+    model.generation_config.pad_token_id = 0
+    assert torch.equal(ours(model), stock(base))
+    changes = {
+        "input_ids": lambda inputs: inputs.update(input_ids=inputs["input_ids"].flip(1)),
+        "position_ids": lambda inputs: inputs.update(position_ids=3 * torch.arange(7)[None]),
+        "inputs_embeds": lambda inputs: inputs.update(inputs_embeds=torch.zeros(1, 7, 48)),
+    }
+    for name, change in changes.items():
+        model.change = change
+        with pytest.raises(SpectraError, match=f"model: its own prepare_inputs_for_generation makes {name} of its own"):
+            ours(model)
+
+
+def test_models_made_of_one_config_take_turns(monkeypatch, tmp_path):
+    """A session sets the attention in its model's config, which is the other model's too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    one = make("llama")
+    other = LlamaForCausalLM(one.config).eval()
+    assert other.config is one.config
+    first = wrap_model(one, step="eager", numerics="exact")
+    second = wrap_model(other, step="eager", numerics="exact")
+    session = first.start([1, 2, 3], 4, 4, Sampling())
+    with pytest.raises(TargetBusyError):
+        second.start([1, 2, 3], 4, 4, Sampling())
+    session.close()
+    second.start([1, 2, 3], 4, 4, Sampling()).close()
+    assert one.config._attn_implementation == "sdpa"
+
+
+def test_a_plan_is_of_the_functions_that_a_program_put_into_a_model(monkeypatch, tmp_path):
+    """A forward that reads no mask was given trees, as the same model without it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def wrap(model):
+        own = model.forward
+
+        def forward(input_ids, position_ids=None, attention_mask=None, **options):
+            return own(input_ids, position_ids=position_ids, **options)
+
+        model.forward = forward
+        return model
+
+    assert wrap_model(make("llama"), step="eager", numerics="fast").trees
+    assert not wrap_model(wrap(make("llama")), step="eager", numerics="fast").trees
+    model = make("llama")
+    assert wrap_model(model, step="eager", numerics="fast").trees
+    assert not wrap_model(wrap(model), step="eager", numerics="fast").trees
+    assert len(list(tmp_path.glob("spectra/plans/*.json"))) == 1
+
+
+def test_steps_in_32_bits_stay_so_inside_autocast():
+    """Rows of 16 bits are rounded by how many there are, and guesses changed the text."""
+    target = target_of(make("llama"))
+    with Probe(target, [1, 2, 3], 4) as session, torch.inference_mode():
+        want = target.forward(session.cache, [3], [[0]], [0])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(target.forward(session.cache, [3], [[0]], [0]), want)

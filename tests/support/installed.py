@@ -19,7 +19,7 @@ from pathlib import Path
 import spectra, torch
 from spectra.io.resources import shipped
 from spectra.target.embedded import embedded_folder
-from spectra.target.load import learned_of
+from spectra.target.known_models import learned_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 folder = embedded_folder()
 model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -260,11 +260,32 @@ def window_of(model: Any, attention: Any) -> int | None:
 def values_read(model: Any) -> tuple[object, ...]:
     """What a step of a Llama-shaped model reads of its modules besides parameters and buffers."""
     layers = [(one.self_attn.scaling, window_of(model, one.self_attn), one.mlp.act_fn) for one in model.model.layers]
-    return model.model.rotary_emb.attention_scaling, *layers, *_epsilons(model)
+    return model.config.num_hidden_layers, model.model.rotary_emb.attention_scaling, *layers, *_epsilons(model)
 
 
 def _epsilons(model: Any) -> list[float]:
     return [m.variance_epsilon for m in model.modules() if type(m).__name__.endswith("RMSNorm")]
+
+
+def _of_file(kind: type, file: str) -> bool:
+    """Whether a class and its forward are of this module: other programs put their own functions into classes."""
+    return kind.__module__ == file == getattr(kind, "forward", kind).__module__
+
+
+def _shapes_fit(config: Any, layer: Any, head_dim: int) -> bool:
+    """Whether a layer is as wide as the config says; one that was pruned by hand is not."""
+    attention, mlp, hidden = layer.self_attn, layer.mlp, config.hidden_size
+    queries, keys = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
+    wanted = {
+        attention.q_proj: (queries, hidden),
+        attention.k_proj: (keys, hidden),
+        attention.v_proj: (keys, hidden),
+        attention.o_proj: (hidden, queries),
+        mlp.gate_proj: (config.intermediate_size, hidden),
+        mlp.up_proj: (config.intermediate_size, hidden),
+        mlp.down_proj: (hidden, config.intermediate_size),
+    }
+    return all(tuple(linear.weight.shape) == shape for linear, shape in wanted.items())
 
 
 def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
@@ -272,8 +293,8 @@ def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
     kind, config = type(model), model.config
     if kind.__name__ not in FAMILIES or not kind.__module__.startswith("transformers.models."):
         return False
-    if any(type(m) not in PARTS and type(m).__module__ != kind.__module__ for m in model.modules()):
-        return False  # a part was replaced
+    if any(type(m) not in PARTS and not _of_file(type(m), kind.__module__) for m in model.modules()):
+        return False  # a part was replaced, or what it computes
     rotary = model.model.rotary_emb
     linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     dtype = model.model.norm.weight.dtype
@@ -288,6 +309,8 @@ def is_llama_shaped(model: Any, weights: Mapping[str, Codes]) -> bool:
         and set(_epsilons(model)) == {config.rms_norm_eps}
         and {(one.scaling, one.head_dim) for one in attentions} == {(attentions[0].scaling, head_dim)}
         and len(linear) == 7 * len(model.model.layers) + 1
+        and len(model.model.layers) <= config.num_hidden_layers  # the model's own forward runs no more
+        and all(_shapes_fit(config, layer, head_dim) for layer in model.model.layers)
         and dtype in (torch.bfloat16, torch.float32)
         and not (weights and dtype == torch.float32)
         and all(p.device.type == "cpu" and p.dtype == dtype for p in own)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from spectra.errors import SpectraError
+from spectra.target.attention import of_ones_own
 from spectra.target.cache import Layout, SlabCache
 from spectra.target.forward_target import ForwardTarget
 from spectra.target.hooks import any_hooked
@@ -76,7 +77,7 @@ class NativeSteps:
         self._state = self._state_of(model)
 
     def _state_of(self, model: Any) -> tuple[object, ...]:
-        kinds = (type(module) for module in model.modules())
+        kinds = ((type(module), type(module).forward) for module in model.modules())
         buffers = model.buffers() if self.whole else ()  # the other models' own forward reads, and may write, them
         read = values_read(model) if self.whole else ()
         return parameter_state(joined(model.parameters(), buffers)), *kinds, *read
@@ -104,7 +105,7 @@ class NativeSteps:
     def attach(self, model: Any) -> Callable[[], None]:
         if any_hooked(model):
             raise SpectraError("model", "hooks were put on it after it was loaded; load it again or take step eager")
-        if why := unread(model):
+        if why := unread(model) or of_ones_own(model):
             raise SpectraError("model", f"it was changed after it was loaded: {why}; wrap it again")
         if self._state != self._state_of(model):
             fill_parameters(model, self.codes, missing=True)
@@ -197,7 +198,7 @@ def obstacle(target: ForwardTarget) -> str:
         return "hooks sit on the model"
     if target.mixture:
         return "it is a mixture of experts"
-    if why := unread(model):
+    if why := unread(model) or of_ones_own(model):
         return why
     if not matrices(model):
         return "the model has no linear layers"

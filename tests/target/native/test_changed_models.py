@@ -6,6 +6,9 @@ import pytest
 import torch
 from compiled import needs_native
 from tiny import COST, make, target_of
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaForCausalLM, LlamaMLP
 
 from spectra.errors import SpectraError
 from spectra.target.execution_plan import ExecutionPlan
@@ -13,7 +16,7 @@ from spectra.target.huggingface import Execution
 from spectra.target.native.llama import LlamaStep
 from spectra.target.native.parameters import fill_parameters
 from spectra.target.native.steps import native_steps
-from spectra.target.preflight import Probe
+from spectra.target.preflight import Probe, measure_execution
 from spectra.target.weights import quantise
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -167,3 +170,79 @@ def test_numbers_and_functions_of_modules_are_read_as_they_are(change):
         want = model(torch.tensor([PROMPT])).logits[0, -1]
     assert not torch.allclose(before[0], want, atol=1e-3)
     assert torch.allclose(logits(target)[0], want, atol=1e-3)
+
+
+def narrower(model):
+    """As a program prunes a layer: its config tells the width before."""
+    mlp = model.model.layers[1].mlp
+    mlp.gate_proj, mlp.up_proj = torch.nn.Linear(48, 32, bias=False), torch.nn.Linear(48, 32, bias=False)
+    mlp.down_proj = torch.nn.Linear(32, 48, bias=False)
+
+
+def fewer_heads(model):
+    for layer in model.model.layers:
+        attention = layer.self_attn
+        attention.q_proj, attention.o_proj = torch.nn.Linear(48, 64, bias=False), torch.nn.Linear(64, 48, bias=False)
+        attention.k_proj, attention.v_proj = torch.nn.Linear(48, 32, bias=False), torch.nn.Linear(48, 32, bias=False)
+
+
+def fewer_layers(model):
+    model.config.num_hidden_layers = 1
+
+
+@pytest.mark.parametrize("change", [narrower, fewer_heads, fewer_layers])
+def test_a_model_that_is_smaller_than_its_step_computes_with_what_it_has(change):
+    """The step read and wrote past the end of what was there."""
+    model = make("llama")
+    target = wrapped(model)
+    logits(target)
+    change(model)
+    assert LlamaStep.of(target.native.library, model) is None
+    with torch.inference_mode():
+        want = model(torch.tensor([PROMPT])).logits[0, -1]
+    assert torch.allclose(logits(target)[0], want, atol=1e-3)
+
+
+@pytest.mark.parametrize("part", [LlamaAttention, LlamaMLP, LlamaForCausalLM])
+def test_a_forward_that_a_program_put_into_a_class_is_the_models_own(part, monkeypatch):
+    own = part.forward
+
+    def patched(self, *args, **options):
+        return own(self, *args, **options)
+
+    model = make("llama")
+    target = wrapped(model)
+    assert LlamaStep.of(target.native.library, model) is not None
+    monkeypatch.setattr(part, "forward", patched)
+    assert LlamaStep.of(target.native.library, model) is None
+    logits(target)
+    assert not target.native.whole
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma3"])
+def test_a_window_changed_in_the_config_alone_is_left_to_the_model(family):
+    """Its masks follow the config, and the windows of its layers do not."""
+    model = make(family)
+    target = wrapped(model)
+    logits(target)
+    model.config.sliding_window = 5
+    with pytest.raises(SpectraError, match=r"a window of [79], and its config one of 5"):
+        logits(target)
+    assert native_steps(target, "auto", {}, None) is None
+    with pytest.raises(SpectraError, match=r"exact is not possible: layer [01] has a window"):
+        measure_execution(target_of(model), "exact")
+
+
+def test_attention_that_a_program_registered_is_left_to_the_model():
+    """It may differ from ours where a text is longer than what is compared."""
+
+    def attention(*args, **options):
+        return sdpa_attention_forward(*args, **options)
+
+    AttentionInterface.register("a_programs_own", attention)
+    model = make("llama")
+    model.set_attn_implementation("a_programs_own")
+    target = target_of(model)
+    assert native_steps(target, "auto", {}, None) is None
+    with pytest.raises(SpectraError, match="its attention 'a_programs_own' is none of transformers"):
+        measure_execution(target, "exact")
