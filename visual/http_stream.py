@@ -21,8 +21,8 @@ LIST_SECONDS = 10.0
 LIST_BYTES = 2**24
 SILENT_SECONDS = 0.25
 """The longest that whoever was asked to stop waits for a server that says nothing."""
-REFUSAL_BYTES = 2_000
-"""About as many are read of one."""
+REFUSAL_BYTES, REFUSAL_LETTERS = 64_000, 2_000
+"""About as many are read of one: FastAPI repeats what it refuses. And so many are kept of its words."""
 PLAIN_ENCODINGS = "", "identity", "none"
 """The last is some proxies' word for the second."""
 
@@ -152,7 +152,10 @@ def reason_of(response: httpx.Response) -> str:
     text = read.decode(errors="replace")
     if len(read) > REFUSAL_BYTES:
         text = " ".join(text.split()[:-1])
-    told = response.headers.get("Location") or refusal_in(text).strip() or response.reason_phrase
+    words = refusal_in(text).strip()
+    if len(words) > REFUSAL_LETTERS:
+        words = " ".join(words[:REFUSAL_LETTERS].split()[:-1])
+    told = response.headers.get("Location") or words or response.reason_phrase
     return told or httpx.codes.get_reason_phrase(response.status_code) or "without a word"
 
 

@@ -21,6 +21,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.metrics import PlainRate
 from visual.endpoint import SERVED, Endpoint, connected
+from visual.http_stream import REFUSAL_BYTES, REFUSAL_LETTERS
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
@@ -312,12 +313,15 @@ def test_a_whole_reply_in_the_place_of_events_is_told(reply, told):
         ("http://there", "sk-1&2", "<p>no sk-1&amp;2, sk-1&2</p>"),
         ("http://zoe:ab@there", "abcd", "no abcd or ab"),
         ("http://tok-en@there", "", "no tok-en"),
-        ("http://there", "sk-1234567890", f"<style>{' ' * 1978}</style>sk-1234567890 no"),
-        ("http://there", "sk-1234567890", f"no{' ' * 1990}sk-1234567890"),
+        ("http://there", "sk-1234567890", f"<style>{' ' * (REFUSAL_BYTES - 22)}</style>sk-1234567890 no"),
+        ("http://there", "sk-1234567890", f"no{' ' * (REFUSAL_BYTES - 10)}sk-1234567890"),
+        ("http://there", "sk-1234567890", f"no{' ' * (REFUSAL_LETTERS - 10)}sk-1234567890, no"),
+        ("http://there", "sk-1234567890", json.dumps({"error": f"{'no ' * (REFUSAL_LETTERS // 3)}sk-1234567890, no"})),
     ],
 )
 def test_a_key_is_masked_however_it_is_spelled_or_cut(url, key, reply):
-    refusal = httpx.MockTransport(lambda _: httpx.Response(401, content=iter([reply[:2005].encode(), b" ..."])))
+    pieces = reply[: REFUSAL_BYTES + 5].encode(), b" ..."
+    refusal = httpx.MockTransport(lambda _: httpx.Response(401, content=iter(pieces)))
     with pytest.raises(SpectraError) as error:
         Endpoint(url, key, client=httpx.Client(transport=refusal))
     said = str(error.value).partition("401")[2]
@@ -711,6 +715,16 @@ def test_a_model_whose_id_is_no_name_is_told_at_the_start(name):
 )
 def test_a_refusal_is_told_in_words_whatever_its_form(body, words):
     assert refusal_in(body) == words
+
+
+def test_a_refusal_that_repeats_a_long_prompt_is_told_in_words_and_one_without_an_end_is_cut():
+    """FastAPI's form. It was shown as JSON that was cut."""
+    body = {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs", "input": "word " * 3_000}]}
+    for reply, told in ((json.dumps(body), "(body.seed: Extra inputs)"), ("word " * 9_000, "(word word ")):
+        endpoint = Endpoint("http://there", client=serve(reply, [], 422))
+        with pytest.raises(SpectraError) as error:
+            deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
+        assert f"refused with 422 {told}" in str(error.value) and len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize(
