@@ -20,7 +20,7 @@ from spectra.settings import AnswerRequest, Value
 from spectra.trace import StepTrace, Trace, TreeTrace
 from spectra.tree import TokenTree
 from visual.engine import Pieces, ProgressCallback
-from visual.http_stream import Connection, Line, heard, lines_of, listed, reason_of, whole_replies
+from visual.http_stream import Connection, Line, heard, lines_of, listed, no_page, reason_of, whole_replies
 from visual.said import Said, ServerFailureError, WholeCharacters, said_in, shortened, without, words_in
 
 UNKNOWN = -1
@@ -338,6 +338,7 @@ class ServedAnswer:
             yield Line(time.perf_counter())
             if response.status_code != httpx.codes.OK:
                 raise ServerFailureError(f"refused with {response.status_code}", reason_of(response))
+            lines = lines_of(response, most)
             if response.headers.get("Content-Type", "").startswith("text/html"):
-                raise ServerFailureError("sent a web page", reason_of(response))
-            yield from whole_replies(lines_of(response, most))
+                lines = no_page(lines)
+            yield from whole_replies(lines)

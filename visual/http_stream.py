@@ -1,5 +1,6 @@
 """What a server answers by HTTP, as it comes: bytes, lines and silence, within limits of size and time."""
 
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 
 from spectra.io.json_text import parse_json
-from visual.said import refusal_in
+from visual.said import ServerFailureError, refusal_in
 
 Result = TypeVar("Result")
 
@@ -25,6 +26,8 @@ REFUSAL_BYTES, REFUSAL_LETTERS = 64_000, 2_000
 """About as many are read of one: FastAPI repeats what it refuses. And so many are kept of its words."""
 PLAIN_ENCODINGS = "", "identity", "none"
 """The last is some proxies' word for the second."""
+EVENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(?:data|error|event|id|retry)?:|\{)")
+"""How a line of events begins, or JSON."""
 
 
 class Line(NamedTuple):
@@ -82,14 +85,18 @@ class Connection:
 
     def __init__(self) -> None:
         self._stream: Any = None
+        self._over = False
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """For httpx, as the request's extension "trace"."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._stream = info["return_value"]
+            if self._over:
+                self.hang_up()
 
     def hang_up(self) -> None:
-        """Whoever reads there sees its end. Without one, or of one that is closed, nothing happens."""
+        """Whoever reads there sees its end, at once where it is still made. Of one that is closed nothing happens."""
+        self._over = True
         if self._stream is not None:
             with suppress(OSError):
                 self._stream.get_extra_info("socket").shutdown(SHUT_RDWR)
@@ -149,14 +156,31 @@ def reason_of(response: httpx.Response) -> str:
         read += piece
         if len(read) > REFUSAL_BYTES:
             break
-    text = read.decode(errors="replace")
-    if len(read) > REFUSAL_BYTES:
-        text = " ".join(text.split()[:-1])
-    words = refusal_in(text).strip()
-    if len(words) > REFUSAL_LETTERS:
-        words = " ".join(words[:REFUSAL_LETTERS].split()[:-1])
-    told = response.headers.get("Location") or words or response.reason_phrase
+    told = response.headers.get("Location") or _words(read) or response.reason_phrase
     return told or httpx.codes.get_reason_phrase(response.status_code) or "without a word"
+
+
+def _words(read: bytearray) -> str:
+    text = read.decode(errors="replace")
+    words = refusal_in(" ".join(text.split()[:-1]) if len(read) > REFUSAL_BYTES else text).strip()
+    return words if len(words) <= REFUSAL_LETTERS else " ".join(words[:REFUSAL_LETTERS].split()[:-1])
+
+
+def no_page(lines: Iterator[Line]) -> Iterator[Line]:
+    """These lines, of a server that calls them a web page. Some say so of events, as Flask does where nobody says
+    better. Raises ServerFailureError where the first with something in it is neither of events nor JSON.
+    """
+    page = bytearray()
+    for line in lines:
+        if not page.strip() and EVENT.match(line.text):
+            yield line
+            yield from lines
+            return
+        page += line.text + b"\n"
+        yield Line(line.at)
+        if len(page) > REFUSAL_BYTES:
+            break
+    raise ServerFailureError("sent a web page", _words(page) or "without a word")
 
 
 def pieces_of(response: httpx.Response) -> Iterator[bytes]:

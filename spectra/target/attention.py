@@ -108,12 +108,14 @@ def of_ones_own(model: Any) -> str:
     ours = name in (NAME, "eager") or "/" in (name or "")  # kernels of the hub have the arithmetic of flash attention
     if function is not None and not ours and not getattr(function, "__module__", "").startswith("transformers."):
         return f"its attention {name!r} is none of transformers"
-    kinds = getattr(config, "layer_types", None) or ()
+    if not (kinds := getattr(config, "layer_types", None)):
+        return ""
     windows = {"full_attention": None, "sliding_attention": getattr(config, "sliding_window", None)}
     for module in model.modules():
-        at = getattr(module, "layer_idx", None)
-        if hasattr(module, "sliding_window") and isinstance(at, int) and at < len(kinds) and kinds[at] in windows:
-            window = module.sliding_window if getattr(module, "is_sliding", True) else None
+        own = vars(module)
+        at = own.get("layer_idx")
+        if "sliding_window" in own and isinstance(at, int) and at < len(kinds) and kinds[at] in windows:
+            window = own["sliding_window"] if own.get("is_sliding", True) else None
             if window != windows[kinds[at]]:
                 return f"layer {at} has a window of {window}, and its config one of {windows[kinds[at]]}"
     return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from spectra.target.ends import end_ids
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
 from spectra.target.joint import Part, joint_forward
+from spectra.target.own_numbers import without_autocast
 from spectra.target.prefix import Prefix
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.session import HuggingFaceSession
@@ -390,8 +391,7 @@ class HuggingFaceTarget:
             arguments["attention_mask"] = mask
         if picks_rows := "logits_to_keep" in self._steers and not self.spread:
             arguments["logits_to_keep"] = rows
-        off = self.plan.exact or self.dtype.itemsize > 2  # not in 16 bits
-        with torch.autocast(self.device.type, enabled=False) if off else nullcontext():
+        with without_autocast(self.model, self.device, exact=self.plan.exact):
             logits: torch.Tensor = self.model(ids, **arguments).logits[0]
         return logits if picks_rows else logits.index_select(0, rows.to(logits.device))
 

@@ -30,17 +30,19 @@ class KnownModel:
 
 
 _learned: WeakKeyDictionary[Any, KnownModel] = WeakKeyDictionary()
+_looking = threading.Lock()
 
 
 def learned_of(model: Any) -> KnownModel:
     """What was measured of this model object before, by whatever target. Models that share a config object, in which a
     session sets their attention, take turns."""
-    if (known := _learned.get(model)) is None:
-        mine = _configs(model)
-        beside = next((other for one, other in list(_learned.items()) if mine & _configs(one)), None)
-        new = KnownModel() if beside is None else KnownModel(decodes=beside.decodes, turn=beside.turn)
-        known = _learned.setdefault(model, new)
-    return known
+    with _looking:
+        if (known := _learned.get(model)) is None:
+            mine = _configs(model)
+            beside = next((other for one, other in list(_learned.items()) if mine & _configs(one)), None)
+            known = KnownModel() if beside is None else KnownModel(decodes=beside.decodes, turn=beside.turn)
+            _learned[model] = known
+        return known
 
 
 def _configs(model: Any) -> set[int]:

@@ -22,6 +22,7 @@ from spectra.target.cache import SlabCache
 from spectra.target.device_map import is_on_disk
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.huggingface import Execution, HuggingFaceTarget
+from spectra.target.own_numbers import without_autocast
 from spectra.target.parameter_state import odd_numbers
 from spectra.target.quantized import quantized_by
 from spectra.target.session import HuggingFaceSession, synchronize
@@ -309,7 +310,8 @@ class Probe:
 def _stock(target: HuggingFaceTarget, tokens: list[int]) -> torch.Tensor:
     """Logits [vocabulary] after `tokens`, no cache, the model as it comes."""
     ids = torch.tensor([tokens], device=target.device)
-    logits: torch.Tensor = target.model(ids, use_cache=False).logits[0, -1]
+    with without_autocast(target.model, target.device):
+        logits: torch.Tensor = target.model(ids, use_cache=False).logits[0, -1]
     return logits.float()
 
 

@@ -35,7 +35,7 @@ from spectra.settings import Sampling
 from spectra.target import draft_model
 from spectra.target.choices import CACHES
 from spectra.target.load import wrap_model
-from spectra.target.preflight import Probe
+from spectra.target.preflight import Probe, measure_execution
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -556,3 +556,21 @@ def test_steps_in_32_bits_stay_so_inside_autocast():
         want = target.forward(session.cache, [3], [[0]], [0])
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert torch.equal(target.forward(session.cache, [3], [[0]], [0]), want)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_is_measured_inside_autocast_as_outside(family):
+    """It was refused, as giving other logits from a cache: those of steps had 32 bits, those beside them 16."""
+    target = target_of(make(family))
+    with torch.autocast("cpu", torch.bfloat16):
+        measure_execution(target, "auto")
+    assert target.trees
+
+
+def test_a_model_of_mixed_numbers_runs_inside_autocast():
+    """As programs keep embeddings in 32 bits; outside it cannot run."""
+    model = make("llama").bfloat16()
+    model.get_input_embeddings().float()
+    target = target_of(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        measure_execution(target, "auto")

@@ -10,6 +10,8 @@ from collections import deque
 from contextlib import suppress
 from hashlib import sha256
 from itertools import count, repeat
+from socket import socketpair
+from types import SimpleNamespace
 
 import gradio as gr
 import httpx
@@ -21,7 +23,7 @@ from spectra.errors import SpectraError
 from spectra.guess import Source
 from spectra.metrics import PlainRate
 from visual.endpoint import SERVED, Endpoint, connected
-from visual.http_stream import REFUSAL_BYTES, REFUSAL_LETTERS
+from visual.http_stream import REFUSAL_BYTES, REFUSAL_LETTERS, Connection
 from visual.request import request_of
 from visual.run.admission import AdmissionQueue
 from visual.run.conversation import Conversation, readout
@@ -875,6 +877,33 @@ def test_a_web_page_in_the_place_of_a_server_is_told():
     endpoint._client = httpx.Client(transport=httpx.MockTransport(lambda _: page))
     with pytest.raises(SpectraError, match=r"it sent a web page \(Open WebUI\)"):
         deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
+
+
+def test_events_that_a_server_calls_a_web_page_are_read():
+    """Flask does so where its program does not say better."""
+    kind = {"Content-Type": "text/html; charset=utf-8"}
+    endpoint = Endpoint("http://there", client=serve(GOOD, []))
+    for begins in ("", "\n\n", "\ufeff", ": ping\n\n"):
+        flask = httpx.MockTransport(lambda _, begins=begins: httpx.Response(200, headers=kind, text=begins + GOOD))
+        endpoint._client = httpx.Client(transport=flask)
+        answer = endpoint.answer(asked("Say", SERVED, **SETTINGS))
+        deque(answer, 0)
+        assert answer.trace.steps[-1].finish and answer.trace.pieces
+    failing = httpx.MockTransport(lambda _: httpx.Response(200, headers=kind, text='{"error": "no such model"}'))
+    endpoint._client = httpx.Client(transport=failing)
+    with pytest.raises(SpectraError, match=r"it does not stream \(no such model\)"):
+        deque(endpoint.answer(asked("Say", SERVED, **SETTINGS)), 0)
+
+
+def test_a_connection_that_is_made_after_stop_is_closed():
+    ours, theirs = socketpair()
+    with ours, theirs:
+        connection = Connection()
+        connection.hang_up()
+        stream = SimpleNamespace(get_extra_info={"socket": ours}.get)
+        connection.trace("connection.connect_tcp.complete", {"return_value": stream})
+        theirs.settimeout(5)
+        assert theirs.recv(1) == b""
 
 
 @pytest.mark.parametrize("key", ["sk-1234\u200b", "schlüssel-1234", "sk-1234\nsk-1234", "sk-1234\0"])
