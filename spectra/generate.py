@@ -16,7 +16,7 @@ from spectra.batch.decode_many import AT_ONCE, decode_many
 from spectra.batch.request import Request
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
-from spectra.methods.presets import asking, check_method, make_method
+from spectra.methods.presets import METHODS, check_method, make_method
 from spectra.methods.resources import Resources, folders, memory_of, weights_for
 from spectra.settings import STOPPED, Limits, Sampling, check_number
 from spectra.target.choices import CACHES
@@ -87,7 +87,7 @@ def generate(
     limits = Limits(_max_new_tokens(generation_config, input_ids.shape[1]))
     drafts = folders("drafts", drafts)
     check_method(method)
-    if drafts and method not in asking():
+    if drafts and not METHODS[method].asks:
         fix = "leave them out, or choose a method that does, such as spectra-draft"
         raise SpectraError("drafts", f"{method} asks no draft model; {fix}")
 

@@ -78,16 +78,6 @@ def check_method(name: str, settings: MethodSettings | None = None) -> None:
             raise SpectraError(field, f"{name} has no such setting; leave it out, or choose one of {others}")
 
 
-def asking() -> list[str]:
-    """The presets that ask a draft model."""
-    return [name for name, preset in METHODS.items() if preset.asks]
-
-
-def reading() -> list[str]:
-    """The presets that guess from datastores, as long as no setting says otherwise."""
-    return [name for name, preset in METHODS.items() if preset.reads]
-
-
 def redraws(name: str, sampling: Sampling) -> bool:
     """Whether the preset may write another text than plain decoding, of the same distribution."""
     return not sampling.greedy and name in METHODS and METHODS[name].drawn

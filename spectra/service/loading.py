@@ -21,7 +21,7 @@ from spectra.io.bounded import open_regular
 from spectra.io.files import check_writable_folder, holds_file
 from spectra.io.hashes import tokenizer_sha256
 from spectra.method import Method
-from spectra.methods.presets import asking, make_method, reading
+from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import MethodSettings, Sampling
 from spectra.target.choices import GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name, unless_embedded
@@ -219,7 +219,7 @@ class ModelOptions:
     def tell_unasked(self, method: str, settings: MethodSettings) -> None:
         """A line each where draft models or datastores were named and the method has no use for them."""
         another = "choose another method, or leave it out"
-        if self.drafts and method not in asking():
+        if self.drafts and not METHODS[method].asks:
             log.warning(f"{method} asks no draft model: --draft changes nothing; {another}")
-        if self.datastores and method not in reading() and settings.retrieval is None:
+        if self.datastores and not METHODS[method].reads and settings.retrieval is None:
             log.warning(f"{method} reads no datastore: --datastore changes nothing; {another}")
