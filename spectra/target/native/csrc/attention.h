@@ -47,8 +47,34 @@ struct HeadSlots {
           values((const Cache*)slots.values + layer * slots.layer_stride + kv_head * slots.head_stride),
           stride(slots.slot_stride),
           first(first) {}
+    // Those that hold a position of the sequence.
+    HeadSlots(const Sequence& s, int64_t layer, int64_t kv_head, int64_t position)
+        : HeadSlots(position < s.shared ? s.others : s.own, layer, kv_head, position < s.shared ? 0 : s.shared) {}
     const Cache* key(int64_t position) const { return keys + (position - first) * stride; }
     const Cache* value(int64_t position) const { return values + (position - first) * stride; }
+};
+
+// The block of slots that a thread reads after the one at hand. Slot j of it is fetched when slot j of that one is read:
+// memory takes a few requests at a time, and one who asks for a whole block at once waits.
+template <class Cache>
+struct Upcoming {
+    const Cache *keys = nullptr, *values = nullptr;
+    int64_t stride = 0, slots = 0;
+    int dim = 0;
+
+    Upcoming() = default;
+    // From `position` on, before `end`.
+    Upcoming(const HeadSlots<Cache>& head, int64_t position, int64_t end, int dim)
+        : keys(head.key(position)), values(head.value(position)), stride(head.stride),
+          slots(std::min<int64_t>(end - position, BLOCK)), dim(dim) {}
+
+    // First the keys, then the values: memory gives lines that follow each other sooner. Inline, for compilers drop calls
+    // of a function that does nothing but fetch.
+    INLINE void fetch(int64_t from, int64_t to) const {
+        for (const Cache* numbers : {keys, values})
+            for (int64_t j = from; j < std::min(to, slots); ++j)
+                for (int d = 0; d < dim; d += int(64 / sizeof(Cache))) prefetch_far(numbers + j * stride + d);
+    }
 };
 
 struct Tree {  // of all sequences
@@ -75,8 +101,16 @@ struct Heads {
     int filled() const { return int(rounded(dim, LANES)); }
 };
 
-// What a thread keeps at hand for one key head and some rows.
+// One key head of the rows [from, to) of a sequence, numbered inside it.
+struct AttentionItem {
+    const Sequence* sequence;
+    int kv_head;
+    int64_t from, to;
+};
+
+// What a thread keeps at hand for one of them.
 struct AttentionBuffers {
+    std::vector<AttentionItem> items;
     Lines<float> keys, values;          // a block: keys [dim][64], values [64][filled]
     Lines<float> own_keys, own_values;  // own rows: keys [dim][columns], values [own][filled]
     Lines<float> own_scores;            // [queries][columns]
@@ -113,23 +147,20 @@ INLINE void each_dimension(const Cache* keys, int64_t stride, int64_t slots, int
 
 // Columns of keys: out[d][column] for n slots, zero up to `columns`. Values [n][filled].
 template <class Cache>
-void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out) {
+void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out,
+               const Upcoming<Cache>& upcoming) {
     int whole = 0;  // dimensions that go in squares
+    for (int64_t j = 0; j < n; j += LANES) {
+        upcoming.fetch(j, j + LANES);
 #if SPECTRA_AVX512
-    whole = dim / LANES * LANES;
-    for (int64_t j = 0; j < n; j += LANES)
+        whole = dim / LANES * LANES;
         each_dimension(keys + j * stride, stride, n - j, dim, [&](int d, F16 key) { store(out + d * columns + j, key); });
 #endif
+    }
     for (int64_t j = 0; j < n; ++j)
         for (int d = whole; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
     if (n < columns)
         for (int d = 0; d < dim; ++d) std::fill(out + d * columns + n, out + (d + 1) * columns, 0.0f);
-}
-// n slots are on their way into the cache while something else is computed.
-template <class Cache>
-INLINE void fetch(const Cache* slots, int64_t stride, int dim, int64_t n) {
-    for (int64_t j = 0; j < n; ++j)
-        for (int d = 0; d < dim; d += int(64 / sizeof(Cache))) prefetch_far(slots + j * stride + d);
 }
 template <class Cache>
 void take_values(const Cache* values, int64_t stride, int64_t n, int dim, int filled, float* out) {
@@ -181,10 +212,12 @@ void score_all(const float* const* query, int64_t queries, int dim, const float*
 // The same for few queries, from n slots as they lie in the cache; whole 16 dimensions.
 template <class Cache, int Q = TOGETHER>
 void score_few(int64_t queries, const float* const* query, int dim, const Cache* keys, int64_t slot, int64_t n,
-               float* scores, int64_t stride) {
+               float* scores, int64_t stride, const Upcoming<Cache>& upcoming) {
     if constexpr (Q > 1)
-        if (queries != Q) return score_few<Cache, Q - 1>(queries, query, dim, keys, slot, n, scores, stride);
+        if (queries != Q)
+            return score_few<Cache, Q - 1>(queries, query, dim, keys, slot, n, scores, stride, upcoming);
     for (int64_t j = 0; j < n; j += LANES) {
+        upcoming.fetch(j, j + LANES);
         F16 sum[Q];
         UNROLL
         for (int q = 0; q < Q; ++q) sum[q] = zero();
@@ -277,16 +310,14 @@ INLINE void weigh(float* scores, float scaling, int from, int to, float& top, fl
     total = total * old_part + block_total * new_part;
 }
 
-// Rows [from, to) of a sequence (numbered inside it), one key head. query: [all rows][heads][dim] of this step;
-// write(row, head, [filled] floats).
+// query: [all rows][heads][dim] of this step; write(row, head, [filled] floats).
 template <class Cache, class Write>
-void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads, int64_t layer, int kv_head,
-                 int64_t from, int64_t to, const float* query, int64_t query_stride, AttentionBuffers& buffers,
-                 Write write) {
-    const int group = heads.group(), dim = heads.dim, filled = heads.filled();
-    const int64_t queries = (to - from) * group, length = sequence.length;
+void attend_rows(const AttentionItem& item, const Tree& tree, const Heads& heads, int64_t layer, const float* query,
+                 int64_t query_stride, AttentionBuffers& buffers, const Upcoming<Cache>& after_all, Write write) {
+    const Sequence& sequence = *item.sequence;
+    const int kv_head = item.kv_head, group = heads.group(), dim = heads.dim, filled = heads.filled();
+    const int64_t from = item.from, to = item.to, queries = (to - from) * group, length = sequence.length;
     const HeadSlots<Cache> own_slots(sequence.own, layer, kv_head, sequence.shared);
-    const HeadSlots<Cache> others(sequence.others, layer, kv_head, 0);
     auto chain = [&](int64_t r) { return tree.chains + tree.offsets[sequence.first_row + r]; };
     auto end_of = [&](int64_t r) {  // one past the row's own position
         return length + tree.offsets[sequence.first_row + r + 1] - tree.offsets[sequence.first_row + r];
@@ -319,7 +350,7 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
         buffers.own_keys.resize(dim * columns);
         buffers.own_values.resize(own * filled);
         buffers.own_scores.resize(queries * columns);
-        take_keys(own_slots.key(in_order), own_slots.stride, own, dim, columns, buffers.own_keys.data());
+        take_keys(own_slots.key(in_order), own_slots.stride, own, dim, columns, buffers.own_keys.data(), {});
         take_values(own_slots.value(in_order), own_slots.stride, own, dim, filled, buffers.own_values.data());
         for (int64_t c = 0; c < columns; c += BLOCK)
             score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.own_keys.data() + c, columns,
@@ -330,29 +361,26 @@ void attend_rows(const Sequence& sequence, const Tree& tree, const Heads& heads,
     const bool few = FEW_QUERIES && queries <= FEW_QUERIES && dim % LANES == 0;
     const float* places[BLOCK];
     const int64_t first_block = start / BLOCK * BLOCK;
-    const auto slots_of = [&](int64_t base) -> const HeadSlots<Cache>& {
-        return base < sequence.shared ? others : own_slots;
-    };
-    const HeadSlots<Cache>& begin = slots_of(first_block);
-    fetch(begin.value(first_block), begin.stride, dim, std::min<int64_t>(in_order - first_block, BLOCK));
     for (int64_t base = first_block; base < end; base += BLOCK) {
-        const HeadSlots<Cache>&here = slots_of(base), &after = slots_of(base + BLOCK);
+        const auto slots_of = [&](int64_t position) { return HeadSlots<Cache>(sequence, layer, kv_head, position); };
+        const HeadSlots<Cache> here = slots_of(base);
         const int in_place = int(std::clamp<int64_t>(in_order - base, 0, BLOCK));
-        const int64_t next = base + BLOCK, next_slots = std::min<int64_t>(in_order - next, BLOCK);
-        fetch(after.key(next), after.stride, dim, next_slots);
-        fetch(after.value(next), after.stride, dim, next_slots);
+        const int64_t next = base + BLOCK;
+        const Upcoming<Cache> upcoming =
+            next < in_order ? Upcoming<Cache>(slots_of(next), next, in_order, dim) : after_all;
         const bool direct = few && (in_place == BLOCK || !own);  // values are mixed from their slots
         if (in_place && few) {
 #if SPECTRA_AVX512
             score_few(queries, buffers.query.data(), dim, here.key(base), here.stride, in_place, buffers.scores.data(),
-                      BLOCK);
+                      BLOCK, upcoming);
 #endif
         } else if (in_place) {
-            take_keys(here.key(base), here.stride, in_place, dim, BLOCK, buffers.keys.data());
+            take_keys(here.key(base), here.stride, in_place, dim, BLOCK, buffers.keys.data(), upcoming);
             score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK,
                                      buffers.scores.data(), BLOCK);
         }
         if (!direct) take_values(here.value(base), here.stride, in_place, dim, filled, buffers.values.data());
+        upcoming.fetch(rounded(in_place, LANES), BLOCK);
         const Cache* slots[BLOCK];
         for (int j = 0; j < in_place; ++j) slots[j] = here.value(base + j);
         for (int j = 0; j < in_place; ++j) places[j] = buffers.values.data() + int64_t(j) * filled;
@@ -405,22 +433,26 @@ template <class Cache, class Write>
 void attend(const std::vector<Sequence>& sequences, const Tree& tree, const Heads& heads, int64_t layer,
             const float* query, int64_t query_stride, Worker& worker, AttentionBuffers& buffers, Write write) {
     constexpr int64_t RUN = 16;
-    int64_t total = 0;
-    auto runs_of = [&](const Sequence& s) {
-        return std::max<int64_t>((s.rows + RUN - 1) / RUN, std::min<int64_t>(s.rows, worker.count));
+    std::vector<AttentionItem>& items = buffers.items;
+    items.clear();
+    for (const Sequence& s : sequences) {
+        const int64_t runs = std::max<int64_t>((s.rows + RUN - 1) / RUN, std::min<int64_t>(s.rows, worker.count));
+        for (int64_t run = 0; run < runs; ++run)
+            for (int head = 0; head < heads.kv_heads; ++head)
+                items.push_back({&s, head, s.rows * run / runs, s.rows * (run + 1) / runs});
+    }
+    const auto begin_of = [&](int64_t number) {
+        const AttentionItem& item = items[number];
+        const Sequence& s = *item.sequence;
+        const int64_t start = heads.window ? std::max<int64_t>(0, s.length + 1 - heads.window) / BLOCK * BLOCK : 0;
+        return Upcoming<Cache>(HeadSlots<Cache>(s, layer, item.kv_head, start), start, s.length, heads.dim);
     };
-    for (const Sequence& s : sequences) total += runs_of(s) * heads.kv_heads;
+    const int64_t total = int64_t(items.size());
     worker.share(total, 1, [&](int64_t first, int64_t end) {
-        int64_t item = 0;
-        for (const Sequence& s : sequences) {
-            const int64_t runs = runs_of(s);
-            for (int64_t i = 0; i < runs * heads.kv_heads; ++i, ++item) {
-                if (item < first || item >= end) continue;
-                const int64_t run = i / heads.kv_heads;
-                attend_rows<Cache>(s, tree, heads, layer, int(i % heads.kv_heads), s.rows * run / runs,
-                                   s.rows * (run + 1) / runs, query, query_stride, buffers, write);
-            }
-        }
+        begin_of(first).fetch(0, BLOCK);
+        for (int64_t i = first; i < end; ++i)
+            attend_rows<Cache>(items[i], tree, heads, layer, query, query_stride, buffers,
+                               i + 1 < total ? begin_of(i + 1) : Upcoming<Cache>(), write);
     });
 }
 

@@ -183,7 +183,8 @@ INLINE void block_of(int rows, const uint8_t* const* weights, const Element<WIDE
     block<WIDE, R, P>(weights, x, stride, sums, count, first, fetch);
 }
 
-// All rows over one block of inputs, in blocks of rows of nearly the same height. What follows is fetched by all of them.
+// All rows over one block of inputs, in blocks of rows of nearly the same height. What follows is fetched by the first two
+// of them, half each.
 template <bool WIDE>
 void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, int64_t rows,
                float* sums, int64_t count, bool first, int64_t ahead) {
@@ -191,11 +192,12 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
     if constexpr (!WIDE) return tiles_over(panels, weights, x, stride, rows, sums, count, first, ahead);
 #endif
     const int64_t blocks = (rows + TALL - 1) / TALL, lines = WIDE ? count : count / 2;
+    const int64_t fetching = std::min<int64_t>(blocks, 2);
     for (int64_t b = 0; b < blocks; ++b) {
         const int64_t from = rows * b / blocks, to = rows * (b + 1) / blocks;
         const Element<WIDE>* top = x + from * stride;
         float* out = sums + from * WIDTH * LANES;
-        const Fetch share{ahead + b * lines / blocks * 64, 64 / blocks};
+        const Fetch share = b < fetching ? Fetch{ahead + b * lines / fetching * 64, 64 / fetching} : Fetch{0, 0};
         if (panels == WIDTH && REGISTER_PANELS == WIDTH)
             block_of<WIDE, REGISTER_PANELS>(int(to - from), weights, top, stride, out, count, first, share);
         else
