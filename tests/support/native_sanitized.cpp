@@ -41,19 +41,6 @@ static Matrix matrix(int outputs, int inputs, int format, int group = 32) {
     m.lifted = pick(0, 1);
     return m;
 }
-static std::vector<std::unique_ptr<Matrix>> unpacked_kept;
-
-// Some blocks of a quantised matrix in bf16.
-static Matrix mixed(int outputs, int inputs, int format) {
-    const int period = std::vector<int>{2, 3, 5}[pick(0, 2)], blocks = (outputs + 31) / 32, apart = blocks / period;
-    if (!apart) return matrix(outputs, inputs, format);
-    const int last = blocks % period ? 0 : 32 * blocks - outputs;  // what the last block, if it is one of them, lacks
-    unpacked_kept.push_back(std::make_unique<Matrix>(matrix(32 * apart - last, inputs, BF16)));
-    Matrix m = matrix(outputs - 32 * apart + last, inputs, format);
-    m.outputs = outputs, m.panels = (outputs + 15) / 16, m.bias = nullptr;
-    m.period = period, m.unpacked = unpacked_kept.back().get();
-    return m;
-}
 static const float* norm_weight(int n) {
     floats_kept.push_back(std::make_unique<Buffer<float>>(rounded(n, 16)));
     return *floats_kept.back();
@@ -83,19 +70,19 @@ static void products() {
         const int64_t last = outputs - 1;
         spectra_rows(&m, &last, 1, weight);
     }
-    for (int i = 0; i < 40; ++i) {
-        const int outputs = pick(1, 400), inputs = pick(1, 300), rows = pick(1, 40);
-        const Matrix m = mixed(outputs, inputs, i % 2 ? BITS4 : BITS8);
-        Buffer<float> x(int64_t(rows) * inputs), y(int64_t(rows) * outputs), weight(m.inputs);
-        spectra_product(&m, x, rows, inputs, y, pick(1, 3));
-        for (int64_t n = 0; n < outputs; n += 16) spectra_rows(&m, &n, 1, weight);
+    for (int i = 0; i < 12; ++i) {
+        const int outputs = pick(1, 70), inputs = pick(2040, 2200), rows = pick(1, 60);
+        const Matrix m = matrix(outputs, inputs, i % 4);
+        Buffer<float> x(int64_t(rows) * inputs), y(int64_t(rows) * outputs);
+        spectra_product(&m, x, rows, inputs, y, pick(1, 5));
     }
 }
 
 template <class Cache>
 static void attention() {
-    for (int i = 0; i < 30; ++i) {
-        const int kv = pick(1, 3), group = pick(1, 7), dim = 8 * pick(1, 17), rows = pick(1, 80), length = pick(0, 200);
+    for (int i = 0; i < 40; ++i) {
+        const int kv = pick(1, 3), group = pick(1, 7), dim = 8 * pick(1, 17), rows = pick(1, 80);
+        const int length = pick(0, 3) ? pick(0, 330) : 64 * pick(0, 5);  // often at the end of a block
         Trees trees;
         trees.add(rows, length);
         const int64_t shared = 64 * pick(0, length / 64), slots = length + rows - shared;
@@ -104,17 +91,17 @@ static void attention() {
         const Sequence sequence{{keys, values, 0, slots * dim, dim},
                                 {other_keys, other_values, 0, shared * dim, dim},
                                 shared, length, 0, rows};
-        const Heads heads{kv * group, kv, dim, 0.1f, pick(0, 1) ? pick(1, 100) : 0};
+        const Heads heads{kv * group, kv, dim, 0.1f, pick(0, 1) ? pick(1, 300) : 0};
         Buffer<float> query(int64_t(rows) * heads.heads * dim), out(int64_t(rows) * heads.heads * dim);
         spectra_attend(&sequence, &heads, trees.offsets.data(), trees.chains.data(), query, sizeof(Cache) == 4, out,
-                       pick(1, 3));
+                       pick(1, 5));
     }
 }
 
 template <class Cache>
 static void steps() {
     const bool wide = sizeof(Cache) == 4;
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 10; ++i) {
         const int kv = pick(1, 3), heads = kv * pick(1, 3), dim = 8 * pick(1, 5), inner = pick(20, 90), words = pick(5, 99);
         const int hidden = pick(20, 90), slots = 300;
         auto any = [&](int n, int k) { return matrix(n, k, wide ? F32 : pick(BF16, BITS8)); };
@@ -123,7 +110,7 @@ static void steps() {
             layers.push_back({any(heads * dim, hidden), any(kv * dim, hidden), any(kv * dim, hidden),
                               any(hidden, heads * dim), any(inner, hidden), any(inner, hidden), any(hidden, inner),
                               norm_weight(hidden), norm_weight(hidden), l ? norm_weight(dim) : nullptr,
-                              l ? norm_weight(dim) : nullptr, l ? 9 : 0});
+                              l ? norm_weight(dim) : nullptr, l ? pick(1, 150) : 0});
         const Model model{layers.data(), any(words, hidden), norm_weight(hidden), 2, hidden, heads, kv,
                           dim, inner, wide, 1e-5f, 0.2f};
         void* buffers = spectra_buffers();
@@ -132,8 +119,9 @@ static void steps() {
             std::vector<Sequence> sequences;
             std::vector<Buffer<Cache>> caches;
             int64_t count = 0;
-            for (int s = pick(1, 3); s > 0; --s) {
-                const int rows = pick(1, 70), length = pick(0, slots - rows);
+            for (int s = pick(0, 1) ? pick(1, 3) : pick(4, 20); s > 0; --s) {
+                const int rows = pick(0, 3) ? pick(0, 6) : pick(1, 70);
+                const int length = pick(0, 2) ? pick(0, slots - rows) : 64 * pick(0, 3);  // often at the end of a block
                 const int64_t shared = 64 * pick(0, length / 64), own = length + rows - shared;
                 auto cache = [&](int64_t size) -> Slots {
                     caches.emplace_back(2l * kv * size * dim);
@@ -145,6 +133,7 @@ static void steps() {
                 trees.add(rows, length);
                 count += rows;
             }
+            if (!count) continue;
             std::vector<int64_t> asked;
             for (int64_t r = 0; r < count; r += pick(1, 5)) asked.push_back(r);
             Buffer<float> embedded(count * hidden), cosine(slots * dim / 2), sine(slots * dim / 2);
@@ -152,7 +141,7 @@ static void steps() {
             const Rows rows{embedded, trees.positions.data(), cosine, sine, trees.offsets.data(), trees.chains.data(),
                             sequences.data(), asked.data(), count, int64_t(sequences.size()), int64_t(asked.size()),
                             logits};
-            spectra_step(&model, buffers, &rows, pick(1, 3));
+            spectra_step(&model, buffers, &rows, pick(1, 5));
         }
         spectra_free_buffers(buffers);
     }

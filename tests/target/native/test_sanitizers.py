@@ -6,12 +6,23 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from native_paths import every_path, flags_of
+from native_paths import every_path, flags_of, paths
 
-from spectra.target.native.library import COMPILERS, MAIN
+from spectra.target.native.flags import COMPILERS, FLAGS, MAIN
 
 PROGRAM = Path(__file__).parents[2] / "support" / "native_sanitized.cpp"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1"]
+
+
+def test_the_program_is_one_of_todays_library():
+    """It runs with all cases only, and what it is built of changes oftener."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None or not paths():
+        pytest.skip("no compiler, or a CPU without AVX2")
+    flags = [flag for flag in FLAGS["avx2"] if flag.startswith(("-m", "-D"))]
+    command = [compiler, "-std=c++17", "-fsyntax-only", "-w", *flags, f"-I{MAIN.parent}", str(PROGRAM)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[-2000:]
 
 
 @pytest.mark.all_cases
