@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from native_paths import every_path, flags_of, paths
 
-from spectra.target.native.flags import COMPILERS, FLAGS, MAIN
+from spectra.target.native.library import COMPILERS, MAIN
 
 PROGRAM = Path(__file__).parents[2] / "support" / "native_sanitized.cpp"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1"]
@@ -19,8 +19,7 @@ def test_the_program_is_one_of_todays_library():
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None or not paths():
         pytest.skip("no compiler, or a CPU without AVX2")
-    flags = [flag for flag in FLAGS["avx2"] if flag.startswith(("-m", "-D"))]
-    command = [compiler, "-std=c++17", "-fsyntax-only", "-w", *flags, f"-I{MAIN.parent}", str(PROGRAM)]
+    command = [compiler, *flags_of("avx2"), "-fsyntax-only", f"-I{MAIN.parent}", str(PROGRAM)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[-2000:]
 

@@ -64,9 +64,11 @@ struct Upcoming {
 
     Upcoming() = default;
     // From `position` on, before `end`.
-    Upcoming(const HeadSlots<Cache>& head, int64_t position, int64_t end, int dim)
-        : keys(head.key(position)), values(head.value(position)), stride(head.stride),
-          slots(std::min<int64_t>(end - position, BLOCK)), dim(dim) {}
+    Upcoming(const Sequence& s, int64_t layer, int64_t kv_head, int64_t position, int64_t end, int dim)
+        : slots(std::min<int64_t>(end - position, BLOCK)), dim(dim) {
+        const HeadSlots<Cache> head(s, layer, kv_head, position);
+        keys = head.key(position), values = head.value(position), stride = head.stride;
+    }
 
     // First the keys, then the values: memory gives lines that follow each other sooner. Inline, for compilers drop calls
     // of a function that does nothing but fetch.
@@ -362,12 +364,11 @@ void attend_rows(const AttentionItem& item, const Tree& tree, const Heads& heads
     const float* places[BLOCK];
     const int64_t first_block = start / BLOCK * BLOCK;
     for (int64_t base = first_block; base < end; base += BLOCK) {
-        const auto slots_of = [&](int64_t position) { return HeadSlots<Cache>(sequence, layer, kv_head, position); };
-        const HeadSlots<Cache> here = slots_of(base);
+        const HeadSlots<Cache> here(sequence, layer, kv_head, base);
         const int in_place = int(std::clamp<int64_t>(in_order - base, 0, BLOCK));
         const int64_t next = base + BLOCK;
         const Upcoming<Cache> upcoming =
-            next < in_order ? Upcoming<Cache>(slots_of(next), next, in_order, dim) : after_all;
+            next < in_order ? Upcoming<Cache>(sequence, layer, kv_head, next, in_order, dim) : after_all;
         const bool direct = few && (in_place == BLOCK || !own);  // values are mixed from their slots
         if (in_place && few) {
 #if SPECTRA_AVX512
@@ -445,7 +446,7 @@ void attend(const std::vector<Sequence>& sequences, const Tree& tree, const Head
         const AttentionItem& item = items[number];
         const Sequence& s = *item.sequence;
         const int64_t start = heads.window ? std::max<int64_t>(0, s.length + 1 - heads.window) / BLOCK * BLOCK : 0;
-        return Upcoming<Cache>(HeadSlots<Cache>(s, layer, item.kv_head, start), start, s.length, heads.dim);
+        return Upcoming<Cache>(s, layer, item.kv_head, start, s.length, heads.dim);
     };
     const int64_t total = int64_t(items.size());
     worker.share(total, 1, [&](int64_t first, int64_t end) {
