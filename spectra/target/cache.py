@@ -45,6 +45,7 @@ class SlabCache(Cache):
         self._readers: WeakSet[SlabCache] = WeakSet()
         self.slabs: list[torch.Tensor] = []  # each [layers, 1, kv_heads, capacity, head_dim], of keys or of values
         self._free: dict[tuple[str, torch.device, torch.dtype, int, int], list[torch.Tensor]] = {}
+        self._reserved: tuple[torch.Tensor, torch.Tensor] | None = None
         self._layers_a_slab = layers if one_device else 1
         super().__init__(layers=[SlabLayer(self) for _ in range(layers)])
 
@@ -73,12 +74,14 @@ class SlabCache(Cache):
 
     def reserve(self, kv_heads: int, head_dim: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """(keys, values) of all layers, [layers, kv_heads, capacity, head_dim]. The layout names the dtype."""
-        if len(self.slabs) < 2:
-            sample = torch.empty(1, kv_heads, 0, head_dim, dtype=self.layout.dtype, device=device)
-            for layer in self.layers:
-                layer.lazy_initialization(sample, sample)
-        keys, values = self.slabs
-        return keys[:, 0], values[:, 0]
+        if self._reserved is None:
+            if len(self.slabs) < 2:
+                sample = torch.empty(1, kv_heads, 0, head_dim, dtype=self.layout.dtype, device=device)
+                for layer in self.layers:
+                    layer.lazy_initialization(sample, sample)
+            keys, values = self.slabs
+            self._reserved = keys[:, 0], values[:, 0]
+        return self._reserved
 
     def whole(self, slots: int) -> int:
         """`slots` filled up to whole blocks."""
@@ -90,6 +93,10 @@ class SlabCache(Cache):
         self.length += len(rows)
         if rows == list(range(len(rows))):
             return
+        self._move(start, rows)
+
+    @torch.inference_mode()
+    def _move(self, start: int, rows: list[int]) -> None:
         same = 0
         while rows[same] == same:
             same += 1

@@ -101,7 +101,7 @@ class DraftModelAnswer:
         need = self._cache.length + self._model.plan.fit(len(tokens))
         if need > self._cache.capacity:
             self._cache = self._cache.copy(self._cache.length, need + max(CAPACITY, need // 2))
-        with torch.inference_mode(), self._model.one_torch_thread():
+        with self._model.one_torch_thread():
             return self._model.forward(self._cache, tokens, chains, rows, prefill=prefill)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
 from spectra.errors import SpectraError
 from spectra.method import Asked
 from spectra.settings import Sampling
@@ -133,7 +131,7 @@ class HuggingFaceGroup:
             return [session.score(tree, tokens) for session, tree, tokens in asked]
         target = self._target
         parts: list[Part] = [session.part(tree) for session, tree, _ in asked]
-        with torch.inference_mode(), target.one_torch_thread():
+        with target.one_torch_thread():
             pairs = zip(asked, parts, target.forward_together(parts), strict=True)
             return [one.session.picks(part, scores, one.tree, one.tokens) for one, part, scores in pairs]
 
@@ -159,8 +157,7 @@ class HuggingFaceGroup:
     def _slot_bytes(self) -> int:
         """Of one slot in all layers, as a prefill of one token makes them."""
         cache = self._target.new_cache(1)
-        with torch.inference_mode():
-            self._target.forward(cache, [0], [[0]], [0], prefill=True)
+        self._target.forward(cache, [0], [[0]], [0], prefill=True)
         return sum(slab.nbytes for slab in cache.slabs) // cache.capacity
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from spectra.target.ends import end_ids
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.group import HuggingFaceGroup
 from spectra.target.joint import Part, joint_forward
+from spectra.target.one_thread import OneThread
 from spectra.target.own_numbers import without_autocast
 from spectra.target.prefix import Prefix
 from spectra.target.rope import ropes_are_fixed
@@ -241,19 +242,10 @@ class HuggingFaceTarget:
         finally:
             self.release()
 
-    @contextmanager
-    def one_torch_thread(self) -> Iterator[None]:
+    def one_torch_thread(self) -> AbstractContextManager[None]:
         """Where our library computes the steps, torch has one thread inside: those it wakes for a small operation wait
         busily for the next one, on the cores that the next step needs."""
-        if self.native is None:
-            yield
-            return
-        before, set_threads = torch.get_num_threads(), self.native.library.set_torch_threads
-        set_threads(1)
-        try:
-            yield
-        finally:
-            set_threads(before)
+        return nullcontext() if self.native is None else OneThread(self.native.library.set_torch_threads)
 
     def forward(
         self,
@@ -305,6 +297,7 @@ class HuggingFaceTarget:
             return self.native.steps.forward_together(self, parts)
         return joint_forward(self, parts, chunk=self.plan.chunk)
 
+    @torch.inference_mode()
     def forward_pass(
         self,
         cache: SlabCache,

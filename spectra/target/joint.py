@@ -91,6 +91,7 @@ class JointLayer(CacheLayerMixin):
         return max(cache.capacity for cache, _ in self.cache.runs)
 
 
+@torch.inference_mode()
 def joint_forward(
     target: ForwardTarget, parts: Sequence[Part], *, chunk: int = 0, whole: int = 1, attend: Attend | None = None
 ) -> list[torch.Tensor]:

@@ -104,8 +104,8 @@ class HuggingFaceSession:
     def _read(self, rows: int) -> bool:
         run, self.unread = self.unread[:rows], self.unread[rows:]
         if run:
-            with torch.inference_mode():
-                self.target.forward(self.cache, run, [[]] * len(run), [len(run) - 1], prefill=True)
+            asked = [] if self.target.rows_alone else [len(run) - 1]  # nobody reads it; not every head takes none
+            self.target.forward(self.cache, run, [[]] * len(run), asked, prefill=True)
             self.cache.length += len(run)
             self.committed += run
             self.prefilled = tuple(self.committed) if self._whole else ()
@@ -119,7 +119,7 @@ class HuggingFaceSession:
 
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
         part = self.part(tree)
-        with torch.inference_mode(), self.target.one_torch_thread():
+        with self.target.one_torch_thread():
             logits = self.target.forward(part.cache, part.tokens, part.chains, part.rows)
             return self.picks(part, logits, tree, tokens)
 
@@ -151,7 +151,7 @@ class HuggingFaceSession:
         return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
-        with torch.inference_mode(), self.target.one_torch_thread():
+        with self.target.one_torch_thread():
             self.cache.keep([ROOT, *path])
         self.committed += [self._tree.tokens[node] for node in (ROOT, *path)]
 

@@ -4,6 +4,7 @@ Noise is keyed (`spectra.verify.noise`), so the same seed gives the same text wi
 is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -108,7 +109,13 @@ def likeliest(logits: torch.Tensor) -> list[int]:
 
 
 def _is_numpy(logits: torch.Tensor) -> bool:
-    return logits.device.type == "cpu" and logits.dtype == torch.float32
+    return logits.is_cpu and logits.dtype == torch.float32
+
+
+def _listed(parts: Sequence[torch.Tensor]) -> list[int]:
+    """All of them on the host, in one copy."""
+    found: list[int] = torch.cat(list(parts)).tolist() if parts else []
+    return found
 
 
 def _highest(logits: torch.Tensor) -> torch.Tensor:
@@ -122,11 +129,10 @@ def _best(logits: torch.Tensor, *, drawn: bool = False) -> list[int]:
 
     drawn: with noise on them, which follow no chance where the highest is infinite."""
     rows = logits.numpy()
-    best = rows.argmax(-1)  # a NaN counts as the highest
-    highest = rows[np.arange(len(rows)), best]
-    good = np.isfinite(highest) if drawn else ~np.isnan(highest)
-    found: list[int] = np.where(good, best, NO_NUMBER).tolist()
-    return found
+    best: list[int] = rows.argmax(-1).tolist()  # a NaN counts as the highest
+    highest = [rows.item(row, token) for row, token in enumerate(best)]
+    good = [math.isfinite(one) if drawn else one == one for one in highest]
+    return [token if fine else NO_NUMBER for token, fine in zip(best, good, strict=True)]
 
 
 def _best_on_device(scores: torch.Tensor, *, drawn: bool = False) -> torch.Tensor:
@@ -162,6 +168,8 @@ class Chooser:
         self.noise = noise or Noise(sampling.seed, 0, torch.device("cpu"))
         self.processors = LogitsProcessorList(processors_of(sampling) if processors is None else processors)
         self.blind = all(isinstance(p, BLIND) for p in self.processors)
+        self._known = all(type(p) in BLIND for p in self.processors)
+        self._no_tokens = torch.empty(1, 0, dtype=torch.long)
         self._fields = "model", "temperature" if processors is None else "logits_processor"
 
     def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
@@ -177,22 +185,23 @@ class Chooser:
         def fault(node: int) -> SpectraError:
             return no_numbers(logits[row_of[node]], *self._fields)
 
-        self.noise.forget(len(tokens))
-        reads = self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()])
-        extras = torch.cat([reads, self._top(logits)]) if self.top else reads
+        extras: list[torch.Tensor] = []
+        if tree.reads:
+            extras.append(self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()]))
+        if self.top:
+            extras.append(self._top(logits))
         if self.sampling.greedy and not self.processors:
-            if _is_numpy(logits):
-                picked = _best(logits) + extras.tolist()
-            else:
-                picked = torch.cat([_highest(logits), extras]).tolist()  # the one copy to the host
+            on_host = _is_numpy(logits)  # elsewhere all goes there in one copy
+            picked = _best(logits) + _listed(extras) if on_host else _listed([_highest(logits), *extras])
             picks = {node: picked[row] for node, row in row_of.items()}
             return _made(picks, fault, probabilities, *self._unpack(picked[len(logits) :], row_of, tree))
+        self.noise.forget(len(tokens))
         walked_by_picks = self.blind and not tree.draws
         if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
             ranked = [self._ranked(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
             drawn = [_best_on_device(row, drawn=not self.sampling.greedy) for row in ranked]
-            both = torch.cat([torch.stack(drawn), extras]).tolist()
+            both = _listed([torch.stack(drawn), *extras])
             picks = dict(zip(nodes, both, strict=False))
             return _made(picks, fault, probabilities, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
@@ -202,11 +211,16 @@ class Chooser:
                 walked[node] = self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node])
             return walked[node]
 
-        return Picks(lazily, probabilities, walked, *self._unpack(extras.tolist(), row_of, tree))
+        return Picks(lazily, probabilities, walked, *self._unpack(_listed(extras), row_of, tree))
 
     def _scores(self, row: torch.Tensor, tokens: list[int]) -> torch.Tensor:
         """row [vocabulary] after the processors, fp32."""
-        return _processed(self.processors, row[None], [tokens])[0]
+        if not self._known:
+            return _processed(self.processors, row[None], [tokens])[0]
+        scores = row[None].float()
+        for processor in self.processors:  # their list reads their signatures first, which takes longer than they do
+            scores = processor(self._no_tokens, scores)
+        return scores[0]
 
     def _ranked(self, scores: torch.Tensor, position: int) -> torch.Tensor:
         """Of which the highest is picked: the scores, or p / e in logs."""
@@ -217,7 +231,7 @@ class Chooser:
         scores, drawn = self._scores(row, tokens), not self.sampling.greedy
         if drawn and self._draw is not None:
             pick = self._draw(scores, self.noise.seed, position)
-            if pick != NO_NUMBER and not scores[pick].isfinite():
+            if pick != NO_NUMBER and not math.isfinite(scores[pick]):
                 pick = NO_NUMBER
         elif scores.device.type == "cpu":
             pick = _best(self._ranked(scores, position)[None], drawn=drawn)[0]
@@ -235,8 +249,6 @@ class Chooser:
 
     def _reads(self, logits: torch.Tensor, asked: list[tuple[int, Collection[int]]]) -> torch.Tensor:
         """The most likely token of each asked row outside the set it must avoid, [len(asked)]."""
-        if not asked:
-            return torch.empty(0, dtype=torch.long, device=logits.device)
         scores = logits[[row for row, _ in asked]]
         for avoid in {id(avoid): avoid for _, avoid in asked if avoid}.values():
             rows = [i for i, (_, other) in enumerate(asked) if other is avoid]
@@ -255,6 +267,8 @@ class Chooser:
         self, extras: list[int], row_of: dict[int, int], tree: TokenTree
     ) -> tuple[dict[int, int], dict[int, list[int]]]:
         """(answers by ticket, likely tokens by node) out of what came back beside the picks."""
+        if not extras:
+            return {}, {}
         asked, k = len(tree.reads), self.top
         reads = dict(zip(tree.reads, extras[:asked], strict=True))
         return reads, {n: extras[asked + r * k : asked + (r + 1) * k] for n, r in row_of.items()} if k else {}

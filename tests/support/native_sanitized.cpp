@@ -47,7 +47,7 @@ static const float* norm_weight(int n) {
 }
 
 struct Trees {
-    std::vector<int64_t> offsets{0}, positions;
+    std::vector<int64_t> offsets{0};
     std::vector<int32_t> chains;
     void add(int rows, int64_t length) {
         std::vector<std::vector<int32_t>> all;
@@ -56,7 +56,6 @@ struct Trees {
             all[r].push_back(r);
             chains.insert(chains.end(), all[r].begin(), all[r].end());
             offsets.push_back(int64_t(chains.size()));
-            positions.push_back(length + int64_t(all[r].size()) - 1);
         }
     }
 };
@@ -138,7 +137,7 @@ static void steps() {
             for (int64_t r = 0; r < count; r += pick(1, 5)) asked.push_back(r);
             Buffer<float> embedded(count * hidden), cosine(slots * dim / 2), sine(slots * dim / 2);
             Buffer<float> logits(int64_t(asked.size()) * words);
-            const Rows rows{embedded, trees.positions.data(), cosine, sine, trees.offsets.data(), trees.chains.data(),
+            const Rows rows{embedded, cosine, sine, trees.offsets.data(), trees.chains.data(),
                             sequences.data(), asked.data(), count, int64_t(sequences.size()), int64_t(asked.size()),
                             logits};
             spectra_step(&model, buffers, &rows, pick(1, 5));

@@ -70,7 +70,6 @@ class Decoding:
             sequence=StepSequence(Slots(self.keys, self.values), self.length, len(tokens)),
             tokens=list(tokens),
             chains=chains,
-            positions=[self.length + len(chain) - 1 for chain in chains],
         )
 
     def step(self, tokens, parents=None) -> torch.Tensor:
@@ -83,16 +82,8 @@ class Decoding:
 
 
 def side_by_side(step: LlamaStep, asked: list[SimpleNamespace]) -> torch.Tensor:
-    tokens, positions, chains = (
-        [x for one in asked for x in getattr(one, n)] for n in ("tokens", "positions", "chains")
-    )
-    return step.step(
-        [one.sequence for one in asked],
-        torch.tensor(tokens),
-        torch.tensor(positions),
-        chains,
-        torch.arange(len(tokens)),
-    )
+    tokens, chains = ([x for one in asked for x in getattr(one, n)] for n in ("tokens", "chains"))
+    return step.step([one.sequence for one in asked], tokens, chains, range(len(tokens)))
 
 
 def random_tree_around(answer, rng: random.Random, vocabulary: int, most: int):

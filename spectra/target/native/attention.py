@@ -1,8 +1,10 @@
 """Attention by absolute position in the CPU library: bits do not depend on slots, on other rows or on threads."""
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from itertools import chain as joined
 from typing import NamedTuple
 
@@ -19,19 +21,26 @@ BLOCK = 64  # positions that attention takes together, as in csrc/attention.h
 class Chains:
     """Per row its own ancestors among the rows of this step, from the first down, itself last.
 
-    offsets: int64 [rows + 1], nodes: int32 [offsets[-1]].
+    offsets: int64 [rows + 1], nodes: int32 [offsets[-1]]. Arrays of the standard library: a step of one row is so short
+    that numpy's and torch's would be a tenth of it.
     """
 
-    offsets: npt.NDArray[np.int64]
-    nodes: npt.NDArray[np.int32]
+    offsets: "array[int]"
+    nodes: "array[int]"
+
+    @classmethod
+    def _from(cls, offsets: npt.ArrayLike, nodes: npt.ArrayLike) -> "Chains":
+        made = array("q"), array("i")
+        for part, numbers, kind in zip(made, (offsets, nodes), (np.int64, np.int32), strict=True):
+            part.frombytes(np.asarray(numbers, kind).tobytes())
+        return cls(*made)
 
     @classmethod
     def of(cls, chains: "Sequence[Sequence[int]] | Chains") -> "Chains":
         """Raises ValueError where a row is not the last of its chain or ancestors do not come in order."""
         if isinstance(chains, Chains):
             return chains
-        offsets = np.zeros(len(chains) + 1, np.int64)
-        np.cumsum([len(one) for one in chains], out=offsets[1:])
+        offsets = np.cumsum([0, *map(len, chains)])
         nodes = np.fromiter(joined.from_iterable(chains), np.int32, int(offsets[-1]))
         if np.diff(offsets).min(initial=1) < 1 or not np.array_equal(nodes[offsets[1:] - 1], np.arange(len(chains))):
             raise ValueError("a row is not the last of its own chain")
@@ -39,22 +48,20 @@ class Chains:
         rising[offsets[:-1]] = nodes[offsets[:-1]] >= 0  # where a chain begins
         if not rising.all():
             raise ValueError("the ancestors of a row are not in order")
-        return cls(offsets, nodes)
+        return cls._from(offsets, nodes)
 
     @classmethod
     def run(cls, rows: int) -> "Chains":
         """Rows that follow one another, as in a prompt."""
         numbers = np.arange(rows, dtype=np.int32)
         below = numbers <= numbers[:, None]
-        return cls(np.append(0, np.cumsum(numbers + 1, dtype=np.int64)), np.broadcast_to(numbers, below.shape)[below])
+        return cls._from(np.append(0, np.cumsum(numbers + 1)), np.broadcast_to(numbers, below.shape)[below])
 
     @classmethod
     def of_trees(cls, several: Sequence[Sequence[Sequence[int]]]) -> "Chains":
         """`together` of the chains of whole trees, which are right by construction."""
         chains = [chain for tree in several for chain in tree]
-        offsets = np.zeros(len(chains) + 1, np.int64)
-        np.cumsum([len(one) for one in chains], out=offsets[1:])
-        return cls(offsets, np.fromiter(joined.from_iterable(chains), np.int32, int(offsets[-1])))
+        return cls(array("q", accumulate(map(len, chains), initial=0)), array("i", joined.from_iterable(chains)))
 
     @classmethod
     def together(cls, several: "Sequence[Chains]") -> "Chains":
@@ -62,8 +69,13 @@ class Chains:
         if len(several) == 1:
             return several[0]
         starts = np.cumsum([0, *(one.offsets[-1] for one in several)])
-        offsets = [one.offsets[:-1] + start for one, start in zip(several, starts[:-1], strict=True)]
-        return cls(np.concatenate([*offsets, starts[-1:]]), np.concatenate([one.nodes for one in several]))
+        offsets = [np.array(one.offsets[:-1]) + start for one, start in zip(several, starts[:-1], strict=True)]
+        return cls._from(np.concatenate([*offsets, starts[-1:]]), np.concatenate([one.nodes for one in several]))
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Addresses of offsets and nodes."""
+        return self.offsets.buffer_info()[0], self.nodes.buffer_info()[0]
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -170,8 +182,7 @@ def attend(
         library.calls.spectra_attend(
             ctypes.byref(SequenceView.of(Slots(keys[None], values[None]), length, rows)),
             ctypes.byref(HeadsView(heads, keys.shape[0], dim, scaling, window or 0)),
-            ctypes.c_void_p(tree.offsets.ctypes.data),
-            ctypes.c_void_p(tree.nodes.ctypes.data),
+            *map(ctypes.c_void_p, tree.places),
             ctypes.c_void_p(x.data_ptr()),
             int(keys.dtype == torch.float32),
             ctypes.c_void_p(out.data_ptr()),

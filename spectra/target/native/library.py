@@ -121,7 +121,8 @@ class Library:
 
     def draw(self, scores: torch.Tensor, seed: int, position: int) -> int:
         """The token that keyed noise draws from scores [vocabulary]; `NO_NUMBER` where one is no number."""
-        scores = scores.detach().float().contiguous()
+        if scores.dtype != torch.float32 or not scores.is_contiguous():
+            scores = scores.float().contiguous()
         first, second = noise_key(seed, position)
         place, size = ctypes.c_void_p(scores.data_ptr()), ctypes.c_int64(len(scores))
         return int(self.calls.spectra_draw(place, size, ctypes.c_uint32(first), ctypes.c_uint32(second)))

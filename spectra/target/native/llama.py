@@ -2,6 +2,7 @@
 
 import ctypes
 import weakref
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ class RowsView(ctypes.Structure):
     """`Rows` of csrc/step.h."""
 
     _fields_ = (
-        *((n, ctypes.c_void_p) for n in ("embedded", "positions", "cosine", "sine", "offsets", "chains")),
+        *((n, ctypes.c_void_p) for n in ("embedded", "cosine", "sine", "offsets", "chains")),
         ("sequences", ctypes.POINTER(SequenceView)),
         ("asked", ctypes.c_void_p),
         *((n, ctypes.c_int64) for n in ("rows", "sequence_count", "asked_count")),
@@ -150,27 +151,24 @@ class LlamaStep:
     def step(
         self,
         sequences: Sequence[StepSequence],
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
+        tokens: Sequence[int],
         chains: Sequence[Sequence[int]] | Chains,
-        rows: torch.Tensor,
+        rows: Sequence[int],
     ) -> torch.Tensor:
         """Keys and values of all rows are written to their slots; fp32 logits [len(rows), vocabulary] of `rows`.
 
-        sequences: their rows stand one after the other. tokens, positions: int64 [rows of all sequences]. chains: per
-        row its own ancestors, numbered inside its sequence, itself last. rows: int64, whose logits are wanted.
+        sequences: their rows stand one after the other. tokens: of all their rows. chains: per row its own ancestors,
+        numbered inside its sequence, itself last. rows: whose logits are wanted.
         A row's bits depend on its own tokens alone: not on other rows, other sequences, slots or threads.
         """
-        count = sum(one.rows for one in sequences)
-        tokens, positions, rows = (x.to("cpu", torch.int64).contiguous() for x in (tokens, positions, rows))
+        count = sum([one.rows for one in sequences])
         tree = self._chains(sequences, chains)
-        if len(tokens) != count or len(positions) != count:
-            raise ValueError(f"{len(tokens)} tokens and {len(positions)} positions for {count} rows")
-        vocabulary = self._tokens
-        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary:
-            raise ValueError(f"token ids go from 0 to {vocabulary - 1}")
-        if len(rows) > count or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
-            raise ValueError(f"rows of {count} are asked for, not {rows.tolist()}")
+        if len(tokens) != count or len(tree) != count:
+            raise ValueError(f"{len(tokens)} tokens and {len(tree)} chains for {count} rows")
+        if count and not 0 <= min(tokens) <= max(tokens) < self._tokens:
+            raise ValueError(f"token ids go from 0 to {self._tokens - 1}")
+        if rows and not 0 <= min(rows) <= max(rows) < count:
+            raise ValueError(f"rows of {count} are asked for, not {list(rows)}")
         logits = torch.empty(len(rows), self._view.head.outputs, dtype=torch.float32, device="cpu")
         if not count:
             return logits
@@ -181,22 +179,13 @@ class LlamaStep:
                 raise ValueError(f"the cache holds {one.slots.keys.dtype}, the model {self.dtype}")
             views[i] = SequenceView.of(one.slots, one.length, one.rows, first_row=first, shared=one.shared)
             first += one.rows
-        embedded = self._embed(tokens)
-        cosine, sine = self._rope.tables(int(positions.max()) + 1)
+        embedded, asked = self._embed(tokens), array("q", rows)
+        cosine, sine = self._rope.tables(max([one.length + one.rows for one in sequences]))
+        offsets, nodes = tree.places
         view = RowsView(
-            embedded=embedded.data_ptr(),
-            positions=positions.data_ptr(),
-            cosine=cosine.data_ptr(),
-            sine=sine.data_ptr(),
-            offsets=tree.offsets.ctypes.data,
-            chains=tree.nodes.ctypes.data,
-            sequences=views,
-            asked=rows.data_ptr(),
-            rows=count,
-            sequence_count=len(sequences),
-            asked_count=len(rows),
-            logits=logits.data_ptr(),
-        )
+            embedded.data_ptr(), cosine.data_ptr(), sine.data_ptr(), offsets, nodes, views, asked.buffer_info()[0],
+            count, len(sequences), len(rows), logits.data_ptr(),
+        )  # fmt: skip
         self.library.calls.spectra_step(
             ctypes.byref(self._view), self._buffers, ctypes.byref(view), self.library.threads
         )
@@ -204,22 +193,18 @@ class LlamaStep:
 
     def _chains(self, sequences: Sequence[StepSequence], chains: Sequence[Sequence[int]] | Chains) -> Chains:
         if isinstance(chains, Chains):
-            tree = chains
-        else:
-            parts, first = [], 0
-            for one in sequences:
-                parts.append(Chains.of(chains[first : first + one.rows]))
-                first += one.rows
-            tree = Chains.together(parts)
-        if len(tree) != sum(one.rows for one in sequences):
-            raise ValueError(f"{len(tree)} chains for {sum(one.rows for one in sequences)} rows")
-        return tree
+            return chains
+        parts, first = [], 0
+        for one in sequences:
+            parts.append(Chains.of(chains[first : first + one.rows]))
+            first += one.rows
+        return Chains.together(parts)
 
-    def _embed(self, tokens: torch.Tensor) -> torch.Tensor:
+    def _embed(self, tokens: Sequence[int]) -> torch.Tensor:
         """fp32 [rows, hidden]."""
         if isinstance(self._embedding, Matrix):
-            return self._embedding.rows(tokens).contiguous()
-        return self._embedding[tokens].float()
+            return self._embedding.rows(tokens)
+        return self._embedding[torch.tensor(tokens)].float()
 
     def _floats(self, norm: Any) -> int | None:
         """Where a norm's weight stands as floats, filled up to whole registers."""

@@ -1,7 +1,8 @@
 """A matrix packed for the CPU library, and its product with rows. The layout is described in csrc/formats.h."""
 
 import ctypes
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -96,17 +97,17 @@ class Matrix:
             )
         return out
 
-    def rows(self, which: torch.Tensor) -> torch.Tensor:
-        """Rows of the weight, as an embedding has them: which [n] int64 -> fp32 [n, inputs]."""
-        which = which.contiguous()
+    def rows(self, which: Sequence[int]) -> torch.Tensor:
+        """Rows of the weight, as an embedding has them: fp32 [len(which), inputs]."""
         out = torch.empty(len(which), self.view.inputs, dtype=torch.float32, device="cpu")
+        numbers = array("q", which)
         self.library.calls.spectra_rows(
             ctypes.byref(self.view),
-            ctypes.c_void_p(which.data_ptr()),
-            ctypes.c_int64(len(which)),
+            ctypes.c_void_p(numbers.buffer_info()[0]),
+            ctypes.c_int64(len(numbers)),
             ctypes.c_void_p(out.data_ptr()),
         )
-        return out[:, : self.inputs]
+        return out if self.inputs == self.view.inputs else out[:, : self.inputs].contiguous()
 
 
 def fill(tensor: torch.Tensor, *multiples: int) -> torch.Tensor:

@@ -137,28 +137,17 @@ class WholeSteps:
         if not prefill:
             return self.forward_together(target, [part])[0]
         count = len(part.tokens)
-        positions = torch.arange(part.cache.length, part.cache.length + count)
-        sequence = self._sequence(part.cache, count)
-        return self.step.step(
-            [sequence], torch.tensor(part.tokens), positions, Chains.run(count), torch.tensor(part.rows)
-        )
+        return self.step.step([self._sequence(part.cache, count)], part.tokens, Chains.run(count), part.rows)
 
     def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
         tokens: list[int] = []
-        positions: list[int] = []
         rows: list[int] = []
         for part in parts:
-            positions += [part.cache.length + len(chain) - 1 for chain in part.chains]
             rows += [len(tokens) + row for row in part.rows]
             tokens += part.tokens
-        logits = self.step.step(
-            [self._sequence(part.cache, len(part.tokens)) for part in parts],
-            torch.tensor(tokens),
-            torch.tensor(positions),
-            Chains.of_trees([part.chains for part in parts]),
-            torch.tensor(rows),
-        )
-        return list(logits.split([len(part.rows) for part in parts]))
+        sequences = [self._sequence(part.cache, len(part.tokens)) for part in parts]
+        logits = self.step.step(sequences, tokens, Chains.of_trees([part.chains for part in parts]), rows)
+        return [logits] if len(parts) == 1 else list(logits.split([len(part.rows) for part in parts]))
 
     def _sequence(self, cache: SlabCache, rows: int) -> StepSequence:
         others = cache.others

@@ -27,6 +27,16 @@ def test_the_draw_is_that_of_torch(path, size):
 
 
 @every_path
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 30.0, 1e4, 1e8, 1e30])
+def test_however_far_apart_the_scores_are(path, scale):
+    """Most noise is never computed: it could not make its token the best."""
+    for position in range(200):
+        scores = scores_of(5000, position) * scale
+        want = int((scores - keyed_noise(5, position, 5000, CPU).log()).argmax())
+        assert library(path).draw(scores, 5, position) == want
+
+
+@every_path
 def test_a_token_that_may_not_be_drawn_is_not(path):
     scores = torch.full((1003,), float("-inf"))
     scores[[3, 1001]] = 0.5

@@ -158,9 +158,7 @@ def test_only_the_rows_asked_for_have_logits():
     one = Decoding(LlamaStep.of(library(), model), model.config)
     whole, asked = one.step(PROMPT), one.asks(PROMPT)
     for rows in ([11], [], [3, 3, 0]):
-        got = one.one.step(
-            [asked.sequence], torch.tensor(PROMPT), torch.tensor(asked.positions), asked.chains, torch.tensor(rows)
-        )
+        got = one.one.step([asked.sequence], PROMPT, asked.chains, rows)
         assert torch.equal(got, whole[rows])
 
 
@@ -245,12 +243,12 @@ def test_what_does_not_fit_is_refused():
         one.step(PROMPT)
     wrong = StepSequence(Slots(one.keys.float(), one.values.float()), 0, 1)
     with pytest.raises(ValueError, match="cache"):
-        step.step([wrong], torch.tensor([1]), torch.tensor([0]), [[0]], torch.tensor([0]))
+        step.step([wrong], [1], [[0]], [0])
     right = one.asks([1, 2])
     with pytest.raises(ValueError, match="asked"):
-        step.step([right.sequence], torch.tensor([1, 2]), torch.tensor([0, 1]), right.chains, torch.tensor([2]))
+        step.step([right.sequence], [1, 2], right.chains, [2])
     with pytest.raises(ValueError, match="token"):
-        step.step([right.sequence], torch.tensor([1, 70]), torch.tensor([0, 1]), right.chains, torch.tensor([1]))
+        step.step([right.sequence], [1, 70], right.chains, [1])
 
 
 @pytest.mark.real

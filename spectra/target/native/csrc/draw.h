@@ -33,14 +33,24 @@ INLINE I16 mixed(I16 word) {
     return word ^ (word >> 16);
 }
 
-// ln of the Exp(1) noise of sixteen tokens.
-INLINE F16 log_noise(I16 tokens, I16 first, I16 second) {
+// Numbers between 0 and 1 of sixteen tokens.
+INLINE F16 uniform(I16 tokens, I16 first, I16 second) {
     const I16 word = mixed(mixed(tokens * set1_int(int32_t(0x9e3779b9)) + first) + second);
-    F16 u = (masked(word, 0x7fffffff) + set1(0.5f)) * set1(0x1p-31f);
-    u = min(u, set1(1.0f - 0x1p-24f));
+    const F16 u = (masked(word, 0x7fffffff) + set1(0.5f)) * set1(0x1p-31f);
+    return min(u, set1(1.0f - 0x1p-24f));
+}
+
+// ln of the Exp(1) noise that they give: ln -ln(1 - u).
+INLINE F16 log_noise(F16 u) {
     const F16 rest = set1(1.0f) - u;
     const F16 lost = rest - set1(1.0f) + u;  // by the rounding of `rest`
     return log(lost / rest - log(rest));
+}
+
+// Never below -log_noise, without a logarithm: the noise is at least u, and u at least the power of two that begins it.
+INLINE F16 most_of_minus_log_noise(F16 u) {
+    constexpr float LN2 = 0.693147181f, ROUNDING = 1e-3f;
+    return fma(masked(bits(u) >> 23, 0xff), set1(-LN2), set1(127 * LN2 + ROUNDING));
 }
 
 // The lowest token with the largest score less log noise; -1 where a score is no number.
@@ -57,8 +67,10 @@ inline int64_t draw(const float* scores, int64_t count, uint32_t first, uint32_t
         }
         const F16 score = load(from);
         if (any_nan(score)) return -1;
-        const F16 value = score - log_noise(counting(int32_t(at)), one, other);
-        if (max_lanes(value) <= best) continue;
+        const F16 u = uniform(counting(int32_t(at)), one, other);
+        if (!any_above(score + most_of_minus_log_noise(u), best)) continue;
+        const F16 value = score - log_noise(u);
+        if (!any_above(value, best)) continue;
         store(drawn, value);
         for (int lane = 0; lane < LANES; ++lane)
             if (drawn[lane] > best) best = drawn[lane], token = at + lane;

@@ -88,6 +88,7 @@ INLINE I16 operator^(I16 a, I16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
 INLINE I16 bits(F16 a) { return {_mm512_castps_si512(a.v)}; }
 INLINE F16 number(I16 a) { return {_mm512_castsi512_ps(a.v)}; }
 INLINE bool any_nan(F16 a) { return _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q) != 0; }
+INLINE bool any_above(F16 a, float least) { return _mm512_cmp_ps_mask(a.v, _mm512_set1_ps(least), _CMP_GT_OQ) != 0; }
 // The bits of each lane that the mask has, as a number.
 INLINE F16 masked(I16 a, int32_t mask) {
     return {_mm512_cvtepi32_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(mask)))};
@@ -245,6 +246,10 @@ INLINE I16 bits(F16 x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x
 INLINE F16 number(I16 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 INLINE bool any_nan(F16 x) {
     return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)));
+}
+INLINE bool any_above(F16 x, float least) {
+    const __m256 all = _mm256_set1_ps(least);
+    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(x.a, all, _CMP_GT_OQ), _mm256_cmp_ps(x.b, all, _CMP_GT_OQ)));
 }
 INLINE F16 masked(I16 x, int32_t mask) {
     __m256i all = _mm256_set1_epi32(mask);

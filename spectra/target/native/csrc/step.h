@@ -22,7 +22,6 @@ struct Model {
 
 struct Rows {
     const float* embedded;          // [rows][hidden]
-    const int64_t* positions;       // [rows]
     const float *cosine, *sine;     // [positions][dim / 2]
     const int64_t* offsets;         // [rows + 1]
     const int32_t* chains;
@@ -164,15 +163,15 @@ class Step {
         });
     }
     void place_head(const Layer& y, int64_t l, int64_t r, int head) {
-        const int half = m.dim / 2;
-        const float *cosine = in.cosine + in.positions[r] * half, *sine = in.sine + in.positions[r] * half;
+        const Sequence& s = *owner[r];
+        const int64_t position = s.length + tree.offsets[r + 1] - tree.offsets[r] - 1, turn = position * (m.dim / 2);
+        const float *cosine = in.cosine + turn, *sine = in.sine + turn;
         if (head < m.heads)
             return rotate_head(buffers.query.data() + r * query_size + head * m.dim, m.dim, y.query_norm, m.eps, cosine,
                                sine);
         const int kv = head - m.heads;
         float* key = buffers.key.data() + r * key_size + kv * m.dim;
         rotate_head(key, m.dim, y.key_norm, m.eps, cosine, sine);
-        const Sequence& s = *owner[r];
         const int64_t slot = s.length - s.shared + r - s.first_row;
         const int64_t at = l * s.own.layer_stride + kv * s.own.head_stride + slot * s.own.slot_stride;
         keep(key, (Cache*)s.own.keys + at, m.dim);
