@@ -147,7 +147,7 @@ INLINE void each_dimension(const Cache* keys, int64_t stride, int64_t slots, int
 }
 #endif
 
-// Columns of keys: out[d][column] for n slots, zero up to `columns`. Values [n][filled].
+// Columns of keys: out[d][column] for n slots; up to whole registers anything. Values [n][filled].
 template <class Cache>
 void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t columns, float* out,
                const Upcoming<Cache>& upcoming) {
@@ -161,8 +161,6 @@ void take_keys(const Cache* keys, int64_t stride, int64_t n, int dim, int64_t co
     }
     for (int64_t j = 0; j < n; ++j)
         for (int d = whole; d < dim; ++d) out[d * columns + j] = to_float(keys[j * stride + d]);
-    if (n < columns)
-        for (int d = 0; d < dim; ++d) std::fill(out + d * columns + n, out + (d + 1) * columns, 0.0f);
 }
 template <class Cache>
 void take_values(const Cache* values, int64_t stride, int64_t n, int dim, int filled, float* out) {
@@ -208,6 +206,15 @@ void score_all(const float* const* query, int64_t queries, int dim, const float*
     if constexpr (TOGETHER > 3)
         for (; q + 3 <= queries; q += 3) score<3, V>(query + q, dim, keys, columns, scores + q * stride, stride);
     for (; q < queries; ++q) score<1, V>(query + q, dim, keys, columns, scores + q * stride, stride);
+}
+
+// The same for n columns, filled up to whole registers.
+template <int V = BLOCK_VECTORS>
+void score_columns(const float* const* query, int64_t queries, int dim, const float* keys, int64_t columns, int64_t n,
+                   float* scores, int64_t stride) {
+    for (; n > (V - 1) * LANES; n -= V * LANES, keys += V * LANES, scores += V * LANES)
+        score_all<V>(query, queries, dim, keys, columns, scores, stride);
+    if constexpr (V > 1) score_columns<V - 1>(query, queries, dim, keys, columns, n, scores, stride);
 }
 
 #if SPECTRA_AVX512
@@ -334,7 +341,7 @@ void attend_rows(const AttentionItem& item, const Tree& tree, const Heads& heads
         end = std::max(end, end_of(r));
         for (int64_t i = length; i < end_of(r); ++i) own_end = std::max<int64_t>(own_end, length + chain(r)[i - length] + 1);
     }
-    const int64_t own = std::max<int64_t>(0, own_end - in_order), columns = rounded(own, BLOCK);
+    const int64_t own = std::max<int64_t>(0, own_end - in_order), columns = rounded(own, LANES);
 
     buffers.query.resize(queries);
     for (int64_t q = 0; q < queries; ++q)
@@ -354,9 +361,8 @@ void attend_rows(const AttentionItem& item, const Tree& tree, const Heads& heads
         buffers.own_scores.resize(queries * columns);
         take_keys(own_slots.key(in_order), own_slots.stride, own, dim, columns, buffers.own_keys.data(), {});
         take_values(own_slots.value(in_order), own_slots.stride, own, dim, filled, buffers.own_values.data());
-        for (int64_t c = 0; c < columns; c += BLOCK)
-            score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.own_keys.data() + c, columns,
-                                     buffers.own_scores.data() + c, columns);
+        score_columns(buffers.query.data(), queries, dim, buffers.own_keys.data(), columns, own,
+                      buffers.own_scores.data(), columns);
     }
 
     // few queries read the cache as it is; for many it pays to write a block out as floats
@@ -377,8 +383,8 @@ void attend_rows(const AttentionItem& item, const Tree& tree, const Heads& heads
 #endif
         } else if (in_place) {
             take_keys(here.key(base), here.stride, in_place, dim, BLOCK, buffers.keys.data(), upcoming);
-            score_all<BLOCK_VECTORS>(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK,
-                                     buffers.scores.data(), BLOCK);
+            score_columns(buffers.query.data(), queries, dim, buffers.keys.data(), BLOCK, in_place,
+                          buffers.scores.data(), BLOCK);
         }
         if (!direct) take_values(here.value(base), here.stride, in_place, dim, filled, buffers.values.data());
         upcoming.fetch(rounded(in_place, LANES), BLOCK);
