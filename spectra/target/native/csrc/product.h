@@ -53,6 +53,13 @@ constexpr int FEW = 4;
 #else
 constexpr int FEW = 0;
 #endif
+// So many rows go panel by panel, and who reads memory from front to back is served by the CPU itself: on a Zen 4 a quarter
+// sooner than one who asks for what comes, or reads two panels side by side.
+#if SPECTRA_BF16_PRODUCTS && !SPECTRA_AMX
+constexpr int IN_A_ROW = 3;
+#else
+constexpr int IN_A_ROW = 0;
+#endif
 #if SPECTRA_AVX512
 constexpr int TALL = 12;  // rows a block
 constexpr int REGISTER_PANELS = 2;
@@ -148,13 +155,14 @@ INLINE void add_pair(const RowPointers<R, Element<false>>& x, const I16 (&pair)[
 #endif
 }
 
-// What a block fetches while it computes: from so many bytes behind its weights on, `pace` bytes for each line it reads.
+// What a block fetches while it computes: from so many bytes behind its weights on, `pace` bytes for each line it reads;
+// nothing where that is 0.
 struct Fetch {
     int64_t ahead, pace;
 };
 
 // Rows R, panels P: sums[R][WIDTH * 16] (+)= over `count` inputs. weights: one pointer a panel.
-template <bool WIDE, int R, int P>
+template <bool WIDE, bool FETCHES, int R, int P>
 void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, float* sums, int64_t count,
            bool first, Fetch fetch) {
     F16 sum[R][P];
@@ -170,7 +178,7 @@ void block(const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride
         std::conditional_t<WIDE, F16, I16> line[P];
         UNROLL
         for (int p = 0; p < P; ++p) {
-            prefetch_far(next + p * apart);
+            if (FETCHES) prefetch_far(next + p * apart);
             if constexpr (WIDE)
                 line[p] = load((const float*)(w + p * apart));
             else
@@ -193,11 +201,11 @@ INLINE void block_of(int rows, const uint8_t* const* weights, const Element<WIDE
                      int64_t count, bool first, Fetch fetch) {
     if constexpr (R > 1)
         if (rows != R) return block_of<WIDE, P, R - 1>(rows, weights, x, stride, sums, count, first, fetch);
-    block<WIDE, R, P>(weights, x, stride, sums, count, first, fetch);
+    (fetch.pace ? block<WIDE, true, R, P> : block<WIDE, false, R, P>)(weights, x, stride, sums, count, first, fetch);
 }
 
-// All rows over one block of inputs, in blocks of rows of nearly the same height. What follows is fetched by the first two
-// of them, half each.
+// All rows over one block of inputs, in blocks of rows of nearly the same height. What follows, `ahead` bytes behind, is
+// fetched by the first two of them, half each. 0: nothing is.
 template <bool WIDE>
 void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x, int64_t stride, int64_t rows,
                float* sums, int64_t count, bool first, int64_t ahead) {
@@ -205,13 +213,14 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
     if constexpr (!WIDE) return tiles_over(panels, weights, x, stride, rows, sums, count, first, ahead);
 #endif
     const int64_t blocks = (rows + TALL - 1) / TALL, lines = WIDE ? count : count / 2;
-    const int64_t fetching = std::min<int64_t>(blocks, 2);
+    const bool in_a_row = rows <= IN_A_ROW;
+    const int64_t fetching = in_a_row || !ahead ? 0 : std::min<int64_t>(blocks, 2);
     for (int64_t b = 0; b < blocks; ++b) {
         const int64_t from = rows * b / blocks, to = rows * (b + 1) / blocks;
         const Element<WIDE>* top = x + from * stride;
         float* out = sums + from * WIDTH * LANES;
         const Fetch share = b < fetching ? Fetch{ahead + b * lines / fetching * 64, 64 / fetching} : Fetch{0, 0};
-        if (panels == WIDTH && REGISTER_PANELS == WIDTH)
+        if (panels == WIDTH && REGISTER_PANELS == WIDTH && !in_a_row)
             block_of<WIDE, REGISTER_PANELS>(int(to - from), weights, top, stride, out, count, first, share);
         else
             for (int p = 0; p < panels; ++p)
