@@ -19,7 +19,7 @@ class LargePages:
         self._lock = threading.Lock()
 
     def take(self, data: torch.Tensor) -> torch.Tensor:
-        """The same numbers, contiguous, at a place whose address is a multiple of 64."""
+        """The same numbers, contiguous, at an address that is a multiple of 64. What lies behind can be read too."""
         bytes_ = data.contiguous().view(-1).view(torch.uint8)
         need = -(-len(bytes_) // LINE) * LINE
         with self._lock:

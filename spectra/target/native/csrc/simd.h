@@ -97,7 +97,7 @@ INLINE F16 masked(I16 a, int32_t mask) {
 INLINE I16 insert(I16 a, int32_t mask, int32_t bits) {
     return {_mm512_ternarylogic_epi32(a.v, _mm512_set1_epi32(mask), _mm512_set1_epi32(bits), 0xea)};
 }
-INLINE I16 turned_by_a_byte(I16 a) { return {_mm512_ror_epi32(a.v, 8)}; }
+INLINE I16 half_turned(I16 a) { return {_mm512_ror_epi32(a.v, 16)}; }
 INLINE F16 set1_pair(const float* p) {
     double both;
     std::memcpy(&both, p, sizeof both);
@@ -259,11 +259,8 @@ INLINE __m256i insert(__m256i x, int32_t mask, int32_t bits) {
     return _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(mask)), _mm256_set1_epi32(bits));
 }
 INLINE I16 insert(I16 x, int32_t mask, int32_t bits) { return {insert(x.a, mask, bits), insert(x.b, mask, bits)}; }
-INLINE __m256i turned_by_a_byte(__m256i x) {
-    return _mm256_shuffle_epi8(x, _mm256_set_epi8(12, 15, 14, 13, 8, 11, 10, 9, 4, 7, 6, 5, 0, 3, 2, 1,  //
-                                                  12, 15, 14, 13, 8, 11, 10, 9, 4, 7, 6, 5, 0, 3, 2, 1));
-}
-INLINE I16 turned_by_a_byte(I16 x) { return {turned_by_a_byte(x.a), turned_by_a_byte(x.b)}; }
+INLINE __m256i half_turned(__m256i x) { return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(x, 0xb1), 0xb1); }
+INLINE I16 half_turned(I16 x) { return {half_turned(x.a), half_turned(x.b)}; }
 INLINE F16 twice(__m256 x) {
     return {_mm256_permutevar8x32_ps(x, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)),
             _mm256_permutevar8x32_ps(x, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4))};
