@@ -100,7 +100,7 @@ def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Se
                 "logits_processor",
                 f"one gives {what} for {list(logits.shape)}; give one that goes by the sequence that it sees",
             )
-    return scores
+    return scores.detach()
 
 
 def likeliest(logits: torch.Tensor) -> list[int]:
@@ -231,7 +231,7 @@ class Chooser:
         scores, drawn = self._scores(row, tokens), not self.sampling.greedy
         if drawn and self._draw is not None:
             pick = self._draw(scores, self.noise.seed, position)
-            if pick != NO_NUMBER and not math.isfinite(scores[pick]):
+            if pick != NO_NUMBER and not math.isfinite(scores[pick].item()):
                 pick = NO_NUMBER
         elif scores.device.type == "cpu":
             pick = _best(self._ranked(scores, position)[None], drawn=drawn)[0]

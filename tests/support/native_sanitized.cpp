@@ -50,7 +50,7 @@ static const float* norm_weight(int n) {
 struct Trees {
     std::vector<int64_t> offsets{0};
     std::vector<int32_t> chains;
-    void add(int rows, int64_t length) {
+    void add(int rows) {
         std::vector<std::vector<int32_t>> all;
         for (int r = 0; r < rows; ++r) {
             all.push_back(r && pick(0, 9) ? all[pick(0, r - 1)] : std::vector<int32_t>{});
@@ -84,7 +84,7 @@ static void attention() {
         const int kv = pick(1, 3), group = pick(1, 7), dim = 8 * pick(1, 17), rows = pick(1, 80);
         const int length = pick(0, 3) ? pick(0, 330) : 64 * pick(0, 5);  // often at the end of a block
         Trees trees;
-        trees.add(rows, length);
+        trees.add(rows);
         const int64_t shared = 64 * pick(0, length / 64), slots = length + rows - shared;
         Buffer<Cache> keys(kv * slots * dim), values(kv * slots * dim);
         Buffer<Cache> other_keys(kv * shared * dim), other_values(kv * shared * dim);
@@ -130,7 +130,7 @@ static void steps() {
                 };
                 const Slots mine = cache(own), others = cache(shared);
                 sequences.push_back({mine, others, shared, length, count, rows});
-                trees.add(rows, length);
+                trees.add(rows);
                 count += rows;
             }
             if (!count) continue;

@@ -115,6 +115,16 @@ def test_ties_go_to_the_lowest_id(dtype):
         assert [picks.pick(n) for n in range(3)] == [0, 4, 0]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("draw", [None, lambda scores, seed, position: int(scores.argmax())])
+@pytest.mark.filterwarnings("error")
+def test_a_processor_with_parameters_that_learn_is_taken_as_it_is(temperature, draw):
+    bias = torch.zeros(50, requires_grad=True)
+    chooser = Chooser(Sampling(temperature, seed=1), [lambda ids, scores: scores + bias], draw=draw)
+    tree = random_tree(random.Random(1), 1)
+    assert 0 <= chooser.choose(torch.randn(1, 50) * 9, {0: 0}, tree, [1]).pick(0) < 50
+
+
 def test_what_a_tree_asks_is_the_best_token_outside_a_set():
     tree = random_tree(random.Random(2), 4)
     logits = torch.arange(50.0).repeat(4, 1)

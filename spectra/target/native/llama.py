@@ -167,7 +167,7 @@ class LlamaStep:
             raise ValueError(f"{len(tokens)} tokens and {len(tree)} chains for {count} rows")
         if count and not 0 <= min(tokens) <= max(tokens) < self._tokens:
             raise ValueError(f"token ids go from 0 to {self._tokens - 1}")
-        if rows and not 0 <= min(rows) <= max(rows) < count:
+        if len(rows) > count or (len(rows) and not 0 <= min(rows) <= max(rows) < count):
             raise ValueError(f"rows of {count} are asked for, not {list(rows)}")
         logits = torch.empty(len(rows), self._view.head.outputs, dtype=torch.float32, device="cpu")
         if not count:
@@ -204,7 +204,7 @@ class LlamaStep:
         """fp32 [rows, hidden]."""
         if isinstance(self._embedding, Matrix):
             return self._embedding.rows(tokens)
-        return self._embedding[torch.tensor(tokens)].float()
+        return self._embedding[torch.tensor(tokens, dtype=torch.long)].float()
 
     def _floats(self, norm: Any) -> int | None:
         """Where a norm's weight stands as floats, filled up to whole registers."""

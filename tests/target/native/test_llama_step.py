@@ -247,6 +247,9 @@ def test_what_does_not_fit_is_refused():
     right = one.asks([1, 2])
     with pytest.raises(ValueError, match="asked"):
         step.step([right.sequence], [1, 2], right.chains, [2])
+    for rows in ([0, 1, 0], [0] * 40):
+        with pytest.raises(ValueError, match="asked"):
+            step.step([right.sequence], [1, 2], right.chains, rows)
     with pytest.raises(ValueError, match="token"):
         step.step([right.sequence], [1, 70], right.chains, [1])
 

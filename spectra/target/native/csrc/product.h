@@ -53,8 +53,8 @@ constexpr int FEW = 4;
 #else
 constexpr int FEW = 0;
 #endif
-// So many rows go panel by panel, and who reads memory from front to back is served by the CPU itself: on a Zen 4 a quarter
-// sooner than one who asks for what comes, or reads two panels side by side.
+// So many rows, of bf16 or float, go panel by panel, and who reads memory from front to back is served by the CPU itself: on
+// a Zen 4 up to a quarter sooner than one who asks for what comes, or reads two panels side by side.
 #if SPECTRA_BF16_PRODUCTS && !SPECTRA_AMX
 constexpr int IN_A_ROW = 3;
 #else
