@@ -122,7 +122,7 @@ def test_seconds_go_by_what_is_asked_and_shrink_once_the_model_is_known(engine, 
     race(engine)
     first, second = (call["seconds"] for call in spaces.asked)
     assert second < first <= MAX_SECONDS
-    few, many = (engine.seconds(engine.chosen, requests(tokens)) for tokens in (8, 2048))
+    few, many = (engine.seconds(engine.chosen, requests(tokens)) for tokens in (8, 100_000))
     assert few < many <= MAX_SECONDS
 
 
