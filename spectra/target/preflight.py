@@ -18,9 +18,11 @@ from spectra.budget.step_cost import StepCost
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.target.attention import of_ones_own
+from spectra.target.attention_metadata import BLOCK
 from spectra.target.cache import SlabCache
 from spectra.target.device_map import is_on_disk
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.fixed_order.by_position import obstacle as fixed_order_obstacle
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.own_numbers import without_autocast
 from spectra.target.parameter_state import odd_numbers
@@ -45,6 +47,7 @@ WIDE = 37
 CHAIN = (-1, 0, 1, 2)
 PARENTS = (-1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 3)  # far apart by slot, close by position
 PREFIX = 11  # tokens before a tree that is compared
+DEPTH = 10  # tokens of a path that is compared
 
 
 def measure_execution(target: HuggingFaceTarget, numerics: str) -> None:
@@ -119,7 +122,7 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
         return "this device has no float64"
     if target.mixture:
         return "rows of a mixture of experts depend on their neighbours"
-    if why := of_ones_own(target.model):
+    if why := of_ones_own(target.model) or (fixed_order_obstacle(target.dtype) if target.device.type == "cuda" else ""):
         return why
     eager = target.plan
     plans = {rows: dataclasses.replace(eager, numerics="exact", chunk=rows) for rows in CHUNKS}
@@ -156,7 +159,33 @@ def reason(error: SpectraError) -> str:
 
 
 def rows_agree(target: HuggingFaceTarget, *, context: int = 70, rows: int = WIDE) -> bool:
-    """Whether rows of a wide step have the bits of steps of one row. So it is by construction; a model may break it."""
+    """Whether rows of a wide step have the bits of steps of one row, beside each other and below each other.
+
+    So it is by construction; a model or a device may break it.
+    """
+    return neighbours_agree(target, context, rows) and path_agrees(target)
+
+
+def path_agrees(target: HuggingFaceTarget) -> bool:
+    """Whether a token has the same bits deep in a step and one step after the other, from one block of the context into
+    the next: what is before it in the block stands in the cache in one case, and in the step in the other."""
+    if target.context < BLOCK + DEPTH:
+        return True
+    prompt, guesses = probe_tokens(target, BLOCK - DEPTH // 2), probe_tokens(target, DEPTH)
+    chains = [list(range(row + 1)) for row in range(DEPTH)]
+    with Probe(target, prompt, DEPTH) as session, torch.inference_mode():
+        cache = session.cache
+        deep = target.forward(cache, guesses, chains, range(DEPTH)).clone()
+        for row, token in enumerate(guesses):
+            alone = target.forward(cache, [token], [[0]], [0])[0]
+            if not torch.equal(deep[row], alone):
+                return False
+            cache.keep([0])
+    return True
+
+
+def neighbours_agree(target: HuggingFaceTarget, context: int, rows: int) -> bool:
+    """Whether rows below one root have the bits of steps of one row."""
     guesses = probe_tokens(target, rows)
     prefix = probe_tokens(target, max(2, min(context, target.context - rows - 1)))
     with Probe(target, prefix, rows) as session, torch.inference_mode():

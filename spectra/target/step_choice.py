@@ -60,7 +60,7 @@ def obstacle(target: HuggingFaceTarget) -> str:
 
 def captured_steps(plan: ExecutionPlan, capture: Capture) -> StaticSteps:
     """What takes steps under a plan whose step is one of GPU_STEPS."""
-    attend = "flash" if plan.step in FLASH_STEPS else "aligned" if plan.exact else "masked"
+    attend = "flash" if plan.step in FLASH_STEPS else "exact" if plan.exact else "masked"
     return StaticSteps(attend, capture)
 
 

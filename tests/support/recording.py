@@ -72,3 +72,25 @@ class PlainFlash:
         score = score.masked_fill(torch.arange(len(key)) >= self.length, float("-inf"))
         out = torch.einsum("nhs,shd->nhd", score.softmax(-1), value.double())
         return out[None].to(query.dtype), score.logsumexp(-1)[None]
+
+
+def attend_row_by_row(query, key, value, scaling, window, table):
+    """In place of `attend_by_position`: each row by itself over its own path, as an operation that a recorder sees."""
+    return _row_by_row(query, key, value, float(scaling), -1 if window is None else window, *table)
+
+
+@torch.library.custom_op("spectra_tests::row_by_row", mutates_args=())
+def _row_by_row(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int,
+    length: torch.Tensor, live: torch.Tensor, positions: torch.Tensor, own: torch.Tensor,
+) -> torch.Tensor:  # fmt: skip
+    (heads, rows, _), start = query.shape, int(length)
+    out = query.new_zeros(heads, rows, value.shape[-1])
+    for row in range(int(live)):
+        position = int(positions[row])
+        slots = torch.cat([torch.arange(start), start + own[row, : position - start + 1]])
+        slots = slots[max(0, position - window + 1) if window >= 0 else 0 :]
+        asked = query[:, row].unflatten(0, (len(key), -1)).to(key.dtype)
+        score = (scaling * asked @ key[:, slots].mT).softmax(-1)
+        out[:, row] = (score @ value[:, slots]).flatten(0, 1).to(out.dtype)
+    return out

@@ -8,14 +8,14 @@ from itertools import pairwise
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of
-from recording import PlainFlash, record
+from recording import PlainFlash, attend_row_by_row, record
 from tiny import COST, VOCABULARY, make, model_of, target_of
 
 from spectra import Limits, Sampling, load_target
 from spectra.budget.step_cost import StepCost
 from spectra.cli.main import main
 from spectra.errors import SpectraError
-from spectra.target import load, step_choice
+from spectra.target import attention, load, step_choice
 from spectra.target.choices import GPU_STEPS
 from spectra.target.cuda_graphs import static_attention
 from spectra.target.cuda_graphs.capture import CudaCapture, launched
@@ -35,7 +35,7 @@ COUNTS = (1, 16, 40)
 def timed(monkeypatch):
     """T(q) by what the steps attend with, in place of a measurement; few row counts."""
     static_attention.register()
-    seconds = {"flash": 1.0, "masked": 2.0, "aligned": 2.0}
+    seconds = {"flash": 1.0, "masked": 2.0, "exact": 2.0}
 
     def cost(target):
         return StepCost(((1, seconds[target.steps.attend]),))
@@ -46,7 +46,7 @@ def timed(monkeypatch):
 
 
 def tried(target, kernels=PlainFlash, capture=record):
-    captured = "aligned" if target.plan.exact else "masked"
+    captured = "exact" if target.plan.exact else "masked"
     attend = {"flash": "flash", "flash-eager": "flash", "graphs": captured}[target.plan.step]
     return StaticSteps(attend, launched if target.plan.step == "flash-eager" else capture, kernels)
 
@@ -143,6 +143,17 @@ def test_what_disagrees_is_refused(step, options, words, timed):
     assert target.plan.step == ("graphs" if step == "flash" else "flash-eager")
 
 
+@pytest.fixture
+def as_on_gpu(monkeypatch):
+    """Attention row by row, in eager steps and in captured ones."""
+    monkeypatch.setattr(static_attention, "attend_by_position", attend_row_by_row)
+
+    def attended(query, key, value, scaling, window, metadata):
+        return attend_row_by_row(query, key, value, scaling, window, metadata.table(query.device))
+
+    monkeypatch.setattr(attention, "attended", attended)
+
+
 def exact_target():
     static_attention.register()
     target = target_of(make("llama-g3", max_position_embeddings=1024).to(torch.bfloat16))
@@ -150,7 +161,7 @@ def exact_target():
     return target
 
 
-def test_captured_steps_are_exact(monkeypatch, cases):
+def test_captured_steps_are_exact(monkeypatch, cases, as_on_gpu):
     """In 16 bits a token's logits have the same bits by a captured plain step, a captured tree step, an eager one."""
     seen = []
     choose = Chooser.choose
@@ -174,7 +185,7 @@ def test_captured_steps_are_exact(monkeypatch, cases):
     target = exact_target()
     truth, ordinary = run("autoregressive")
     choose_step(target, "graphs", tried)
-    assert (target.plan.numerics, target.plan.step, target.steps.attend) == ("exact", "graphs", "aligned")
+    assert (target.plan.numerics, target.plan.step, target.steps.attend) == ("exact", "graphs", "exact")
     tokens, plain = run("autoregressive")
     assert tokens == truth
     assert torch.equal(plain, ordinary)
@@ -186,14 +197,14 @@ def test_captured_steps_are_exact(monkeypatch, cases):
     assert not target.steps.broken
 
 
-def test_exact_numerics_do_without_flash(timed):
+def test_exact_numerics_do_without_flash(timed, as_on_gpu):
     target = exact_target()
     choose_step(target, "auto", tried)
     assert target.plan.step in ("graphs", "eager")
     assert target.plan.exact
 
 
-def test_graphs_that_round_in_their_own_way_are_refused(timed):
+def test_graphs_that_round_in_their_own_way_are_refused(timed, as_on_gpu):
     made = []
 
     def own_way(function):
@@ -210,7 +221,7 @@ def test_row_counts_that_are_captured():
     assert captured_plan(ExecutionPlan(), "graphs").counts == step_choice.COUNTS
     exact = captured_plan(ExecutionPlan("exact", chunk=16), "graphs")
     assert (exact.counts, exact.chunk, exact.step) == ((16,), 16, "graphs")
-    assert captured_steps(exact, record).attend == "aligned"
+    assert captured_steps(exact, record).attend == "exact"
     assert captured_steps(captured_plan(ExecutionPlan(), "flash"), record).attend == "flash"
 
 

@@ -1,6 +1,6 @@
 """The attention of a captured step: over a fixed span of slots, the length of the context read on the device.
 
-Three arithmetics: `aligned` (exact numerics, see docs/numerics.md), `flash` (the context by a flash kernel, see
+Three arithmetics: `exact` (by position, see `fixed_order`), `flash` (the context by a flash kernel, see
 flash.py), `masked` (stock scaled-dot-product attention under a mask). Where `flash` does not apply, in layers with a
 sliding window or where no kernel takes the shape, `masked` does. Refuses settings it does not know.
 """
@@ -15,9 +15,10 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from spectra.errors import SpectraError
-from spectra.target.attention import aligned, unknown
+from spectra.target.attention import unknown
 from spectra.target.cuda_graphs.flash import flash_attention
 from spectra.target.cuda_graphs.static_pass import StaticPass
+from spectra.target.fixed_order.by_position import attend_by_position
 from spectra.target.forward_target import ForwardTarget
 
 NAME = "spectra_static"
@@ -44,8 +45,8 @@ def static_attention(
         raise SpectraError("step", f"captured attention does not know this model's {odd!r}; use eager")
     spectra_metadata.calls += 1
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if spectra_metadata.attend == "aligned":
-        rows = aligned(query[0], key[0], value[0], scaling, spectra_metadata.gathered(sliding_window))
+    if spectra_metadata.attend == "exact":
+        rows = attend_by_position(query[0], key[0], value[0], scaling, sliding_window, spectra_metadata.table)
     else:
         free = spectra_metadata.attend == "flash" and sliding_window is None
         context = spectra_metadata.context(query, value) if free else None
@@ -78,7 +79,7 @@ def _masked(
         attn_mask=metadata.bias(window, query.dtype, heads // kv_heads),
         scale=scaling,
     )
-    return out.view(heads, count, -1)
+    return out.reshape(heads, count, -1)  # some kernels hand out rows before heads
 
 
 @contextmanager

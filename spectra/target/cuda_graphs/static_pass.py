@@ -7,11 +7,12 @@ the host. Runs on a CPU too, which is how it is tested.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 
-from spectra.target.attention_metadata import BLOCK, GatheredSlots
+from spectra.target.attention_metadata import RowTable, live_rows
 from spectra.target.cuda_graphs.flash import Context, Kernels, Own
 
 WORD = 64  # bits of the numbers that carry the tree
@@ -20,18 +21,18 @@ WORD = 64  # bits of the numbers that carry the tree
 class Buffers:
     """What a pass of `queries` rows needs on the device: views of one block of int64, filled by one copy.
 
-    length [1]: committed tokens; written [1]: rows of the step that earlier passes have written; tokens, positions
-    [queries]; rows [queries]: whose logits are read; tree [queries, words]: which of the step's rows each row reads, a
-    bit each. nodes: rows that a whole step may have.
+    length [1]: committed tokens; written [1]: rows of the step that earlier passes have written; live [1]: rows that
+    count; tokens, positions [queries]; rows [queries]: whose logits are read; tree [queries, words]: which of the
+    step's rows each row reads, a bit each. nodes: rows that a whole step may have.
     """
 
     def __init__(self, queries: int, device: torch.device, *, nodes: int = 0) -> None:
         words = -(-max(queries, nodes) // WORD)
-        sizes = [1, 1, queries, queries, queries, queries * words]
+        sizes = [1, 1, 1, queries, queries, queries, queries * words]
         self._host = torch.zeros(sum(sizes), dtype=torch.long, pin_memory=device.type == "cuda")
         self._numbers = self._host.numpy()
         self._device = torch.zeros(sum(sizes), dtype=torch.long, device=device)
-        self.length, self.written, self.tokens, self.positions, self.rows, tree = self._device.split(sizes)
+        self.length, self.written, self.live, self.tokens, self.positions, self.rows, tree = self._device.split(sizes)
         self.tree = tree.view(queries, words)
         self._sent = torch.cuda.Event() if device.type == "cuda" else None
 
@@ -53,6 +54,7 @@ class Buffers:
         self._numbers[: -self.tree.numel()] = [
             length,
             written,
+            live_rows(chains),
             *tokens,
             *positions,
             *rows,
@@ -67,12 +69,13 @@ class Buffers:
 class StaticPass:
     """What the layers of one pass need to know, made on the device once for all of them.
 
-    attend: "aligned", "masked" or "flash", see `static_attention`. span: slots that are read, the first of the cache.
+    attend: "exact", "masked" or "flash", see `static_attention`. span: slots that are read, the first of the cache.
     depth: ancestors that a row has in the step, itself included, at most.
     """
 
     def __init__(self, buffers: Buffers, span: int, attend: str, kernels: Kernels, *, depth: int) -> None:
         self.length, self.positions, self.span, self.depth = buffers.length, buffers.positions, span, depth
+        self.live = buffers.live
         self.attend, self.kernels = attend, kernels
         self.calls = self.flashed = 0
         queries, device = len(buffers.tokens), buffers.length.device
@@ -80,7 +83,6 @@ class StaticPass:
         bits = buffers.tree[..., None] >> torch.arange(WORD, device=device)
         self.tree = (bits & 1).flatten(1).bool()
         self._contexts: dict[tuple[torch.dtype, int], Context | None] = {}
-        self._gathered: dict[int | None, GatheredSlots] = {}
         self._masks: dict[int | None, torch.Tensor] = {}
         self._trees: dict[tuple[torch.dtype, int], torch.Tensor] = {}
         self._biases: dict[tuple[int | None, torch.dtype, int], torch.Tensor] = {}
@@ -103,32 +105,15 @@ class StaticPass:
             self._trees[work, group] = torch.zeros_like(tree, dtype=work).masked_fill(~tree, float("-inf"))
         return Own(key.index_select(1, self.slots), value.index_select(1, self.slots), self._trees[work, group])
 
-    def gathered(self, window: int | None) -> GatheredSlots:
-        """Where the rows find their context by position, as `GatheredSlots.of` makes it, by operations on the device.
-
-        Every block of the span is read in place, up to the block that the first row's position ends in; from there on
-        tokens are gathered. Blocks past it weigh nothing.
-        """
-        if window not in self._gathered:
-            (count, nodes), device = self.tree.shape, self.length.device
-            base = (self.length + 1) // BLOCK * BLOCK
-            columns = (-(-self.depth // BLOCK) + 1) * BLOCK  # enough for a chain that begins anywhere in a block
-            position = base + torch.arange(columns, device=device)
-            slot = torch.where(position < self.length, position, 0).expand(count, -1)
-            depth = self.tree.cumsum(1) - 1  # of each ancestor: they stand in order
-            column = torch.where(self.tree, self.length + depth - base, columns)
-            outside = (column < 0) | (column > columns)
-            column = torch.where(outside, columns, column)  # the last one takes what has none
-            own = (self.length + torch.arange(nodes, device=device)).expand(count, -1)
-            slot = torch.nn.functional.pad(slot, (0, 1)).scatter(1, column, own)[:, :-1]
-            live = position <= self.positions[:, None]
-            place = torch.arange(self.span, device=device).expand(count, -1)
-            shared = place < base
-            if window is not None:
-                live = live & (position > self.positions[:, None] - window)
-                shared = shared & (place > self.positions[:, None] - window)
-            self._gathered[window] = GatheredSlots(0, self.span, slot, live, shared, origin=0)
-        return self._gathered[window]
+    @cached_property
+    def table(self) -> RowTable:
+        """Where the rows find their context, as `RowTable.of` makes it, by operations on the device."""
+        count, nodes = self.tree.shape
+        node = torch.arange(nodes, device=self.length.device).expand(count, -1)
+        column = torch.where(self.tree, self.tree.cumsum(1) - 1, self.depth)  # ancestors stand in order
+        own = torch.zeros(count, self.depth + 1, dtype=torch.long, device=node.device)  # the last is read by none
+        own = own.scatter(1, column.clamp(max=self.depth), node)
+        return RowTable(self.length, self.live, self.positions, own)
 
     def mask(self, window: int | None) -> torch.Tensor:
         """[queries, span] bool: which slot each row reads."""

@@ -47,7 +47,7 @@ class CapturedStep:
 
 
 class StaticSteps:
-    """attend: "aligned", "masked" or "flash", see `static_attention`. capture: makes a graph. kernels: see `Kernels`.
+    """attend: "exact", "masked" or "flash", see `static_attention`. capture: makes a graph. kernels: see `Kernels`.
 
     cache: the one graphs use; None before the first session. broken: why there are none any more, or "". short: it is
     because memory was, which another time may not be.

@@ -14,7 +14,8 @@ from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
 from spectra.target.load import wrap_model
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA GPU", allow_module_level=True)
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
 FAMILIES = ("llama", "qwen2", "gemma3", "gpt2")

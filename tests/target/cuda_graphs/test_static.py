@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 from drafting import random_tree
-from recording import Counting, PlainFlash, record
+from recording import Counting, PlainFlash, attend_row_by_row, record
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 
 from spectra.errors import SpectraError
@@ -20,6 +20,11 @@ from spectra.target.step_choice import captured_plan
 
 BUCKETS = (1, 4, 20)
 LENGTHS = (7, 0, 40, 460)
+
+
+@pytest.fixture(autouse=True)
+def attention_row_by_row(monkeypatch):
+    monkeypatch.setattr(static_attention, "attend_by_position", attend_row_by_row)
 
 
 def chains_of(tree):
@@ -44,7 +49,7 @@ def both(target, cache, length, count, dice):
 
 SOME = {
     "masked": FAMILIES,
-    "aligned": ("llama-g3", "gpt2", "gemma3"),
+    "exact": ("llama-g3", "gpt2", "gemma3"),
     "flash": ("llama-g3", "gpt2", "qwen2"),
 }
 CASES = [
@@ -91,7 +96,7 @@ def test_a_graph_made_within_a_step_leaves_its_earlier_passes_alone(length, grow
     dice, count = random.Random(0), len(chains)
     run, tokens = ([dice.randrange(VOCABULARY) for _ in range(n)] for n in (length, count))
     capture = Counting()
-    steps = StaticSteps("aligned", capture)
+    steps = StaticSteps("exact", capture)
     captured = captured_plan(target.plan, "graphs")
     cache = steps.lend(target, 700, target.layout)
     restore = target.adapt()
@@ -103,6 +108,21 @@ def test_a_graph_made_within_a_step_leaves_its_earlier_passes_alone(length, grow
             got = target.forward(cache, tokens, chains, range(count))
     restore()
     assert capture.made == 2
+    assert (got - usual).abs().max() < 1e-9 * usual.std()
+
+
+def test_stock_attention_may_hand_out_rows_before_heads(monkeypatch):
+    """As its kernel for fp32 does on a GPU."""
+    stock = torch.nn.functional.scaled_dot_product_attention
+
+    def rows_first(*args, **options):
+        return stock(*args, **options).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", rows_first)
+    target = target_of(model_of("llama-g3"), ExecutionPlan(counts=BUCKETS))
+    target.use(Execution(target.plan, steps=StaticSteps("masked", record, PlainFlash)))
+    got, usual = both(target, target.steps.lend(target, 500, Layout()), 30, 3, random.Random(1))
+    assert not target.steps.broken
     assert (got - usual).abs().max() < 1e-9 * usual.std()
 
 
