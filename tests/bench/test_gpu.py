@@ -42,6 +42,7 @@ from spectra.budget.weights import BUILT_IN
 from spectra.cli.bench import build_parser
 from spectra.errors import SpectraError
 from spectra.service.loading import ModelOptions
+from spectra.target import embedded
 from spectra.target.placement import Placement
 
 SCRIPT = """import os, sys, time
@@ -69,7 +70,7 @@ def scripted(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "parts_of", lambda *_, **__: list(parts.values()))
     monkeypatch.setattr(runner, "LEAST_SECONDS", 0.5)
     monkeypatch.setattr(runner, "has_gpu", lambda device: False)
-    monkeypatch.setattr(runner, "check_parts_can_load", lambda model: None)
+    monkeypatch.setattr(runner, "check_parts_can_load", lambda model, parts: None)
     return parts
 
 
@@ -578,3 +579,15 @@ def test_figure4_names_what_cannot_be_had(models, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "| anpd |" in out and "- flash: flash takes a CUDA GPU" in out and "- eager, rest: " in out
     assert (Path(tmp_path) / "o" / "details.md").is_file()
+
+
+def test_without_the_embedded_model_only_parts_of_shapes_are_begun(tmp_path, monkeypatch):
+    def missing():
+        raise SpectraError("model", "the embedded model is not installed")
+
+    monkeypatch.setattr(embedded, "packaged_file", missing)
+    monkeypatch.setattr(runner, "run_part", lambda *_: PartOutcome("done", 1.0, "", ""))
+    with pytest.raises(SpectraError, match="not installed"):
+        run_gpu(GpuOptions(ModelOptions(), tmp_path / "all", tiny=True))
+    assert not (tmp_path / "all").exists()
+    assert run_gpu(GpuOptions(ModelOptions(), tmp_path / "shapes", tiny=True, parts=("latency",))) == 0

@@ -76,7 +76,6 @@ class GpuOptions:
 
 def run_gpu(options: GpuOptions) -> int:
     """The subcommand `gpu`. Returns 1 where a part failed."""
-    check_parts_can_load(options.model)
     if options.data is not None:
         load_prompts(None, options.data)  # refuses a folder that holds none
     out = options.out.resolve()
@@ -85,6 +84,7 @@ def run_gpu(options: GpuOptions) -> int:
     chosen = [part for part in listed if not options.parts or part.name.startswith(options.parts)]
     if not chosen:
         raise SpectraError("parts", f"none begins so; choose from {', '.join(part.name for part in listed)}")
+    check_parts_can_load(options.model, chosen)
     make_folder(out)
     check_free(out, (REPORT,) if options.data else (REPORT, PROMPTS_FOLDER))
     with ended_by_signal(), held(out) as lock:
@@ -101,13 +101,18 @@ def run_gpu(options: GpuOptions) -> int:
     return int(any(known[part.name].state in ("failed", "stopped") for part in chosen if part.name in known))
 
 
-def check_parts_can_load(model: ModelOptions) -> None:
+def check_parts_can_load(model: ModelOptions, parts: Sequence[GpuPart]) -> None:
     """Raise SpectraError for a device, a model, a store or a draft model that no part could use: the report would only
     say so, and the minutes be over."""
+    from spectra.target.embedded import packaged_file
     from spectra.target.load import check_loading
 
     model.check_here()
-    if unless_embedded(model.model) is not None:
+    if all("--shape" in part.arguments for part in parts):
+        return
+    if unless_embedded(model.model) is None:
+        packaged_file()
+    else:
         check_loading(**model.loading())
     model.check_tokenizers()
 
