@@ -21,9 +21,15 @@ LARGEST = 1 - 2**-24
 
 def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> torch.Tensor:
     """[size] fp32 draws of Exp(1) that depend on seed, position and token alone."""
-    first, second = noise_key(seed, position)
-    words = torch.arange(size, dtype=torch.int32, device=device).mul_(_signed(GOLDEN)).add_(_signed(first))
-    words = _mixed32s(_mixed32s(words).add_(_signed(second)))
+    return keyed_noises(seed, [position], size, device)[0]
+
+
+def keyed_noises(seed: int, positions: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
+    """[positions, size]: those of several positions, each number by itself."""
+    keys = torch.tensor([[_signed(word) for word in noise_key(seed, position)] for position in positions])
+    first, second = keys.to(device, torch.int32).split(1, 1)
+    words = torch.arange(size, dtype=torch.int32, device=device).mul_(_signed(GOLDEN)) + first
+    words = _mixed32s(_mixed32s(words).add_(second))
     uniform = words.bitwise_and_(HALF - 1).float().add_(0.5).mul_(1 / HALF).clamp_(max=LARGEST)
     return uniform.neg_().log1p_().neg_()
 
@@ -112,6 +118,12 @@ class Noise:
         if key not in self._rows:
             self._rows[key] = keyed_noise(self.seed, *key)
         return self._rows[key]
+
+    def rows(self, positions: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
+        """[len(positions), size], a row for each; positions may come several times."""
+        different = sorted(set(positions))
+        at = [different.index(position) for position in positions]
+        return keyed_noises(self.seed, different, size, device).index_select(0, torch.tensor(at, device=device))
 
     def read(self, position: int) -> NoiseRow:
         """The same as plain floats."""

@@ -28,6 +28,8 @@ from spectra.verify.noise import Noise
 
 BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
 """Processors that look at the logits only: no need to know the tokens before."""
+SEPARATE = (TemperatureLogitsWarper, TopKLogitsWarper)
+"""Those of them that sum nothing: rows may go through side by side, and none depends on how many there are."""
 
 NO_NUMBER = -1
 """Stands for the pick of a row that holds a NaN, or of which nothing can be drawn."""
@@ -118,10 +120,11 @@ def _listed(parts: Sequence[torch.Tensor]) -> list[int]:
     return found
 
 
-def _highest(logits: torch.Tensor) -> torch.Tensor:
-    """The same, [rows] where the logits lie."""
+def _highest(logits: torch.Tensor, *, drawn: bool = False) -> torch.Tensor:
+    """The same, [rows] where the logits lie; nothing is waited for. drawn: see `_best`."""
     highest = logits.max(-1)  # on a CPU in 16 bits argmax takes four times as long
-    return torch.where(highest.values.isnan(), NO_NUMBER, highest.indices)
+    good = highest.values.isfinite() if drawn else ~highest.values.isnan()
+    return torch.where(good, highest.indices, NO_NUMBER)
 
 
 def _best(logits: torch.Tensor, *, drawn: bool = False) -> list[int]:
@@ -133,13 +136,6 @@ def _best(logits: torch.Tensor, *, drawn: bool = False) -> list[int]:
     highest = [rows.item(row, token) for row, token in enumerate(best)]
     good = [math.isfinite(one) if drawn else one == one for one in highest]
     return [token if fine else NO_NUMBER for token, fine in zip(best, good, strict=True)]
-
-
-def _best_on_device(scores: torch.Tensor, *, drawn: bool = False) -> torch.Tensor:
-    """The same of one row, as a 0-d tensor where the row lies; nothing is waited for, as `scores[best]` would."""
-    best = scores.argmax()
-    highest = scores.take(best)
-    return torch.where(highest.isfinite() if drawn else ~highest.isnan(), best, NO_NUMBER)
 
 
 class Chooser:
@@ -199,9 +195,8 @@ class Chooser:
         walked_by_picks = self.blind and not tree.draws
         if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
             nodes = [node for node in row_of if tree.eligible[node]]
-            ranked = [self._ranked(self._scores(logits[row_of[n]], []), len(tokens) + tree.depths[n]) for n in nodes]
-            drawn = [_best_on_device(row, drawn=not self.sampling.greedy) for row in ranked]
-            both = _listed([torch.stack(drawn), *extras])
+            places = [len(tokens) + tree.depths[node] for node in nodes]
+            both = _listed([self._drawn(logits, [row_of[node] for node in nodes], places), *extras])
             picks = dict(zip(nodes, both, strict=False))
             return _made(picks, fault, probabilities, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
@@ -212,6 +207,23 @@ class Chooser:
             return walked[node]
 
         return Picks(lazily, probabilities, walked, *self._unpack(_listed(extras), row_of, tree))
+
+    def _drawn(self, logits: torch.Tensor, rows: list[int], positions: list[int]) -> torch.Tensor:
+        """The picks [len(rows)] of some rows for these positions, where the logits lie; nothing is waited for.
+
+        Side by side where every operation takes each number by itself, so that a pass of many rows has not many times
+        the operations of one; else row by row.
+        """
+        drawn = not self.sampling.greedy
+        if not all(type(processor) in SEPARATE for processor in self.processors):
+            ranked = [self._ranked(self._scores(logits[row], []), at) for row, at in zip(rows, positions, strict=True)]
+            return torch.cat([_highest(row[None], drawn=drawn) for row in ranked])
+        scores = logits.index_select(0, torch.tensor(rows, device=logits.device)).float()
+        for processor in self.processors:
+            scores = processor(self._no_tokens, scores)
+        if drawn:
+            scores = scores - self.noise.rows(positions, scores.shape[-1], scores.device).log()
+        return _highest(scores, drawn=drawn)
 
     def _scores(self, row: torch.Tensor, tokens: list[int]) -> torch.Tensor:
         """row [vocabulary] after the processors, fp32."""
@@ -236,7 +248,7 @@ class Chooser:
         elif scores.device.type == "cpu":
             pick = _best(self._ranked(scores, position)[None], drawn=drawn)[0]
         else:
-            pick = int(_best_on_device(self._ranked(scores, position), drawn=drawn))
+            pick = int(_highest(self._ranked(scores, position)[None], drawn=drawn))
         if pick == NO_NUMBER:
             raise no_numbers(row, *self._fields)
         return pick

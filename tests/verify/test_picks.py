@@ -10,12 +10,13 @@ from generating import WritesInPlace
 from recording import record
 from scipy.stats import chi2_contingency
 from tiny import VOCABULARY, make, model_of, target_of
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LogitsProcessor, LogitsProcessorList, TopKLogitsWarper
 
 from spectra import Limits, Sampling, SpectraError
 from spectra.tree import TokenTree
 from spectra.verify.noise import Noise, keyed_noise
-from spectra.verify.picks import NO_NUMBER, Chooser, _best_on_device, probabilities_of, processors_of
+from spectra.verify.picks import NO_NUMBER, Chooser, _highest, probabilities_of, processors_of
 
 CPU = torch.device("cpu")
 
@@ -38,14 +39,48 @@ def test_whoever_drafts_reads_the_noise_that_the_pick_is_made_with():
 
 def test_the_draw_of_a_row_on_a_gpu_waits_for_nothing():
     """A step has many rows, and one copy to the host at its end."""
-    scores = torch.tensor([1.0, 5.0, 5.0, 2.0])
-    draw = record(lambda: _best_on_device(scores))
-    assert draw() == 1
-    scores[3] = float("nan")
-    assert draw() == NO_NUMBER
-    infinite = record(lambda: torch.stack([_best_on_device(scores, drawn=True), _best_on_device(scores)]))
-    scores[3] = float("inf")
+    scores = torch.tensor([[1.0, 5.0, 5.0, 2.0]])
+    draw = record(lambda: _highest(scores))
+    assert draw().tolist() == [1]
+    scores[0, 3] = float("nan")
+    assert draw().tolist() == [NO_NUMBER]
+    infinite = record(lambda: torch.cat([_highest(scores, drawn=True), _highest(scores)]))
+    scores[0, 3] = float("inf")
     assert infinite().tolist() == [NO_NUMBER, 3]
+
+
+KINDS = [Sampling(0.7, seed=5), Sampling(1.0, seed=6), Sampling(1.3, top_k=4, seed=7), Sampling(0.9, top_p=0.6, seed=8)]
+
+
+@pytest.mark.parametrize("sampling", [*KINDS, Sampling(0.8, min_p=0.1, seed=9)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_are_drawn_side_by_side_have_the_picks_that_each_has_alone(sampling, dtype):
+    logits = (4 * torch.randn(12, 5000, generator=torch.Generator().manual_seed(1))).to(dtype)
+    logits[9, 77] = float("nan")
+    logits[10, 78] = float("inf")
+    rows, positions = [3, 0, 9, 10, 11, 3, 7], [20, 21, 22, 22, 25, 20, 21]
+    chooser = Chooser(sampling)
+    alone = [int(chooser._drawn(logits, [row], [at])) for row, at in zip(rows, positions, strict=True)]
+    assert chooser._drawn(logits, rows, positions).tolist() == alone
+    assert alone[2:4] == [NO_NUMBER, NO_NUMBER]
+    assert alone[0] == alone[5] == chooser._pick(logits[3], [], 20)
+    assert alone[1] == chooser._pick(logits[0], [], 21)
+
+
+def test_many_rows_are_drawn_by_as_many_operations_as_one():
+    logits, chooser = torch.randn(40, 300), Chooser(Sampling(0.8, top_k=9, seed=2))
+    counts = []
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            counts[-1] += 1
+            return function(*args, **(kwargs or {}))
+
+    for some in (1, 40):
+        counts.append(0)
+        with Count():
+            chooser._drawn(logits, list(range(some)), list(range(5, 5 + some)))
+    assert counts[0] == counts[1] < 80
 
 
 def test_greedy_picks_take_no_noise_whatever_the_processors():
