@@ -148,7 +148,7 @@ class StaticSteps:
                 (queries, span, depth), lambda: self._make_graph(target, queries, span, depth, written)
             )
         except (RuntimeError, SpectraError) as error:
-            if isinstance(error, SpectraError) and error.field != "step":
+            if isinstance(error, SpectraError) and error.field not in ("step", "numerics"):
                 raise
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             self.broken = f"a step cannot be captured ({first[:160]})"

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import torch
 
+from spectra.errors import SpectraError
 from spectra.target.attention_metadata import BLOCK, RowTable
 
 PART = 4  # blocks: at a context of 4,096 tokens a row of a model with 8 key heads keeps 128 processors busy
@@ -27,8 +28,22 @@ def attend_by_position(
 ) -> torch.Tensor:
     """query [heads, rows, d], key and value [kv_heads, slots, d] -> [heads, rows, d] in the dtype of `query`.
 
-    slots: at least one behind the last that is read. Rows that do not count are zero.
+    slots: at least one behind the last that is read. Rows that do not count are zero. Raises SpectraError where the
+    kernels cannot be compiled or run: Triton takes a C compiler, and a GPU that has what they need.
     """
+    try:
+        return _attend(query, key, value, scaling, window, table)
+    except (SpectraError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # each kind of failure is an exception of its own
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        problem = f"the kernel of exact attention does not run here ({first[:160]})".replace("; ", ", ")
+        raise SpectraError("numerics", f"{problem}; use numerics fast") from error
+
+
+def _attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float, window: int | None, table: RowTable
+) -> torch.Tensor:
     from spectra.target.fixed_order.kernels import attend_part, merge_parts
 
     query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))

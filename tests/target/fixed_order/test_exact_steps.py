@@ -11,12 +11,13 @@ from reference import plain
 from tiny import COST, VOCABULARY, make
 
 from spectra import Limits, Request, Sampling, decode_many
+from spectra.errors import SpectraError
 from spectra.target import attention
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.fixed_order.by_position import attend_by_position
-from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.joint import joint_forward
-from spectra.target.preflight import PARENTS, agrees, neighbours_agree, path_agrees
+from spectra.target.preflight import PARENTS, agrees, choose_chunk, measure_execution, neighbours_agree, path_agrees
 
 pytest.importorskip("triton", reason="no Triton; `make test` brings it")
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels run there: test_on_gpu.py")
@@ -91,3 +92,22 @@ def test_many_at_once_write_what_each_writes_alone():
         for number, step in decode_many(target, requests(), at_once=2):
             got[number] += step.tokens
     assert got == alone_each
+
+
+class Failing:
+    """In the place of a kernel, where Triton finds no C compiler."""
+
+    def __getitem__(self, grid):
+        raise RuntimeError("Failed to find C compiler. Please specify via CC; or so\nand more")
+
+
+def test_where_the_kernel_does_not_run_exact_numerics_are_refused_with_the_reason(monkeypatch):
+    target = target_of("llama")
+    monkeypatch.setattr("spectra.target.fixed_order.kernels.attend_part", Failing())
+    why = choose_chunk(target)
+    assert why.startswith("the kernel of exact attention does not run here (Failed to find C compiler.")
+    assert "\n" not in why
+    target.use(Execution())
+    measure_execution(target, "auto")  # fp32: fast anyway
+    with pytest.raises(SpectraError, match="numerics: exact is not possible: the kernel of exact attention"):
+        measure_execution(target, "exact")
