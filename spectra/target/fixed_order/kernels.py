@@ -11,7 +11,7 @@ import triton.language as tl
 
 
 @triton.jit(
-    do_not_specialize=["window", "own_row", "parts"],
+    do_not_specialize=["window", "query_head", "query_row", "own_row", "parts"],
     do_not_specialize_on_alignment=["query", "length", "live", "positions", "own"],
 )
 def attend_part(
