@@ -18,6 +18,7 @@ from spectra.io.version import VERSION
 from spectra.target.choices import FLASH_STEPS
 from spectra.target.cuda_graphs.flash import flash_library
 from spectra.target.execution_plan import ExecutionPlan
+from spectra.target.fixed_order.by_position import triton_version
 from spectra.target.hooks import own_functions
 from spectra.target.quantized import quantized_by
 
@@ -84,6 +85,8 @@ def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     key["positions"] = "position_ids" in inspect.signature(target.model.forward).parameters
     if own := own_functions(target.model):
         key["own"] = own
+    if target.device.type == "cuda":
+        key["triton"] = triton_version()
     if step != "eager":
         key |= {"step": step, "flash": flash_library()}
     key["map"] = {k: str(v) for k, v in (getattr(target.model, "hf_device_map", None) or {}).items()}

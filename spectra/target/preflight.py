@@ -116,12 +116,14 @@ def stock_trees(target: HuggingFaceTarget) -> bool:
 def choose_chunk(target: HuggingFaceTarget) -> str:
     """Give the target the plan for exact steps by torch, in passes of one row count; or say why there is none.
 
-    The count is the largest whose pass takes at most `FREE` times as long as one of the smallest.
+    The count is the largest whose pass takes at most `FREE` times as long as one of the smallest and whose rows agree.
     """
     if target.device.type == "mps":
         return "this device has no float64"
     if target.mixture:
         return "rows of a mixture of experts depend on their neighbours"
+    if getattr(target.config, "kv_lora_rank", None):
+        return "its keys are made from its cache by a product over all of it"
     if why := of_ones_own(target.model) or (fixed_order_obstacle(target.dtype) if target.device.type == "cuda" else ""):
         return why
     eager = target.plan
@@ -133,7 +135,13 @@ def choose_chunk(target: HuggingFaceTarget) -> str:
         seconds = {rows: time_step(target, plan, rows) for rows, plan in plans.items()}
     except SpectraError as error:
         return reason(error)
-    target.use(Execution(plans[max(rows for rows in CHUNKS if seconds[rows] <= FREE * seconds[CHUNKS[0]])]))
+    for rows in reversed([rows for rows in CHUNKS[1:] if seconds[rows] <= FREE * seconds[CHUNKS[0]]]):
+        with target.using(Execution(plans[rows])):
+            why = objection(target, against_stock=False)  # kernels are chosen by the count
+        if not why:
+            target.use(Execution(plans[rows]))
+            return ""
+    target.use(Execution(plans[CHUNKS[0]]))
     return ""
 
 
@@ -142,7 +150,8 @@ def objection(target: HuggingFaceTarget, *, against_stock: bool = True) -> str:
     try:
         if against_stock and not agrees(target, PARENTS):
             return named_numbers(target) or "its attention does not agree with this model's own"
-        return "" if rows_agree(target) else named_numbers(target) or "rows depend on their neighbours"
+        agree = rows_agree(target, rows=max(WIDE, target.plan.chunk + 8))
+        return "" if agree else named_numbers(target) or "rows depend on their neighbours"
     except SpectraError as error:  # attention with a setting that ours does not know, for example
         return reason(error)
 
@@ -173,7 +182,7 @@ def path_agrees(target: HuggingFaceTarget) -> bool:
         return True
     prompt, guesses = probe_tokens(target, BLOCK - DEPTH // 2), probe_tokens(target, DEPTH)
     chains = [list(range(row + 1)) for row in range(DEPTH)]
-    with Probe(target, prompt, DEPTH) as session, torch.inference_mode():
+    with Probe(target, prompt, DEPTH, new=DEPTH) as session, torch.inference_mode():
         cache = session.cache
         deep = target.forward(cache, guesses, chains, range(DEPTH)).clone()
         for row, token in enumerate(guesses):
@@ -191,7 +200,7 @@ def neighbours_agree(target: HuggingFaceTarget, context: int, rows: int) -> bool
     with Probe(target, prefix, rows) as session, torch.inference_mode():
         cache = session.cache
         whole = target.forward(cache, guesses, [[row] for row in range(rows)], range(rows)).clone()
-        alone = {row: target.forward(cache, [guesses[row]], [[0]], [0])[0] for row in (0, 1, 7, rows - 1)}
+        alone = {row: target.forward(cache, [guesses[row]], [[0]], [0])[0] for row in (0, 1, 7, rows // 2, rows - 1)}
     return all(torch.equal(whole[row], logits) for row, logits in alone.items())
 
 
@@ -324,10 +333,10 @@ def probe_tokens(target: HuggingFaceTarget, count: int) -> list[int]:
 
 
 class Probe:
-    """A session without sampling, closed on the way out."""
+    """A session without sampling, closed on the way out. new: tokens that it may commit."""
 
-    def __init__(self, target: HuggingFaceTarget, prompt: list[int], rows: int) -> None:
-        self.session: HuggingFaceSession = target.start(prompt, 1, rows, Sampling())
+    def __init__(self, target: HuggingFaceTarget, prompt: list[int], rows: int, *, new: int = 1) -> None:
+        self.session: HuggingFaceSession = target.start(prompt, new, rows, Sampling())
 
     def __enter__(self) -> HuggingFaceSession:
         return self.session

@@ -6,15 +6,17 @@ import pytest
 import torch
 from compiled import needs_native
 from drafting import Scripted, decode_by, method_of
-from tiny import FAMILIES, VOCABULARY, make, target_of
+from tiny import COST, FAMILIES, VOCABULARY, make, target_of
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
-from spectra.target import attention, load
+from spectra.target import attention, facts, load, preflight
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.facts import plan_path
+from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import wrap_model
+from spectra.target.preflight import choose_chunk, path_agrees
 from spectra.verify.picks import Chooser
 
 PROMPT = [5, 9, 33, 2, 17, 40, 21]
@@ -247,3 +249,47 @@ def test_rows_of_a_step_are_filled_up():
     assert [ExecutionPlan("exact", chunk=8).fit(rows) for rows in (1, 8, 9, 1025)] == [8, 8, 16, 1032]
     assert [ExecutionPlan(counts=(4, 6)).fit(rows) for rows in (1, 4, 5, 7, 400)] == [4, 4, 6, 7, 400]
     assert ExecutionPlan().fit(3) == 3
+
+
+def test_a_plan_by_another_triton_is_another_one(monkeypatch):
+    """Whether there are exact steps on a GPU, and their speed, are that package's."""
+    target = target_of(make("llama"))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    before = plan_path(target, "auto")
+    monkeypatch.setattr(facts, "triton_version", lambda: "another")
+    assert plan_path(target, "auto") == before
+    monkeypatch.setattr(HuggingFaceTarget, "device", torch.device("cuda"))
+    another = plan_path(target, "auto")
+    monkeypatch.setattr(facts, "triton_version", lambda: "")
+    assert plan_path(target, "auto") != another
+
+
+@pytest.mark.parametrize("chunk", [4, 64])
+def test_the_check_of_a_path_has_room_for_its_last_pass(chunk):
+    target = target_of(make("llama").bfloat16(), ExecutionPlan("exact", chunk=chunk, cost=COST))
+    assert path_agrees(target)
+
+
+def test_a_row_count_is_taken_only_where_its_rows_agree(monkeypatch):
+    """Kernels are chosen by the count: what holds for passes of 4 rows need not hold for 64."""
+    agree = preflight.rows_agree
+    monkeypatch.setattr(preflight, "time_step", lambda target, plan, size: 1.0)
+    monkeypatch.setattr(preflight, "rows_agree", lambda target, **options: target.plan.chunk in (4, 16))
+    target = target_of(make("llama").bfloat16())
+    assert choose_chunk(target) == ""
+    assert target.plan.chunk == 16
+    monkeypatch.setattr(preflight, "rows_agree", agree)
+    assert choose_chunk(target) == ""
+    assert target.plan.chunk == 64
+
+
+def test_keys_that_are_made_from_the_cache_are_not_exact():
+    """By a product over as many rows as the cache is read: its kernel depends on the length of the text."""
+    kinds = pytest.importorskip("transformers.models.minicpm3")
+    small = {"q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 12}
+    small |= {"vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2}
+    small |= {"num_attention_heads": 4, "num_key_value_heads": 4, "bos_token_id": None, "eos_token_id": None}
+    config = kinds.MiniCPM3Config(**small, pad_token_id=None, max_position_embeddings=512)
+    model = kinds.MiniCPM3ForCausalLM(config).eval()
+    with pytest.raises(SpectraError, match="its keys are made from its cache by a product"):
+        wrap_model(model, numerics="exact", step="eager")

@@ -5,6 +5,7 @@ PART blocks are computed side by side and merged in the order of positions. Libr
 chosen by shape, and where a block stands in the cache or beside it changes the shape.
 """
 
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import torch
@@ -14,6 +15,18 @@ from spectra.target.attention_metadata import BLOCK, RowTable
 
 PART = 4  # blocks: at a context of 4,096 tokens a row of a model with 8 key heads keeps 128 processors busy
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def triton_version() -> str:
+    """Of the package that compiles the kernel, or "" where there is none."""
+    if find_spec("triton") is None:
+        return ""
+    for name in ("triton", "pytorch-triton", "triton-windows"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"
 
 
 def obstacle(dtype: torch.dtype) -> str:

@@ -105,7 +105,7 @@ def attend_part(
             tl.store(mixed + where, sums, mask=here[:, None] & (widths < width)[None, :])
 
 
-@triton.jit(do_not_specialize=["window", "parts"])
+@triton.jit(do_not_specialize=["window", "parts"], do_not_specialize_on_alignment=["live", "positions"])
 def merge_parts(
     mixed,
     tops,

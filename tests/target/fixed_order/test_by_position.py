@@ -131,3 +131,27 @@ def test_the_kernels_compile_for_gpus(tmp_path, monkeypatch):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(done.stdout.splitlines()) == 6
+
+
+SPECIALISED = """
+from spectra.target.fixed_order import kernels
+
+for kernel in (kernels.attend_part, kernels.merge_parts):
+    for one in kernel.params:
+        if not one.is_constexpr:
+            print(one.name, not one.do_not_specialize, not one.do_not_specialize_on_alignment)
+"""
+
+
+def test_one_compiled_kernel_serves_every_step(monkeypatch):
+    """Only pointers to whole allocations and strides of the cache may choose a kernel: they are of a kind for a model.
+
+    Strides of a query and places in a table are other numbers in eager steps, captured ones and joint ones.
+    """
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    done = subprocess.run(
+        [sys.executable, "-c", SPECIALISED], cwd=package_root(), capture_output=True, text=True, check=True
+    )
+    chosen = {name for name, *by in map(str.split, done.stdout.splitlines()) if by == ["True", "True"]}
+    cache = {"key", "value", "key_head", "key_slot", "value_head", "value_slot"}
+    assert chosen == cache | {"mixed", "tops", "totals", "out", "scaling"}
