@@ -72,12 +72,16 @@ def step_facts(target: Any) -> dict[str, object]:
     return facts | {"flash": flash_library()} if plan.step in FLASH_STEPS else facts
 
 
+CHECKS = 2
+"""Raised where a model is checked for more than before, so that what was remembered is measured again."""
+
+
 def plan_path(target: Any, numerics: str, step: str = "eager") -> Path:
     """One file for each model shape, attention, device, thread counts, dtype, numerics, step and version of what
     computes, for whether positions can be given (without them guesses go in chains), and for its own functions."""
     config = target.model.config.to_dict()
     config.pop("_name_or_path", None)
-    key = environment(target) | {"spectra": VERSION, "numerics": numerics, "config": config}
+    key = environment(target) | {"spectra": VERSION, "checks": CHECKS, "numerics": numerics, "config": config}
     if target.native is not None:
         library = target.native.library
         key["native"] = target.native.facts | {"file": library.file.name, "threads": library.threads}

@@ -119,6 +119,8 @@ def objection(target: HuggingFaceTarget) -> str:
         return ""
     chunk = target.plan.chunk  # the step's first pass reads the shortest span, the second one the next
     same = rows_agree(target, context=SPANS[0] - chunk + 1, rows=chunk + 8)
+    if target.steps is not None and target.steps.broken:
+        return target.steps.broken  # by a longer span, or a memory that was short
     return "" if same else "its rows depend on their neighbours"
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of
-from recording import PlainFlash, attend_row_by_row, record
+from recording import Counting, PlainFlash, attend_row_by_row, record
 from tiny import COST, VOCABULARY, make, model_of, target_of
 
 from spectra import Limits, Sampling, load_target
@@ -214,6 +214,23 @@ def test_graphs_that_round_in_their_own_way_are_refused(timed, as_on_gpu):
 
     with pytest.raises(SpectraError, match="neighbours"):
         choose_step(exact_target(), "graphs", partial(tried, capture=own_way))
+
+
+def test_a_capture_that_breaks_while_a_model_is_checked_is_the_reason(timed, as_on_gpu, monkeypatch):
+    monkeypatch.setattr(step_choice, "measure_cost", lambda target: COST)  # and captures nothing more
+    capture = Counting()
+    choose_step(exact_target(), "graphs", partial(tried, capture=capture))
+    for last in (0, capture.made - 1):
+        made = []
+
+        def breaks(function, last=last, made=made):
+            made.append(function)
+            if len(made) > last:
+                raise RuntimeError("no room for this one")
+            return record(function)
+
+        with pytest.raises(SpectraError, match="no room for this one"):
+            choose_step(exact_target(), "graphs", partial(tried, capture=breaks))
 
 
 def test_row_counts_that_are_captured():

@@ -110,7 +110,8 @@ class StaticSteps:
         cache = self.cache
         if cache is None or not self._fits(target, len(tokens)):
             return None
-        depth = BLOCK if max(map(len, chains)) <= BLOCK else NODES
+        deep = self.attend == "exact" and max(map(len, chains)) > BLOCK
+        depth = NODES if deep else BLOCK  # for exact attention alone, which looks ancestors up one by one
         with self._passes_of(target):
             step = self._step(target, len(tokens), cache.written, depth)
             if step is None:
