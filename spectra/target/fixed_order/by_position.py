@@ -62,6 +62,8 @@ def _attend(
     query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))
     (heads, rows, dim), (kv_heads, slots, width) = query.shape, value.shape
     parts, group = -(-slots // (PART * BLOCK)), heads // kv_heads
+    wide = torch.float32 in (query.dtype, key.dtype, value.dtype)
+    block = block_size(max(dim, width), 4 if wide else 2)
     mixed = query.new_empty((rows, parts, heads, width), dtype=torch.float32)
     tops, totals = (query.new_empty((rows, parts, heads), dtype=torch.float32) for _ in range(2))
     out = query.new_empty((rows, heads, width))
@@ -72,14 +74,20 @@ def _attend(
             table.own.stride(0), parts,
             group_size=group, heads_full=filled(group), dim=dim, dim_full=filled(dim),
             width=width, width_full=filled(width),
-            block_size=BLOCK, part_size=PART, windowed=window is not None,
-            wide=torch.float32 in (query.dtype, key.dtype, value.dtype), num_warps=4, num_stages=1,
+            block_size=block, part_size=PART * BLOCK // block, windowed=window is not None,
+            wide=wide, num_warps=4, num_stages=1,
         )  # fmt: skip
         merge_parts[heads, rows](
             mixed, tops, totals, table.live, table.positions, out, window or 0, parts,
             width=width, width_full=filled(width), span=PART * BLOCK, windowed=window is not None, num_warps=4,
         )  # fmt: skip
     return out.transpose(0, 1)
+
+
+def block_size(dim: int, itemsize: int) -> int:
+    """Positions of a block: half as many for the widest heads in fp32, whose keys and values fill a small GPU's fast
+    memory. One number for a model, whatever the step."""
+    return BLOCK if filled(dim) * itemsize <= 512 else BLOCK // 2
 
 
 def filled(count: int) -> int:
