@@ -7,7 +7,15 @@ import torch
 from compiled import needs_native
 from drafting import Scripted, decode_by, method_of
 from tiny import COST, FAMILIES, VOCABULARY, make, target_of
-from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    LlamaForCausalLM,
+    MiniCPM3Config,
+    MiniCPM3ForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+)
 
 from spectra import Limits, Sampling
 from spectra.errors import SpectraError
@@ -285,11 +293,10 @@ def test_a_row_count_is_taken_only_where_its_rows_agree(monkeypatch):
 
 def test_keys_that_are_made_from_the_cache_are_not_exact():
     """By a product over as many rows as the cache is read: its kernel depends on the length of the text."""
-    kinds = pytest.importorskip("transformers.models.minicpm3")
     small = {"q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 12}
     small |= {"vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2}
     small |= {"num_attention_heads": 4, "num_key_value_heads": 4, "bos_token_id": None, "eos_token_id": None}
-    config = kinds.MiniCPM3Config(**small, pad_token_id=None, max_position_embeddings=512)
-    model = kinds.MiniCPM3ForCausalLM(config).eval()
+    config = MiniCPM3Config(**small, pad_token_id=None, max_position_embeddings=512)
+    model = MiniCPM3ForCausalLM(config).eval()
     with pytest.raises(SpectraError, match="its keys are made from its cache by a product"):
         wrap_model(model, numerics="exact", step="eager")
