@@ -24,7 +24,7 @@ from transformers import (
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.tree import TokenTree
-from spectra.verify.noise import Noise
+from spectra.verify.noise import Noise, sent
 
 BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
 """Processors that look at the logits only: no need to know the tokens before."""
@@ -218,7 +218,7 @@ class Chooser:
         if not all(type(processor) in SEPARATE for processor in self.processors):
             ranked = [self._ranked(self._scores(logits[row], []), at) for row, at in zip(rows, positions, strict=True)]
             return torch.cat([_highest(row[None], drawn=drawn) for row in ranked])
-        scores = logits.index_select(0, torch.tensor(rows, device=logits.device)).float()
+        scores = logits.index_select(0, sent(rows, logits.device)).float()
         for processor in self.processors:
             scores = processor(self._no_tokens, scores)
         if drawn:
