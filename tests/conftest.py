@@ -10,11 +10,11 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: processes that share the cores have one thread each
     os.environ["OMP_NUM_THREADS"] = "1"
     gc.disable()  # until all tests are collected: looking through what is imported meanwhile takes a third of that time
-if not Path("/dev/nvidia0").exists():  # before Triton is loaded: its kernels run on the CPU
-    os.environ["TRITON_INTERPRET"] = "1"
 import torch
 from chromium import LEFT_OUT, find_chromium
 
+if not torch.cuda.is_available():  # before Triton is loaded: its kernels run on the CPU
+    os.environ["TRITON_INTERPRET"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio and its client would tell the Hub that they run
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 BROWSER, REAL = "tests/browser", "real"

@@ -56,6 +56,15 @@ def packaged_weights() -> Mapping[str, "Codes"]:
     return open_gguf(source).weights.quantised
 
 
+def check_embedded() -> None:
+    """Raise SpectraError where the model is neither installed nor converted already."""
+    try:
+        packaged_file()
+    except SpectraError:
+        if not is_whole(cache_home() / NAME):
+            raise
+
+
 def embedded_folder() -> Path:
     """A folder that `from_pretrained` reads: bf16 safetensors, config, tokenizer with chat template."""
     folder = cache_home() / NAME

@@ -26,12 +26,17 @@ def keyed_noise(seed: int, position: int, size: int, device: torch.device) -> to
 
 def keyed_noises(seed: int, positions: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
     """[positions, size]: those of several positions, each number by itself."""
-    keys = torch.tensor([[_signed(word) for word in noise_key(seed, position)] for position in positions])
-    first, second = keys.to(device, torch.int32).split(1, 1)
+    keys = [[_signed(word) for word in noise_key(seed, position)] for position in positions]
+    first, second = sent(keys, device).int().split(1, 1)
     words = torch.arange(size, dtype=torch.int32, device=device).mul_(_signed(GOLDEN)) + first
     words = _mixed32s(_mixed32s(words).add_(second))
     uniform = words.bitwise_and_(HALF - 1).float().add_(0.5).mul_(1 / HALF).clamp_(max=LARGEST)
     return uniform.neg_().log1p_().neg_()
+
+
+def sent(numbers: Sequence[Any], device: torch.device) -> torch.Tensor:
+    """As int64 on the device, which `torch.tensor(..., device=device)` would wait for until all it computes is done."""
+    return torch.tensor(numbers, device="cpu").to(device, non_blocking=True)
 
 
 class NoiseRow(Sequence[float]):
@@ -123,7 +128,7 @@ class Noise:
         """[len(positions), size], a row for each; positions may come several times."""
         different = sorted(set(positions))
         at = [different.index(position) for position in positions]
-        return keyed_noises(self.seed, different, size, device).index_select(0, torch.tensor(at, device=device))
+        return keyed_noises(self.seed, different, size, device).index_select(0, sent(at, device))
 
     def read(self, position: int) -> NoiseRow:
         """The same as plain floats."""

@@ -1,7 +1,8 @@
 """Logits to the target's own pick per node, the likeliest token or a draw.
 
 Noise is keyed (`spectra.verify.noise`), so the same seed gives the same text with and without speculation. Every pick
-is computed from its own row alone, in the same shape, so batch size cannot change it. Ties go to the lowest id.
+is computed from its own row alone, beside other rows only by operations that sum nothing, so their number cannot change
+it. Ties go to the lowest id.
 """
 
 import math
@@ -24,7 +25,7 @@ from transformers import (
 from spectra.errors import SpectraError
 from spectra.settings import Sampling
 from spectra.tree import TokenTree
-from spectra.verify.noise import Noise
+from spectra.verify.noise import Noise, sent
 
 BLIND = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
 """Processors that look at the logits only: no need to know the tokens before."""
@@ -211,14 +212,14 @@ class Chooser:
     def _drawn(self, logits: torch.Tensor, rows: list[int], positions: list[int]) -> torch.Tensor:
         """The picks [len(rows)] of some rows for these positions, where the logits lie; nothing is waited for.
 
-        Side by side where every operation takes each number by itself, so that a pass of many rows has not many times
+        Side by side where no operation sums anything, so that a pass of many rows has not many times
         the operations of one; else row by row.
         """
         drawn = not self.sampling.greedy
         if not all(type(processor) in SEPARATE for processor in self.processors):
             ranked = [self._ranked(self._scores(logits[row], []), at) for row, at in zip(rows, positions, strict=True)]
             return torch.cat([_highest(row[None], drawn=drawn) for row in ranked])
-        scores = logits.index_select(0, torch.tensor(rows, device=logits.device)).float()
+        scores = logits.index_select(0, sent(rows, logits.device)).float()
         for processor in self.processors:
             scores = processor(self._no_tokens, scores)
         if drawn:

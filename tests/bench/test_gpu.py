@@ -1,5 +1,6 @@
 """The parts of a day with a GPU: each alone, in order, resumed, and reported with what failed and what is open."""
 
+import hashlib
 import json
 import os
 import signal
@@ -586,8 +587,14 @@ def test_without_the_embedded_model_only_parts_of_shapes_are_begun(tmp_path, mon
         raise SpectraError("model", "the embedded model is not installed")
 
     monkeypatch.setattr(embedded, "packaged_file", missing)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(runner, "run_part", lambda *_: PartOutcome("done", 1.0, "", ""))
     with pytest.raises(SpectraError, match="not installed"):
         run_gpu(GpuOptions(ModelOptions(), tmp_path / "all", tiny=True))
     assert not (tmp_path / "all").exists()
     assert run_gpu(GpuOptions(ModelOptions(), tmp_path / "shapes", tiny=True, parts=("latency",))) == 0
+    converted = embedded.cache_home() / embedded.NAME  # which outlives the package
+    converted.mkdir(parents=True)
+    (converted / embedded.MARK).write_text(json.dumps({"model": [0, hashlib.sha256().hexdigest()]}))
+    (converted / "model").touch()
+    assert run_gpu(GpuOptions(ModelOptions(), tmp_path / "all", tiny=True)) == 0

@@ -67,6 +67,29 @@ def test_rows_that_are_drawn_side_by_side_have_the_picks_that_each_has_alone(sam
     assert alone[1] == chooser._pick(logits[0], [], 21)
 
 
+@pytest.mark.parametrize("sampling", KINDS)
+def test_numbers_that_rows_are_drawn_by_are_sent_without_waiting(sampling, monkeypatch):
+    """The copy that `torch.tensor` makes to a device waits until all that the device computes is done."""
+    make_tensor, copies = torch.tensor, []
+
+    def on_host(*args, device=None, **options):
+        assert str(device or "cpu") == "cpu"
+        return make_tensor(*args, **options)
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function is torch.ops.aten._to_copy.default and args[0].is_cpu:
+                copies.append(kwargs.get("non_blocking"))
+            return function(*args, **(kwargs or {}))
+
+    logits, chooser = torch.empty(9, 300, device="meta"), Chooser(sampling)
+    monkeypatch.setattr(torch, "tensor", on_host)
+    with Copies():
+        assert chooser._drawn(logits, [3, 1, 4], [7, 8, 8]).shape == (3,)
+    assert copies
+    assert all(copies)
+
+
 def test_many_rows_are_drawn_by_as_many_operations_as_one():
     logits, chooser = torch.randn(40, 300), Chooser(Sampling(0.8, top_k=9, seed=2))
     counts = []

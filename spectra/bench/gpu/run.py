@@ -104,14 +104,14 @@ def run_gpu(options: GpuOptions) -> int:
 def check_parts_can_load(model: ModelOptions, parts: Sequence[GpuPart]) -> None:
     """Raise SpectraError for a device, a model, a store or a draft model that no part could use: the report would only
     say so, and the minutes be over."""
-    from spectra.target.embedded import packaged_file
+    from spectra.target.embedded import check_embedded
     from spectra.target.load import check_loading
 
     model.check_here()
     if all("--shape" in part.arguments for part in parts):
         return
     if unless_embedded(model.model) is None:
-        packaged_file()
+        check_embedded()
     else:
         check_loading(**model.loading())
     model.check_tokenizers()
