@@ -46,7 +46,9 @@ def target_of(family, kind=AsOnGpu):
     return kind(make(family, **heads), plan=PLAN)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3", pytest.param("gpt2", marks=pytest.mark.all_cases)])
+@pytest.mark.parametrize(
+    "family", ["llama", *(pytest.param(one, marks=pytest.mark.all_cases) for one in ("gemma3", "gpt2"))]
+)
 def test_no_shape_of_a_product_decides_how_a_token_is_rounded(family):
     target = target_of(family)
     assert agrees(target, PARENTS)
