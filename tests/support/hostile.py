@@ -12,11 +12,7 @@ MADE_OF_THEM = (aten.linear.default, aten.matmul.default)  # inference mode hand
 
 
 class Hostile(TorchDispatchMode):
-    """Inside, a product sums in another order for every shape. products: how many there were."""
-
-    def __init__(self):
-        super().__init__()
-        self.products = 0
+    """Inside, a product sums in another order for every shape."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if function in MADE_OF_THEM:
@@ -25,7 +21,6 @@ class Hostile(TorchDispatchMode):
         if function not in PRODUCTS:
             return function(*args, **(kwargs or {}))
         assert not kwargs or function in (aten.addmm.default, aten.baddbmm.default)
-        self.products += 1
         added, left, right = (None, *args) if len(args) == 2 else args
         out = self.product(left, right)
         if added is not None:

@@ -31,7 +31,7 @@ def triton_version() -> str:
 
 def obstacle(dtype: torch.dtype) -> str:
     """Why a model of this dtype cannot have it, or ""."""
-    if find_spec("triton") is None:
+    if not triton_version():
         return "it takes the package triton"
     return "" if dtype in DTYPES else f"its kernel does not take {str(dtype).removeprefix('torch.')}"
 
