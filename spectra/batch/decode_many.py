@@ -5,7 +5,7 @@ Sequences join when there is a place and room for their cache, and leave when th
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
@@ -49,7 +49,7 @@ def decode_many(
     *,
     at_once: int = AT_ONCE,
     cache_bytes: int | None = None,
-) -> Iterator[tuple[int, StepTrace]]:
+) -> Generator[tuple[int, StepTrace], None, None]:
     """Answer all requests, several at a time; yields (number of the request, its step) as they come.
 
     The tokens of each are those that `decode` gives it alone. A request is taken from `requests` when there is a place
@@ -187,6 +187,8 @@ def _wanted(
     def ask(number: int) -> TokenTree | Ranking:
         one = running[number]
         budget = one.method.budget
+        if len(grown[number]) == 1:
+            return grown[number]
         if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
             return budget.rank(grown[number])
         return one.method.choose(grown[number])

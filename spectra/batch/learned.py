@@ -12,9 +12,12 @@ class DraftingWorth:
     Running sums. Where it does not pay, drafters are asked at few steps only, to see whether it does by now.
     """
 
-    KEPT = 0.85
-    FIRST = 8
+    KEPT = 0.97
+    FIRST = 24
     """Steps before it is judged."""
+    ENOUGH = 0.7
+    """What is saved, to what it takes, for drafting to go on: a few steps say little, and plain decoding would take a
+    part of that too."""
     RARELY = 8
     """Steps from one question to the next where it does not pay; twice as many after each that did not."""
     AT_MOST = 32
@@ -27,7 +30,9 @@ class DraftingWorth:
 
     def asks(self) -> bool:
         """Whether drafters are asked at this step. Called once a step."""
-        pays = self._saved >= self._spent or self._known < self.FIRST
+        self._saved *= self.KEPT
+        self._spent *= self.KEPT
+        pays = self._saved >= self.ENOUGH * self._spent or self._known < self.FIRST
         self._rested = 0 if pays else (self._rested + 1) % self._rest
         return not self._rested
 
@@ -39,10 +44,10 @@ class DraftingWorth:
         """
         self._known += 1
         saved, spent = accepted * forward * plain, drafting + forward * (1 - plain)
-        self._saved = self.KEPT * self._saved + saved
-        self._spent = self.KEPT * self._spent + spent
+        self._saved += saved
+        self._spent += spent
         if self._known > self.FIRST:
-            self._rest = self.RARELY if saved >= spent else min(2 * self._rest, self.AT_MOST)
+            self._rest = self.RARELY if saved >= self.ENOUGH * spent else min(2 * self._rest, self.AT_MOST)
 
 
 class Trust:
@@ -61,7 +66,7 @@ class Trust:
         return min(1.0, self._accepted / self._promised)
 
     def learn(self, tree: TokenTree, accepted: int) -> None:
-        promised = [chance for chance in tree.probability if chance]
+        promised = [chance for chance in tree.probability if chance] if len(tree) > 1 else []
         if promised:
             self._promised = self.KEPT * self._promised + sum(promised)
             self._accepted = self.KEPT * self._accepted + accepted

@@ -10,12 +10,13 @@ Under `accelerate launch` each process answers its part of the prompts, with a m
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from spectra.batch.decode_many import decode_many
 from spectra.batch.request import Request
@@ -31,6 +32,7 @@ from spectra.service.loading import LoadedModel, ModelOptions
 from spectra.settings import Limits, check_number
 from spectra.target.choices import STOCK
 from spectra.target.distributed import distributed
+from spectra.trace import StepTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class BatchOptions:
     """methods: presets, and stock generate. batch: how many prompts are answered together. group: prompts of one
     queue, at least the largest batch; None: so many.
 
-    repeats: how often everything is measured, in turn.
+    repeats: how often everything is measured, in turn. in_turns: the methods of a size answer pass by pass in turns,
+    each on a model of its own, so that what disturbs the machine disturbs all of them.
     """
 
     prompts: PromptOptions
@@ -49,6 +52,7 @@ class BatchOptions:
     batch: tuple[int, ...] = (1, 4, 8, 16)
     group: int | None = None
     repeats: int = 1
+    in_turns: bool = False
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, [*METHODS, STOCK])
@@ -98,14 +102,20 @@ def run_batch_sizes(options: BatchOptions) -> int:
         model = replace(options.model, device=processes.device or options.model.device).load()
         model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
         check_whole(options.methods, model.target)
+        methods = [one for one in dict.fromkeys([PLAIN, *options.methods]) if one != STOCK]
+        models = dict.fromkeys(methods, model)
+        if options.in_turns:
+            models |= {method: options.model.load() for method in methods[1:]}
         processes.wait()  # all measure at the same time
         own = folders[processes.rank]
-        run_groups(model, mine, options.methods, options.batch, own, options.answers, options.repeats)
+        run_groups(models, mine, options.methods, options.batch, own, options.answers, options.repeats)
         processes.wait()
         if processes.first:
             rows = _rows_of(folders, groups)
             text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n"
             text += f"{_measured(rows, size, len(prompts))}.\n\n"
+            if options.in_turns:
+                text += "The methods of a size in turns, pass by pass.\n\n"
             if processes.world_size > 1:
                 text += f"{processes.world_size} processes side by side, each with its part of the prompts.\n\n"
             write_text(options.out / "report.md", text + markdown(rows), "out")
@@ -141,7 +151,7 @@ def _rows_of(folders: Sequence[Path], groups: Sequence[PromptGroup]) -> list[Row
 
 
 def run_groups(
-    model: LoadedModel,
+    models: Mapping[str, LoadedModel],
     groups: Sequence[PromptGroup],
     methods: Sequence[str],
     sizes: Sequence[int],
@@ -149,16 +159,20 @@ def run_groups(
     answers: AnswerOptions,
     repeats: int = 1,
 ) -> list[Row]:
-    """Rows of `out`, new ones appended as they finish. Plain decoding always runs, one after the other first."""
-    methods = list(dict.fromkeys([PLAIN, *methods]))
+    """Rows of `out`, new ones appended as they finish. Plain decoding always runs, one after the other first.
+
+    models: what each method decodes on. Methods with models of their own answer in turns, pass by pass.
+    """
+    methods, model = list(dict.fromkeys([PLAIN, *methods])), models[PLAIN]
+    in_turns = len({id(one.target) for one in models.values()}) > 1
     settings = {
         "max_new_tokens": answers.max_new_tokens, "temperature": answers.temperature, "top_p": answers.top_p,
         "seed": answers.seed, "nodes": answers.nodes, "joins": True, **model.target.facts,
-        **drafted_from(model, methods),
+        **drafted_from(model, methods), **({"in_turns": True} if in_turns else {}),
     }  # fmt: skip
     rows = claimed_rows(out, settings)
     alone = {row["id"]: row["output"] for row in rows.all if "output" in row}
-    timing = _BatchTiming(model, answers, alone)
+    timing = _BatchTiming(models, answers, alone, in_turns)
     sizes = sorted({1, *sizes})
     cells: list[Cell] = [
         {"method": method, "batch": size, "repeat": repeat}
@@ -169,63 +183,112 @@ def run_groups(
     return resume(rows, groups, cells, timing.measure, PromptProgress(len(groups), len(groups[0].prompts)))
 
 
-class _Answers(NamedTuple):
-    """texts: the new ids of each prompt."""
+@dataclass(slots=True)
+class _Line:
+    """A queue of prompts that one method answers.
+
+    texts: the new ids of each prompt, `written` of all. seconds: of the line's own work, `reading` of them for prompts;
+    None where that is not known.
+    """
 
     texts: list[list[int]]
-    prefill_seconds: float | None
+    steps: Generator[tuple[int, StepTrace], None, None]
+    seconds: float = 0.0
+    reading: float | None = 0.0
+    written: int = 0
+
+    def go_on(self) -> bool:
+        """Until the next step of a sequence is known. Returns whether there was one."""
+        began = time.perf_counter()
+        found = next(self.steps, None)
+        self.seconds += time.perf_counter() - began
+        if found is None:
+            return False
+        number, step = found
+        self.texts[number] += step.tokens
+        self.written += len(step.tokens)
+        self.reading = (self.reading or 0.0) + step.prefill_seconds
+        return True
 
 
 @dataclass(slots=True)
 class _BatchTiming:
     """alone: what plain decoding answered to each prompt by itself, by group."""
 
-    model: LoadedModel
+    models: Mapping[str, LoadedModel]
     answers: AnswerOptions
     alone: dict[str, list[list[int]]]
+    in_turns: bool
     cold: bool = True
 
     def measure(self, group: PromptGroup, cells: Sequence[Cell]) -> Iterator[Row]:
-        ids = [turn_ids(self.model.target.tokenizer, prompt) for prompt in group.prompts]
+        ids = [turn_ids(self.models[PLAIN].target.tokenizer, prompt) for prompt in group.prompts]
         if self.cold:
             for method, size in dict.fromkeys((cell["method"], cell["batch"]) for cell in cells):
-                self._answer(method, ids[:size], size, 8)
+                self._answer([method], ids[:size], size, 8)
             self.cold = False
-        for cell in cells:
-            method, size = cell["method"], cell["batch"]
-            began = time.perf_counter()
-            said, reading = self._answer(method, ids, size, self.answers.max_new_tokens)
-            seconds = time.perf_counter() - began
-            alone = self.alone.setdefault(group.id, said)
-            sampling = self.answers.sampling
-            same = sum(text == own for text, own in zip(said, alone, strict=True))
-            comparable = sampling.greedy or not (method == STOCK or redraws(method, sampling))
-            row: Row = {
-                "sequences": len(said), "new_tokens": sum(map(len, said)), "seconds": seconds,
-                "prefill_seconds": reading, "identical": same if comparable else None,
-            }  # fmt: skip
-            yield row | {"output": said} if (method, size, cell["repeat"]) == (PLAIN, 1, 0) else row
+        for _, some in groupby(cells, self._together):
+            side_by_side = list(some)
+            methods = [cell["method"] for cell in side_by_side]
+            lines = self._answer(methods, ids, side_by_side[0]["batch"], self.answers.max_new_tokens)
+            for cell, line in zip(side_by_side, lines, strict=True):
+                yield self._row(group, cell, line)
 
-    def _answer(self, method: str, prompts: Sequence[list[int]], size: int, max_new_tokens: int) -> _Answers:
-        """`size` of them at a time."""
-        target, sampling = self.model.target, self.answers.sampling
-        said: list[list[int]] = [[] for _ in prompts]
-        if method == STOCK:
-            for at in range(0, len(prompts), size):
-                batch = prompts[at : at + size]
-                said[at : at + size] = run_batch(target, batch, sampling=sampling, max_new_tokens=max_new_tokens)
-            return _Answers(said, None)
-        limits = Limits(max_new_tokens, target.eos)
-        together = size if target.joins else 1
+    def _together(self, cell: Cell) -> tuple[object, ...]:
+        """The same for cells that are measured in turns."""
+        own = () if self.in_turns and cell["method"] != STOCK else (cell["method"],)
+        return cell["repeat"], cell["batch"], *own
+
+    def _row(self, group: PromptGroup, cell: Cell, line: _Line) -> Row:
+        method, sampling = cell["method"], self.answers.sampling
+        alone = self.alone.setdefault(group.id, line.texts)
+        same = sum(text == own for text, own in zip(line.texts, alone, strict=True))
+        comparable = sampling.greedy or not (method == STOCK or redraws(method, sampling))
+        row: Row = {
+            "sequences": len(line.texts), "new_tokens": sum(map(len, line.texts)), "seconds": line.seconds,
+            "prefill_seconds": line.reading, "identical": same if comparable else None,
+        }  # fmt: skip
+        first = (method, cell["batch"], cell["repeat"]) == (PLAIN, 1, 0)
+        return row | {"output": line.texts} if first else row
+
+    def _answer(self, methods: Sequence[str], prompts: Sequence[list[int]], size: int, most: int) -> list[_Line]:
+        """`size` of them at a time, by each method. Whoever has written least goes on."""
+        if list(methods) == [STOCK]:
+            return [self._stock(prompts, size, most)]
+        lines = [self._line(method, prompts, size, most) for method in methods]
+        with ExitStack() as stack:
+            for line in lines:
+                stack.callback(line.steps.close)
+            going = lines[:]
+            while going:
+                line = min(going, key=lambda one: one.written)
+                if not line.go_on():
+                    going.remove(line)
+        return lines
+
+    def _stock(self, prompts: Sequence[list[int]], size: int, most: int) -> _Line:
+        target, sampling = self.models[PLAIN].target, self.answers.sampling
+        texts: list[list[int]] = []
+        began = time.perf_counter()
+        for at in range(0, len(prompts), size):
+            texts += run_batch(target, prompts[at : at + size], sampling=sampling, max_new_tokens=most)
+        return _Line(texts, _nothing(), time.perf_counter() - began, None)
+
+    def _line(self, method: str, prompts: Sequence[list[int]], size: int, most: int) -> _Line:
+        model, sampling = self.models[method], self.answers.sampling
+        limits = Limits(most, model.target.eos)
+        together = size if model.target.joins else 1
+        began = time.perf_counter()
         requests = []
         for prompt in prompts:
-            made = self.model.method(method, nodes=self.answers.nodes, sampling=sampling, together=together)
+            made = model.method(method, nodes=self.answers.nodes, sampling=sampling, together=together)
             requests.append(Request(prompt, made, sampling, limits))
-        reading = 0.0
-        for number, step in decode_many(target, requests, at_once=size):
-            said[number] += step.tokens
-            reading += step.prefill_seconds
-        return _Answers(said, reading)
+        steps = decode_many(model.target, requests, at_once=size)
+        return _Line([[] for _ in prompts], steps, time.perf_counter() - began)
+
+
+def _nothing() -> Generator[tuple[int, StepTrace], None, None]:
+    yield from ()
 
 
 def markdown(rows: Sequence[Row]) -> str:

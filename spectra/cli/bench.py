@@ -44,6 +44,7 @@ HELP = {
     "data": "a folder with the published task files, or hub",
     "flags": "flags of `vllm serve`, in one argument",
     "folders": "folders that `run` has written",
+    "in_turns": "the methods of a size answer pass by pass in turns, each on a model of its own",
     "k": "the most guessed tokens a request and step",
     "group": "prompts of one queue, answered --batch at a time (default: the largest batch)",
     "limit": "prompts a task (default: all)",

@@ -1,9 +1,11 @@
 """`bench batch`: batches of every size on the same prompts, texts compared with those of each prompt alone."""
 
+import json
 import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,8 +28,9 @@ ANSWERS = AnswerOptions(max_new_tokens=12)
 METHODS = ["spectra-core", "hf-generate"]
 
 
-def run(out, answers=ANSWERS, sizes=(2, 4)):
-    return run_groups(loaded(), [PromptGroup(PROMPTS)], METHODS, sizes, out, answers)
+def run(out, answers=ANSWERS, sizes=(2, 4), methods=METHODS, models=None, **others):
+    models = models or dict.fromkeys(("autoregressive", *methods), loaded())
+    return run_groups(models, [PromptGroup(PROMPTS)], methods, sizes, out, answers, **others)
 
 
 def test_rows_of_every_size_and_no_text_is_another(tmp_path):
@@ -42,6 +45,10 @@ def test_rows_of_every_size_and_no_text_is_another(tmp_path):
     table = markdown(rows).splitlines()
     assert len(table) == 2 + 9
     assert table[2].startswith("| 1 | autoregressive | ") and table[2].endswith(" | 1.00 | 1.00 | 4 of 4 |")
+
+
+def read_settings(out):
+    return json.loads((out / "settings.json").read_text())
 
 
 def row_of(batch, method, seconds, reading=1.0, **others):
@@ -63,12 +70,43 @@ def test_the_table_has_rates_with_and_without_the_prompts_and_pairs():
 
 
 def test_everything_is_measured_again_in_turn(tmp_path):
-    rows = run_groups(loaded(), [PromptGroup(PROMPTS)], ["spectra-core"], (4,), tmp_path, ANSWERS, repeats=2)
+    rows = run(tmp_path, sizes=(4,), methods=["spectra-core"], repeats=2)
     cells = [(row["repeat"], row["batch"], row["method"]) for row in rows]
     one = [(size, method) for size in (1, 4) for method in ("autoregressive", "spectra-core")]
     assert cells == [(repeat, *cell) for repeat in (0, 1) for cell in one]
     assert {row["identical"] for row in rows} == {4}
     assert [("output" in row) for row in rows] == [True] + [False] * 7
+
+
+def test_methods_of_a_size_take_turns_each_on_a_model_of_its_own(tmp_path, monkeypatch):
+    """What disturbs the machine for some seconds made one method of a size faster than the other by a tenth."""
+    plain, drafting, order, decode_many = loaded(), loaded(), [], batches.decode_many
+
+    def noted(target, requests, *, at_once):
+        for found in decode_many(target, requests, at_once=at_once):
+            order.append((target is drafting.target, at_once))
+            yield found
+
+    monkeypatch.setattr(batches, "decode_many", noted)
+    rows = run(tmp_path, models={"autoregressive": plain, "spectra-core": drafting}, sizes=(2,))
+    assert [(row["batch"], row["method"], row["identical"]) for row in rows] == [
+        (size, method, 4) for size in (1, 2) for method in ("autoregressive", *METHODS)
+    ]
+    turns = [drafts for drafts, size in order if size == 2]
+    changes = sum(one != other for one, other in pairwise(turns))
+    assert changes > len(turns) / 4
+    assert read_settings(tmp_path)["in_turns"] is True
+    with pytest.raises(SpectraError, match="out: "):
+        run(tmp_path, sizes=(2,))
+
+
+def test_a_prompt_that_does_not_fit_ends_the_turns_of_all(place, tmp_path, capsys):
+    lines = (place / "gsm8k_test.jsonl").read_text().splitlines(keepends=True)
+    lines[1] = '{"question": "' + "w5 " * 300 + '"}\n'
+    (tmp_path / "gsm8k_test.jsonl").write_text("".join(lines))
+    assert main(command(place, tmp_path / "out", "--data", str(tmp_path), "--in-turns")) == 0
+    said = capsys.readouterr().out
+    assert "The methods of a size in turns, pass by pass." in said and said.count("4 of 4") == 4
 
 
 def test_prompts_are_cut_into_whole_groups():
