@@ -75,20 +75,27 @@ class Trust:
 class PassTime:
     """What a pass of several sequences takes beyond T of its rows, in seconds of the machine that T was measured on.
 
-    T is measured on rows of one sequence; each of several reads a KV cache of its own, however many rows it has. By the
-    line through (T, seconds) a sequence, least squares over the last steps: a machine that is busy is slower at both.
+    T is measured on rows of one sequence; each of several reads a KV cache of its own, however many rows it has. What
+    rows take is seen in the differences of one pass and the next: what slows the machine for a while is in both. Least
+    squares over the last passes, against what is believed before: a machine is as much slower at rows as at the rest.
     """
 
     KEPT = 0.98
-    AS_MEASURED = 0.03
-    """How far the T of steps must spread, in parts of their mean, to say as much as the slope 1 does beforehand."""
-    LEAST_SLOPE = 0.5
+    ROWS_PART = 0.9
+    """Of the seconds that T of the rows explains, before anything was seen."""
+    DOUBT = 0.1
+    """How far off that may be."""
+    LONGEST = 1.5
+    """A pass that took longer than so many times what is usual was kept waiting; more is not learned from it."""
+    LEAST_ROWS_PART = 0.6
+    """Whatever was seen."""
     LEAST_PART = 0.5
     """Of T of a pass without guesses, at least, is what does not depend on its rows. It is less than on a machine of
     one's own where others slow the arithmetic and not the memory."""
 
     def __init__(self) -> None:
-        self._count = self._t = self._seconds = self._tt = self._both = 0.0
+        self._count = self._t = self._seconds = self._tt = self._both = self._ss = 0.0
+        self._last: tuple[float, float] | None = None
 
     def beyond(self, sequences: int, plain: float) -> float:
         """What a pass takes on top of T of its rows; below 0 where a row more costs a larger part of it than T says.
@@ -96,15 +103,32 @@ class PassTime:
         if not self._count:
             return 0.0
         t, seconds = self._t / self._count, self._seconds / self._count
-        before = (self.AS_MEASURED * t) ** 2
-        slope = (self._both / self._count - t * seconds + before) / (self._tt / self._count - t * t + before)
-        return max((self.LEAST_PART - 1) * plain, sequences * (seconds / max(slope, self.LEAST_SLOPE) - t))
+        least = self.LEAST_ROWS_PART * seconds / t
+        return max((self.LEAST_PART - 1) * plain, sequences * (seconds / max(self._slope(), least) - t))
+
+    def _slope(self) -> float:
+        """Seconds that a second of T takes here: what was believed and what was seen, each by how sure it is."""
+        believed = self.ROWS_PART * self._seconds / self._t
+        if not self._tt:
+            return believed
+        seen = self._both / self._tt
+        off = (seen - believed) ** 2 * self._tt  # seen with few passes, it may be chance
+        noise = max(0.0, self._ss - seen * self._both) + off / self._count
+        doubt = (self.DOUBT * believed) ** 2 * self._count
+        return (doubt * self._both + noise * believed) / (doubt * self._tt + noise) if noise else seen
 
     def learn(self, t: float, seconds: float, sequences: int) -> None:
         """Of a pass. t: T of its rows."""
         t, seconds = t / sequences, seconds / sequences
-        self._count = self.KEPT * self._count + 1
-        self._t = self.KEPT * self._t + t
-        self._seconds = self.KEPT * self._seconds + seconds
-        self._tt = self.KEPT * self._tt + t * t
-        self._both = self.KEPT * self._both + t * seconds
+        if self._count:
+            usual = self._seconds / self._count * max(1.0, t * self._count / self._t)
+            seconds = min(seconds, self.LONGEST * usual)
+        more_t, more_seconds = (t - self._last[0], seconds - self._last[1]) if self._last else (0.0, 0.0)
+        self._last = t, seconds
+        kept = self.KEPT
+        self._count = kept * self._count + 1
+        self._t = kept * self._t + t
+        self._seconds = kept * self._seconds + seconds
+        self._tt = kept * self._tt + more_t**2
+        self._both = kept * self._both + more_t * more_seconds
+        self._ss = kept * self._ss + more_seconds**2

@@ -404,8 +404,8 @@ def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is()
         assert passes.beyond(4, 0.018) == pytest.approx(0.012, rel=0.2)
         assert passes.beyond(8, 0.026) == pytest.approx(2 * passes.beyond(4, 0.018))
     fast = PassTime()
-    fast.learn(0.02, 0.01, 2)
-    assert fast.beyond(2, 0.02) == pytest.approx(-0.01)
+    fast.learn(0.02, 0.01, 2)  # one pass says nothing of what rows take: a tenth is not theirs
+    assert fast.beyond(2, 0.02) == pytest.approx(0.02 / 9)
 
 
 def test_rows_that_others_on_the_machine_made_dearer_are_seen_to_be():
@@ -419,6 +419,21 @@ def test_rows_that_others_on_the_machine_made_dearer_are_seen_to_be():
     beyond = passes.beyond(8, plain)
     assert (wider + beyond) / (plain + beyond) == pytest.approx(0.0329 / 0.0255, rel=0.05)
     assert passes.beyond(2, 0.001) == -0.0005  # whatever was seen, a pass without guesses takes some time
+
+
+def test_a_pass_that_was_kept_waiting_and_slow_seconds_say_nothing_of_rows():
+    """After one pass of 259 ms no guess was scored for hundreds; a machine that was slow for a while and had wide passes
+    then, or none, made rows seem dear, or free."""
+    waited, slowed = PassTime(), PassTime()
+    for number in range(200):
+        rows = 16 + 4 * (number % 3)
+        seconds = 0.006 + 0.00075 * rows
+        waited.learn(0.0047 + 0.00075 * rows, 0.259 if number == 182 else seconds, 16)
+        slow = number // 50 % 2
+        rows += 8 * slow
+        slowed.learn(0.0047 + 0.00075 * rows, (0.006 + 0.00075 * rows) * (1.5 if slow else 1), 16)
+    assert waited.beyond(16, 0.0167) == pytest.approx(0.0013, abs=0.0015)
+    assert slowed.beyond(16, 0.0167) == pytest.approx(0.0013, abs=0.001)
 
 
 def test_wide_passes_that_were_quicker_by_chance_are_no_reason_to_think_all_of_them_free():
