@@ -422,8 +422,8 @@ def test_rows_that_others_on_the_machine_made_dearer_are_seen_to_be():
 
 
 def test_a_pass_that_was_kept_waiting_and_slow_seconds_say_nothing_of_rows():
-    """After one pass of 259 ms no guess was scored for hundreds; a machine that was slow for a while and had wide passes
-    then, or none, made rows seem dear, or free."""
+    """After one pass of 259 ms no guess was scored for hundreds; a machine that was slow for a while, and had wide
+    passes then or none, made rows seem dear or free."""
     waited, slowed = PassTime(), PassTime()
     for number in range(200):
         rows = 16 + 4 * (number % 3)
