@@ -192,6 +192,21 @@ def test_plain_decoding_is_the_fastest_without_a_factor(
 
 
 @pytest.mark.usefixtures("slow")
+def test_a_comparison_stopped_after_plain_decoding_names_no_fastest(page: Any) -> None:
+    stage = tab(page, "Compare")
+    appear(page, "#compare-go:enabled")
+    page.get_by_label("SPECTRA", exact=True).locator("visible=true").first.check()
+    page.fill("#field-compare-max_new_tokens input", "150")
+    page.click("#compare-go")
+    begun = "#stage-compare tr.now:not([data-method=autoregressive]) td:nth-child(6)"
+    page.wait_for_function("(begun) => document.querySelector(begun)?.textContent > 3", arg=begun)
+    page.click("#compare-stop")
+    ended(stage, "stopped")
+    assert stage.locator("[data-id=note]").inner_text().startswith("Stopped. 1 method,")
+    assert stage.locator("[data-id=status]").text_content() == "Stopped."
+
+
+@pytest.mark.usefixtures("slow")
 def test_compare_stops_and_refuses_at_the_field(page: Any) -> None:
     stage = tab(page, "Compare")
     page.fill("#field-compare-max_new_tokens input", "5000")

@@ -188,9 +188,11 @@ class CompareTab {
     this.stage.dataset.state = state;
     if (problem) this.fields.refuse(problem);
     this.enableFiles(rows.length > 0);
-    const best = fastest(rows);
+    const best = rows.length > 1 ? fastest(rows) : null;
     const lead = best && best.method !== PLAIN ? `, ${ratio(best.speedup ?? 0)} times plain decoding` : "";
-    this.at("status").textContent = best ? `Fastest: ${best.name}${lead}` : (CUT_SHORT[state] ?? "Compared");
+    const cut = CUT_SHORT[state] ?? "";
+    const said = best ? `${cut}Fastest: ${best.name}${lead}` : cut || "Compared";
+    this.at("status").textContent = said.trim();
   }
 
   /**
