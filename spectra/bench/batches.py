@@ -99,13 +99,15 @@ def run_batch_sizes(options: BatchOptions) -> int:
         if processes.world_size > 1:
             names = [f"process-{number}-of-{processes.world_size}" for number in range(processes.world_size)]
             folders = [options.out / name for name in names]
-        model = replace(options.model, device=processes.device or options.model.device).load()
+        own_options = replace(options.model, device=processes.device or options.model.device)
+        model = own_options.load()
         model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
         check_whole(options.methods, model.target)
         methods = [one for one in dict.fromkeys([PLAIN, *options.methods]) if one != STOCK]
         models = dict.fromkeys(methods, model)
-        if options.in_turns:
-            models |= {method: options.model.load() for method in methods[1:]}
+        in_turns = options.in_turns and len(methods) > 1
+        if in_turns:
+            models |= {method: own_options.load() for method in methods[1:]}
         processes.wait()  # all measure at the same time
         own = folders[processes.rank]
         run_groups(models, mine, options.methods, options.batch, own, options.answers, options.repeats)
@@ -114,7 +116,7 @@ def run_batch_sizes(options: BatchOptions) -> int:
             rows = _rows_of(folders, groups)
             text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n"
             text += f"{_measured(rows, size, len(prompts))}.\n\n"
-            if options.in_turns:
+            if in_turns:
                 text += "The methods of a size in turns, pass by pass.\n\n"
             if processes.world_size > 1:
                 text += f"{processes.world_size} processes side by side, each with its part of the prompts.\n\n"
@@ -165,10 +167,12 @@ def run_groups(
     """
     methods, model = list(dict.fromkeys([PLAIN, *methods])), models[PLAIN]
     in_turns = len({id(one.target) for one in models.values()}) > 1
+    if in_turns:
+        methods.sort(key=lambda method: method == STOCK)  # last: it takes no turns
     settings = {
         "max_new_tokens": answers.max_new_tokens, "temperature": answers.temperature, "top_p": answers.top_p,
         "seed": answers.seed, "nodes": answers.nodes, "joins": True, **model.target.facts,
-        **drafted_from(model, methods), **({"in_turns": True} if in_turns else {}),
+        **drafted_from(model, methods), **({"in_turns": sorted(models)} if in_turns else {}),
     }  # fmt: skip
     rows = claimed_rows(out, settings)
     alone = {row["id"]: row["output"] for row in rows.all if "output" in row}

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from spectra.bench.run.rows import read_rows
 from spectra.bench.tasks import Prompt
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
+from spectra.service.loading import ModelOptions
 from spectra.target.distributed import Distributed
 
 PROMPTS = tuple(Prompt("gsm8k", (text,)) for text in ("w5 w6 w7 w5 w6", "w9", "w3 w4 w3 w4", "w8 w8"))
@@ -95,9 +97,34 @@ def test_methods_of_a_size_take_turns_each_on_a_model_of_its_own(tmp_path, monke
     turns = [drafts for drafts, size in order if size == 2]
     changes = sum(one != other for one, other in pairwise(turns))
     assert changes > len(turns) / 4
-    assert read_settings(tmp_path)["in_turns"] is True
+    assert read_settings(tmp_path)["in_turns"] == ["autoregressive", "spectra-core"]
     with pytest.raises(SpectraError, match="out: "):
         run(tmp_path, sizes=(2,))
+    with pytest.raises(SpectraError, match="out: "):  # the rows that are there were in turns with others
+        run(tmp_path, models={"autoregressive": plain, "spectra-core": drafting, "anpd": loaded()}, sizes=(2,))
+
+
+def test_stock_generate_named_first_parts_no_turns(tmp_path, monkeypatch):
+    """The report said that the methods took turns, and each of them was alone."""
+    models, turns, answer = {"autoregressive": loaded(), "spectra-core": loaded()}, [], batches._BatchTiming._answer
+
+    def noted(timing, methods, prompts, size, most):
+        if most == ANSWERS.max_new_tokens:
+            turns.append((size, *methods))
+        return answer(timing, methods, prompts, size, most)
+
+    monkeypatch.setattr(batches._BatchTiming, "_answer", noted)
+    run(tmp_path, models=models, methods=["hf-generate", "spectra-core"], sizes=(2,))
+    assert turns == [
+        (size, *methods) for size in (1, 2) for methods in (("autoregressive", "spectra-core"), ("hf-generate",))
+    ]
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "hf-generate"])
+def test_there_are_no_turns_where_one_method_has_a_model(place, tmp_path, capsys, method):
+    assert main(command(place, tmp_path, "--methods", method, "--in-turns")) == 0
+    assert "in turns" not in capsys.readouterr().out
+    assert "in_turns" not in read_settings(tmp_path)
 
 
 def test_a_prompt_that_does_not_fit_ends_the_turns_of_all(place, tmp_path, capsys):
@@ -167,6 +194,25 @@ def test_processes_share_the_prompts_and_the_first_reports(place, tmp_path, monk
     monkeypatch.setattr(batches, "distributed", as_process(0, 4))
     assert main(command(place, tmp_path / "four")) == 2
     assert "limit: 4 processes share 3 groups" in capsys.readouterr().err
+
+
+def test_all_models_of_a_process_are_on_its_device(place, tmp_path, monkeypatch):
+    """Those of the turns were all on the first one, whatever the process."""
+    devices, load = [], ModelOptions.load
+
+    @contextmanager
+    def distributed(device):
+        state = {"process_index": 0, "num_processes": 2, "wait_for_everyone": lambda: None}
+        yield Distributed(SimpleNamespace(device="cuda:1", **state))
+
+    def noted(options):
+        devices.append(options.device)
+        return load(replace(options, device="cpu"))
+
+    monkeypatch.setattr(batches, "distributed", distributed)
+    monkeypatch.setattr(ModelOptions, "load", noted)
+    assert main(command(place, tmp_path, "--in-turns")) == 0
+    assert devices == ["cuda:1", "cuda:1"]
 
 
 def test_groups_that_another_process_had_before_count_once(place, tmp_path, monkeypatch, capsys):
