@@ -95,7 +95,7 @@ class PassTime:
 
     def __init__(self) -> None:
         self._count = self._t = self._seconds = self._tt = self._both = self._ss = 0.0
-        self._last: tuple[float, float] | None = None
+        self._last = (0, 0.0, 0.0)
 
     def beyond(self, sequences: int, plain: float) -> float:
         """What a pass takes on top of T of its rows; below 0 where a row more costs a larger part of it than T says.
@@ -123,8 +123,10 @@ class PassTime:
         if self._count:
             usual = self._seconds / self._count * max(1.0, t * self._count / self._t)
             seconds = min(seconds, self.LONGEST * usual)
-        more_t, more_seconds = (t - self._last[0], seconds - self._last[1]) if self._last else (0.0, 0.0)
-        self._last = t, seconds
+        before, last_t, last_seconds = self._last
+        self._last = sequences, t, seconds
+        # from one number of sequences to another the rest of a pass differs, which says nothing of rows
+        more_t, more_seconds = (t - last_t, seconds - last_seconds) if sequences == before else (0.0, 0.0)
         kept = self.KEPT
         self._count = kept * self._count + 1
         self._t = kept * self._t + t

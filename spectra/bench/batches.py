@@ -17,6 +17,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from spectra.batch.decode_many import decode_many
 from spectra.batch.request import Request
@@ -187,18 +188,22 @@ def run_groups(
     return resume(rows, groups, cells, timing.measure, PromptProgress(len(groups), len(groups[0].prompts)))
 
 
+class _Answers(NamedTuple):
+    """texts: the new ids of each prompt. reading: of the seconds, those in which prompts were read, where known."""
+
+    texts: list[list[int]]
+    seconds: float
+    reading: float | None
+
+
 @dataclass(slots=True)
 class _Line:
-    """A queue of prompts that one method answers.
-
-    texts: the new ids of each prompt, `written` of all. seconds: of the line's own work, `reading` of them for prompts;
-    None where that is not known.
-    """
+    """A queue of prompts that one method answers. seconds: of its own work. written: tokens of all texts."""
 
     texts: list[list[int]]
     steps: Generator[tuple[int, StepTrace], None, None]
-    seconds: float = 0.0
-    reading: float | None = 0.0
+    seconds: float
+    reading: float = 0.0
     written: int = 0
 
     def go_on(self) -> bool:
@@ -211,7 +216,7 @@ class _Line:
         number, step = found
         self.texts[number] += step.tokens
         self.written += len(step.tokens)
-        self.reading = (self.reading or 0.0) + step.prefill_seconds
+        self.reading += step.prefill_seconds
         return True
 
 
@@ -234,28 +239,28 @@ class _BatchTiming:
         for _, some in groupby(cells, self._together):
             side_by_side = list(some)
             methods = [cell["method"] for cell in side_by_side]
-            lines = self._answer(methods, ids, side_by_side[0]["batch"], self.answers.max_new_tokens)
-            for cell, line in zip(side_by_side, lines, strict=True):
-                yield self._row(group, cell, line)
+            answers = self._answer(methods, ids, side_by_side[0]["batch"], self.answers.max_new_tokens)
+            for cell, answered in zip(side_by_side, answers, strict=True):
+                yield self._row(group, cell, answered)
 
     def _together(self, cell: Cell) -> tuple[object, ...]:
         """The same for cells that are measured in turns."""
         own = () if self.in_turns and cell["method"] != STOCK else (cell["method"],)
         return cell["repeat"], cell["batch"], *own
 
-    def _row(self, group: PromptGroup, cell: Cell, line: _Line) -> Row:
-        method, sampling = cell["method"], self.answers.sampling
-        alone = self.alone.setdefault(group.id, line.texts)
-        same = sum(text == own for text, own in zip(line.texts, alone, strict=True))
+    def _row(self, group: PromptGroup, cell: Cell, answered: _Answers) -> Row:
+        (texts, seconds, reading), method, sampling = answered, cell["method"], self.answers.sampling
+        alone = self.alone.setdefault(group.id, texts)
+        same = sum(text == own for text, own in zip(texts, alone, strict=True))
         comparable = sampling.greedy or not (method == STOCK or redraws(method, sampling))
         row: Row = {
-            "sequences": len(line.texts), "new_tokens": sum(map(len, line.texts)), "seconds": line.seconds,
-            "prefill_seconds": line.reading, "identical": same if comparable else None,
+            "sequences": len(texts), "new_tokens": sum(map(len, texts)), "seconds": seconds,
+            "prefill_seconds": reading, "identical": same if comparable else None,
         }  # fmt: skip
         first = (method, cell["batch"], cell["repeat"]) == (PLAIN, 1, 0)
-        return row | {"output": line.texts} if first else row
+        return row | {"output": texts} if first else row
 
-    def _answer(self, methods: Sequence[str], prompts: Sequence[list[int]], size: int, most: int) -> list[_Line]:
+    def _answer(self, methods: Sequence[str], prompts: Sequence[list[int]], size: int, most: int) -> list[_Answers]:
         """`size` of them at a time, by each method. Whoever has written least goes on."""
         if list(methods) == [STOCK]:
             return [self._stock(prompts, size, most)]
@@ -268,15 +273,15 @@ class _BatchTiming:
                 line = min(going, key=lambda one: one.written)
                 if not line.go_on():
                     going.remove(line)
-        return lines
+        return [_Answers(line.texts, line.seconds, line.reading) for line in lines]
 
-    def _stock(self, prompts: Sequence[list[int]], size: int, most: int) -> _Line:
+    def _stock(self, prompts: Sequence[list[int]], size: int, most: int) -> _Answers:
         target, sampling = self.models[PLAIN].target, self.answers.sampling
         texts: list[list[int]] = []
         began = time.perf_counter()
         for at in range(0, len(prompts), size):
             texts += run_batch(target, prompts[at : at + size], sampling=sampling, max_new_tokens=most)
-        return _Line(texts, _nothing(), time.perf_counter() - began, None)
+        return _Answers(texts, time.perf_counter() - began, None)
 
     def _line(self, method: str, prompts: Sequence[list[int]], size: int, most: int) -> _Line:
         model, sampling = self.models[method], self.answers.sampling
@@ -289,10 +294,6 @@ class _BatchTiming:
             requests.append(Request(prompt, made, sampling, limits))
         steps = decode_many(model.target, requests, at_once=size)
         return _Line([[] for _ in prompts], steps, time.perf_counter() - began)
-
-
-def _nothing() -> Generator[tuple[int, StepTrace], None, None]:
-    yield from ()
 
 
 def markdown(rows: Sequence[Row]) -> str:
