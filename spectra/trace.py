@@ -231,7 +231,8 @@ class Trace:
             trace.check()
             return trace
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-            raise SpectraError("trace", f"damaged ({type(error).__name__}: {error}); record it again") from error
+            said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise SpectraError("trace", f"damaged ({said}); record it again") from error
 
     @classmethod
     def from_json(cls, file: str) -> "Trace":

@@ -142,6 +142,7 @@ def test_damaged_files_are_refused(what, text):
         Trace.from_json(text)
     assert error.value.field == "trace"
     assert "\n" not in str(error.value)
+    assert "Error" not in str(error.value)  # names of Python's are no words for who opens a file
 
 
 OWN, GUESSED = (Source.MODEL,), (Source.FORWARD,)
