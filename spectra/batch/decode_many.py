@@ -185,16 +185,14 @@ def _wanted(
     """
 
     def ask(number: int) -> TokenTree | Ranking:
-        one = running[number]
-        budget = one.method.budget
         if len(grown[number]) == 1:
             return grown[number]
+        one = running[number]
+        budget = one.method.budget
         if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
             return budget.rank(grown[number])
         return one.method.choose(grown[number])
 
-    if all(len(tree) == 1 for tree in grown.values()):
-        return dict(grown)
     return _each(queue, {number: number for number in grown}, ask)
 
 

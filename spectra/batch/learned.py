@@ -66,7 +66,7 @@ class Trust:
         return min(1.0, self._accepted / self._promised)
 
     def learn(self, tree: TokenTree, accepted: int) -> None:
-        promised = [chance for chance in tree.probability if chance] if len(tree) > 1 else []
+        promised = [chance for chance in tree.probability if chance]
         if promised:
             self._promised = self.KEPT * self._promised + sum(promised)
             self._accepted = self.KEPT * self._accepted + accepted
