@@ -5,9 +5,9 @@ Node 0 is the root: the last committed token. A parent's index is always below i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spectra.errors import SpectraError
 from spectra.guess import Guess, Source
@@ -20,6 +20,13 @@ ROOT = 0
 
 Noise = Sequence[float]
 """[vocabulary]: the noise of one output position, see `spectra/verify/noise.py`."""
+
+
+class Reached(NamedTuple):
+    """A node that was judged by what was written. hit: whether its token was."""
+
+    node: int
+    hit: bool
 
 
 def unknown(depth: int) -> Noise | None:
@@ -142,6 +149,18 @@ class TokenTree:
     def path_tokens(self, node: int) -> list[int]:
         """Tokens from the root's child down to `node`."""
         return [self.tokens[i] for i in self.path(node)]
+
+    def reached(self, emitted: Sequence[int]) -> Iterator[Reached]:
+        """The eligible nodes whose parent was written. emitted: what followed the root."""
+        written = {ROOT: 0}  # node -> how many emitted tokens lead to it
+        for node in range(1, len(self)):
+            at = written.get(self.parents[node])
+            if at is None or not self.eligible[node] or at >= len(emitted):
+                continue
+            hit = self.tokens[node] == emitted[at]
+            if hit:
+                written[node] = at + 1
+            yield Reached(node, hit)
 
     def within(self, depth: int) -> TokenTree:
         """The part that is at most `depth` deep."""

@@ -107,7 +107,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         passed = {number: Passed(running[number], asked[number].tree, found) for number, found in scored.items()}
         steps = _each(queue, passed, _take)
         for number, step in steps.items():
-            trust.learn(passed[number].tree, len(step.path))
+            trust.learn(grown[number], step.tokens)
         if shares and budget is not None:
             worth_of = dict(zip(wanted, worths, strict=True))
             accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)

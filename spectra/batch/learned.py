@@ -3,6 +3,8 @@
 None of it decides what is written, only how many guesses are scored.
 """
 
+from collections.abc import Sequence
+
 from spectra.tree import TokenTree
 
 
@@ -51,12 +53,14 @@ class DraftingWorth:
 
 
 class Trust:
-    """How many of the nodes that were scored are accepted, to what their chances promised: running sums.
+    """How many of the likely guesses were right, to what their chances promised: running sums.
 
     The best of many guesses are often those that were overrated, and a batch takes only the best: it begins with doubt.
+    Guesses after what was written are judged whether they were scored or not, so doubt does not last for want of any.
     """
 
     KEPT = 0.99
+    LIKELY = 0.5
 
     def __init__(self) -> None:
         self._promised, self._accepted = 8.0, 6.0
@@ -65,11 +69,17 @@ class Trust:
     def share(self) -> float:
         return min(1.0, self._accepted / self._promised)
 
-    def learn(self, tree: TokenTree, accepted: int) -> None:
-        promised = [chance for chance in tree.probability if chance]
+    def learn(self, grown: TokenTree, emitted: Sequence[int]) -> None:
+        """Of a step. grown: the whole tree, cut nodes included. emitted: what followed its root."""
+        promised, right = 0.0, 0
+        for node, hit in grown.reached(emitted):
+            chance = grown.probability[node] or 0.0
+            if chance >= self.LIKELY:
+                promised += chance / (grown.probability[grown.parents[node]] or 1.0)
+                right += hit
         if promised:
-            self._promised = self.KEPT * self._promised + sum(promised)
-            self._accepted = self.KEPT * self._accepted + accepted
+            self._promised = self.KEPT * self._promised + promised
+            self._accepted = self.KEPT * self._accepted + right
 
 
 class PassTime:

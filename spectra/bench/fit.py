@@ -27,7 +27,7 @@ from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources
-from spectra.settings import Limits
+from spectra.settings import Limits, check_number
 from spectra.tree import TokenTree
 
 HELD_BACK = 5
@@ -40,15 +40,20 @@ ROUNDS = 12
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """recording: files of `record` of one model. method: a preset whose guesses are judged. out: a folder."""
+    """recording: files of `record` of one model. method: a preset whose guesses are judged. out: a folder.
+
+    together: how many sequences share a pass, for what the method drafts from there.
+    """
 
     recording: tuple[Path, ...]
     out: Path
     method: str = "spectra"
     datastores: tuple[Path, ...] = ()
+    together: int = 1
 
     def __post_init__(self) -> None:
         check_names("method", [self.method], METHODS)
+        check_number("together", self.together, 1, 4096, whole=True)
 
 
 class Case(NamedTuple):
@@ -68,7 +73,7 @@ class Watching(Estimates):
         self._cases = cases
 
     def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
-        for node, hit in self.reached(tree, emitted):
+        for node, hit in tree.reached(emitted):
             properties = self.properties(tree, node)
             self._cases.append(Case(properties, self.flat, self.chance(tree, node), hit))
         super().observe(tree, emitted)
@@ -117,12 +122,12 @@ def run_fit(options: FitOptions) -> int:
     known, fresh = ([_part(one, held_back=held_back) for one in files] for held_back in (False, True))
     if not any(one.answers for one in fresh):
         raise SpectraError("recording", f"fewer than {HELD_BACK} answers; record more")
-    cases = list(_cases(known, options.method, resources, BUILT_IN))
+    cases = list(_cases(known, options, resources, BUILT_IN))
     if not cases:
         raise SpectraError("method", f"{options.method} made no guess on these answers; take another or record more")
     weights = fitted(cases, BUILT_IN)
     checks = {
-        name: check(list(_cases(fresh, options.method, resources, used)))
+        name: check(list(_cases(fresh, options, resources, used)))
         for name, used in (("built in", BUILT_IN), ("fitted", weights))
     }
     facts = {"model": model, "tokenizer_sha256": tokenizer, "method": options.method, "cases": len(cases)}
@@ -196,16 +201,16 @@ def _part(one: Recorded, *, held_back: bool) -> Recorded:
     return Recorded(one.header, one.target, answers)
 
 
-def _cases(files: Iterable[Recorded], method: str, resources: Resources, weights: Weights) -> Iterator[Case]:
+def _cases(files: Iterable[Recorded], options: FitOptions, resources: Resources, weights: Weights) -> Iterator[Case]:
     for one in files:
         sampling = one.header.sampling
         for answer in one.answers:
             cases: list[Case] = []
             one.target.recorded = answer
-            made = make_method(method, one.target, resources, sampling=sampling)
+            made = make_method(options.method, one.target, resources, sampling=sampling, together=options.together)
             if not isinstance(made.budget, AdaptiveBudget):
                 raise SpectraError(
-                    "method", f"{method} estimates no chances; take one that plans by T(q), like spectra"
+                    "method", f"{options.method} estimates no chances; take one that plans by T(q), like spectra"
                 )
             made.budget.estimates = Watching(sampling.temperature, weights, cases)
             limits = Limits(len(answer.answer))

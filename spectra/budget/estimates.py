@@ -1,12 +1,12 @@
 """How likely a guess is what the target writes next, given that its parent was. No torch."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spectra.budget.weights import BUILT_IN, UNKNOWN, Feature, Weights
 from spectra.guess import Source
-from spectra.tree import ROOT, TokenTree
+from spectra.tree import TokenTree
 
 
 class Properties(NamedTuple):
@@ -14,13 +14,6 @@ class Properties(NamedTuple):
 
     features: Sequence[Feature]
     luck: float | None
-
-
-class Reached(NamedTuple):
-    """hit: whether the target wrote the node's token."""
-
-    node: int
-    hit: bool
 
 
 class Estimates:
@@ -95,20 +88,8 @@ class Estimates:
                 self._properties[node] = found
         return found
 
-    def reached(self, tree: TokenTree, emitted: Sequence[int]) -> Iterator[Reached]:
-        """The nodes whose parent the target wrote, and whether it wrote them too."""
-        reached = {ROOT: 0}  # node -> how many emitted tokens lead to it
-        for node in range(1, len(tree)):
-            at = reached.get(tree.parents[node])
-            if at is None or not tree.eligible[node] or at >= len(emitted):
-                continue
-            hit = tree.tokens[node] == emitted[at]
-            if hit:
-                reached[node] = at + 1
-            yield Reached(node, hit)
-
     def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
-        for node, hit in self.reached(tree, emitted):
+        for node, hit in tree.reached(emitted):
             properties = self.properties(tree, node)
             features, luck = properties
             missed = hit - self._probability(properties)

@@ -47,13 +47,13 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Raises SpectraError for what `Weights.write` did not write."""
+    """What it says nothing of is as built in. Raises SpectraError for what `Weights.write` did not write."""
     try:
         data = read_json(path)
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError(f"no {FORMAT} of version {VERSION}")
         features = {feature_of(name): _finite(weight) for name, weight in data["features"].items()}
-        return Weights(features, _finite(data["drawn"]), _finite(data["luck"]))
+        return Weights({**BUILT_IN.features, **features}, _finite(data["drawn"]), _finite(data["luck"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpectraError(
             "estimates",
@@ -101,8 +101,8 @@ BUILT_IN = Weights(
         **_grades(Source.POOL, (-2.2,), (-0.8,)),
         **_grades(
             Source.AUTOMATON,
-            (-1.4, -1.4, -0.2, 0.5, 1.0, 0.9, 0.9, 1.5, 2.7),
-            (0.3, 0.3, 0.7, 0.5, 1.2, 1.2, 1.4, 1.8, 2.9),
+            (-1.4, -1.4, -0.2, 0.7, 0.7, 0.8, 0.8, 1.7, 2.1),
+            (0.3, 0.3, 0.7, 1.1, 1.1, 1.2, 1.7, 1.7, 2.7),
         ),
         **_grades(
             Source.RECYCLED,
@@ -120,6 +120,7 @@ BUILT_IN = Weights(
         ("and", Source.FORWARD): 0.2,
         ("and", Source.RETRIEVAL): 1.4,
         **{("confidence", grade): w for grade, w in enumerate((0.4, 1.3, 3.0, 1.4, -0.3, -0.9, -1.6, -2.1, -2.5), 1)},
+        **{("confidence", grade): w for grade, w in enumerate((0.4, -0.3, -0.5, -0.6, 2.2, 2.8, 3.2, 5.2), 10)},
     }
 )
 """Log-odds of 300 greedy answers of the embedded model, none of them a benchmark's, with a store of other answers."""

@@ -163,7 +163,10 @@ COMMANDS = {
     ),
     "fit": Command(
         run_fit, FitOptions, "learn from recorded answers how likely guesses are right, and check it",
-        texts={"recording": "files that `record` has written", "out": "a folder for estimates.json and a report"},
+        texts={
+            "recording": "files that `record` has written", "out": "a folder for estimates.json and a report",
+            "together": "what the method guesses where so many sequences share a pass",
+        },
         positional=("recording",),
     ),
     "serve": Command(

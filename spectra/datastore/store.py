@@ -3,17 +3,19 @@
 Does not build stores; `card.py` knows what a folder must hold.
 """
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import marisa_trie
 import numpy as np
+from numpy.typing import NDArray
 
 from spectra.datastore.card import check_bytes, settled
 from spectra.datastore.layout import BLOCKS, CORPUS, COUNTS, SIZES, STRIDE, SUCCESSORS, TEXTS, TOTALS, TRIE
 from spectra.drafters.continuations import Kept, Lookup, Node, continuations
+from spectra.drafters.near_certain import Top, key_of
 from spectra.errors import SpectraError
 
 
@@ -61,8 +63,7 @@ class Store:
 
     def successors(self, context: Sequence[int]) -> Lookup:
         """What followed the longest known suffix of `context`; no match when it knows none."""
-        tail = context[-self.order :]
-        found = self._trie.prefixes(struct.pack(f">{len(tail)}I", *reversed(tail)))
+        found = self._trie.prefixes(key_of(context[-self.order :]))
         if not found:
             return Lookup.nothing()
         key = found[-1]
@@ -71,6 +72,23 @@ class Store:
         end = begin + size
         pairs = zip(self._tokens[begin:end].tolist(), self._counts[begin:end].tolist(), strict=True)
         return Lookup(len(key) // 4, self._totals[place], list(pairs))
+
+    def likeliest(self, least: float, most: int) -> Iterator[Top]:
+        """See `TopStore`."""
+        totals = np.asarray(self._totals, np.int64)
+        chance = np.asarray(self._counts)[self._firsts] / (totals + 1)
+        places = np.flatnonzero(chance >= least)
+        for place in places[np.argsort(-totals[places], kind="stable")][:most].tolist():
+            yield self._top(self._trie.restore_key(place), place)
+
+    def top(self, key: bytes) -> Top | None:
+        """See `TopStore`."""
+        return self._top(key, self._trie.key_id(key)) if key in self._trie else None
+
+    def ending_with(self, key: bytes) -> Iterator[Top]:
+        """See `TopStore`."""
+        for longer in self._trie.iterkeys(key):
+            yield self._top(longer, self._trie.key_id(longer))
 
     def texts_with(self, tokens: Sequence[int]) -> Kept | None:
         """The kept texts that hold these tokens one after the other: reads the whole corpus, a few ms a million tokens.
@@ -96,6 +114,16 @@ class Store:
     def continuations(self, context: Sequence[int], max_nodes: int) -> list[Node]:
         """This store's tree of likely continuations, see `continuations`."""
         return continuations([self], context, max_nodes)
+
+    @cached_property
+    def _firsts(self) -> NDArray[np.int64]:
+        """Where the most frequent successor of each context stands."""
+        sizes = np.asarray(self._sizes, np.int64)
+        return np.cumsum(sizes) - sizes
+
+    def _top(self, key: bytes, place: int) -> Top:
+        first = self._firsts[place]
+        return Top(key, self._tokens[first], self._counts[first], self._totals[place])
 
     def _run(self, place: int) -> tuple[int, int]:
         """Where the successors of a context start, and how many it has."""

@@ -7,12 +7,14 @@ guess.
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from spectra.guess import Guess, Source
+from spectra.guess import Source
 from spectra.method import Outcome
-from spectra.tree import TokenTree
+from spectra.tree import ROOT, TokenTree
 
 MAX_MATCHES = 32
 """How many matches, the longest first, are looked at and kept up to date: only looping text has more."""
+FIRST_CLASS, MANY = 10, 4
+"""Classes of confidence: the more different tokens have followed the last one, the less likely it is the one copied."""
 
 
 class SuffixAutomaton:
@@ -44,8 +46,12 @@ class SuffixAutomaton:
             first = tokens[at]
             if first in offered or first in self.banned:
                 continue
-            run = self._run(tokens, at, min(match + 1, self.depth))
-            tree.insert(Guess(run, Source.AUTOMATON, len(offered), match))
+            node, before = ROOT, tokens[-1]
+            for token in self._run(tokens, at, min(match + 1, self.depth)):
+                confidence = FIRST_CLASS + min(self.automaton.followers(before), MANY) - 1
+                rank = len(offered)
+                node = tree.add(node, token, Source.AUTOMATON, rank=rank, match=match, confidence=confidence)
+                before = token
             offered.add(first)
             if len(offered) == self.ranks:
                 return
@@ -101,6 +107,10 @@ class Automaton:
         """
         for state in self._suffixes(self._link[self._last]):
             yield self._length[state], self._end[state] + 1
+
+    def followers(self, token: int) -> int:
+        """How many different tokens have followed one of the text."""
+        return len(self._next[self._next[0][token]])
 
     def _suffixes(self, state: int) -> Iterator[int]:
         """The state and its links, the empty state left out."""

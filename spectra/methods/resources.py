@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectra.budget.weights import BUILT_IN, FILE, Weights, read_weights
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
+from spectra.drafters.near_certain import Table, TopStore, table_of
 from spectra.drafters.remembering import Recalled, Remembered
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
@@ -66,6 +68,11 @@ class Resources:
         if callable(self._drafts):
             self._drafts = self._drafts()
         return self._drafts
+
+    @cached_property
+    def near_certain(self) -> Table:
+        """Of the refined stores; made when first asked for, which takes a second for half a million contexts."""
+        return table_of([store for store in self.stores if store.refined and isinstance(store, TopStore)])
 
     def rehearsing(self) -> Resources:
         """The same for answers that nobody asked for: they do not join the memory."""

@@ -171,9 +171,9 @@ def test_each_token_that_was_written_judges_the_guesses_after_the_one_before():
     tree.insert(Guess((1, 7, 8), Source.BACKWARD))
     tree.add(ROOT, 1, Source.POOL, eligible=False)
     nodes = {node: tuple(tree.path_tokens(node)) for node in range(1, len(tree))}
-    judged = [(nodes[node], hit) for node, hit in Estimates().reached(tree, [1, 2, 3])]
+    judged = [(nodes[node], hit) for node, hit in tree.reached([1, 2, 3])]
     assert judged == [((1,), True), ((1, 2), True), ((1, 2, 3), True), ((1, 7), False)]
-    assert [hit for _, hit in Estimates().reached(tree, [1, 7])] == [True, False, True]
+    assert [hit for _, hit in tree.reached([1, 7])] == [True, False, True]
 
 
 def test_a_budget_learns_from_the_tree_as_it_was_grown():

@@ -98,3 +98,10 @@ def test_a_target_without_a_tokenizer_has_no_stores_to_fit():
     with pytest.raises(SpectraError, match=r"^datastores: this target has no tokenizer .* give None"):
         load_resources(target)
     assert not load_resources(target, None).stores
+
+
+def test_of_what_a_file_says_nothing_the_built_in_weights_count(tmp_path):
+    """One written before a property was known would make all guesses that have it worthless."""
+    name = ("confidence", 10)
+    read = read_weights(changed(tmp_path, lambda data: data["features"].pop(name_of(name))))
+    assert read.features[name] == BUILT_IN.features[name]

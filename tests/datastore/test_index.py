@@ -12,6 +12,7 @@ from spectra.datastore.build.index import build_index
 from spectra.datastore.layout import CORPUS, TEXT, TEXTS, TRIE
 from spectra.datastore.store import Store
 from spectra.drafters.continuations import continuations, successors
+from spectra.drafters.near_certain import key_of
 from spectra.errors import SpectraError
 
 HEADER, ENDING, WORDS = (90, 91), 99, 100
@@ -182,3 +183,22 @@ def test_runs_are_found_across_blocks(tmp_path):
     store = open_index(tmp_path, texts, order=1, most=255)
     for first in range(60):
         assert store.successors([first]) == (1, first % 5 + 1, [(second, 1) for second in range(first % 5 + 1)])
+
+
+def test_it_tells_what_followed_its_contexts_most_often(tmp_path):
+    dice = random.Random(3)
+    store = open_index(tmp_path, [[*text, *[1, 2, 3] * 3] for text in texts_of(dice)])
+    tops = list(store.ending_with(b""))
+    assert len(tops) == len({top.key for top in tops}) == len(store)
+    for top in tops:
+        context = np.frombuffer(top.key, ">u4")[::-1].tolist()
+        match, seen, pairs = store.successors(context)
+        assert (match, seen, pairs[0]) == (len(context), top.seen, (top.token, top.times))
+        assert store.top(top.key) == top
+    two = key_of([2])
+    assert list(store.ending_with(two)) == [top for top in tops if top.key.startswith(two)]
+    assert store.top(key_of([7, 7])) is None and list(store.ending_with(key_of([7, 7]))) == []
+    likely = list(store.likeliest(0.7, 1000))
+    assert {top.key for top in likely} == {top.key for top in tops if top.chance >= 0.7} != set()
+    assert [top.seen for top in likely] == sorted((top.seen for top in likely), reverse=True)
+    assert list(store.likeliest(0.7, 3)) == likely[:3]

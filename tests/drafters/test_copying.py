@@ -119,6 +119,24 @@ class TestSuffixAutomaton:
             automaton.push(dice.randrange(3))
         assert 500 < len(automaton._next) <= 2 * 500
 
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_it_knows_how_many_tokens_have_followed_one(self, text):
+        automaton, after = Automaton(), {}
+        for before, token in zip([None, *text], text, strict=False):
+            automaton.push(token)
+            after.setdefault(token, set())
+            after.setdefault(before, set()).add(token)
+            assert all(automaton.followers(one) == len(after[one]) for one in after if one is not None)
+
+    def test_a_copy_after_a_token_that_many_have_followed_is_less_certain(self):
+        text = [1, 2, 1, 3, 1, 4, 1, 5, 1, 6, 7, 2, 3, 1, 6]
+        tree = grown(begun(SuffixAutomaton(), text), text)
+        assert tree.tokens[1:] == [7, 2, 3]
+        assert tree.confidence[1:] == [10, 10, 11]  # 7 after 6, 2 after 7; 1 or 3 after 2
+        text = [*text, 7, 2, 3, 1]
+        tree = grown(begun(SuffixAutomaton(depth=1), text), text)
+        assert (tree.tokens[1:], tree.confidence[1:]) == ([6], [13])  # five have followed 1
+
     def test_the_guess_grows_with_the_match(self):
         text = [1, 2, 3, 4, 5, 6, 7, 9, 2, 3]
         assert guess(begun(SuffixAutomaton(), text), text) == ([4, 5, 6], [2, 2, 2])

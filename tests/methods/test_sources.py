@@ -1,7 +1,7 @@
 """What presets draft from: the stores that they are given, and the sources that cost no query token."""
 
 import pytest
-from drafting import TextStore
+from drafting import TextStore, TopTextStore
 from tiny import FREE, make
 
 from spectra.bench.replay import ReplayTarget
@@ -58,6 +58,16 @@ class TestFreeSources:
             method = make_method("spectra", target(cost), Resources([STORE]), together=together)
             assert type(method.drafters[0]).__name__ == first
             assert (len(method.drafters) == 1) == (first == "SuffixAutomaton")
+
+    def test_and_what_is_nearly_certain_in_the_stores_that_tell(self):
+        resources = Resources([STORE, TopTextStore([1, 2] * 9), TopTextStore([3, 4] * 9, refined=False)])
+        dear = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
+        kinds = {
+            name: [type(one).__name__ for one in make_method(name, ReplayTarget(dear), resources, together=4).drafters]
+            for name in ("spectra", "spectra-core")
+        }
+        assert kinds == {"spectra": ["SuffixAutomaton", "NearCertain"], "spectra-core": ["SuffixAutomaton"]}
+        assert {found.token for found in resources.near_certain.followed.values() if found} == {1, 2}
 
     def test_stores_have_to_bring_the_time_and_half_the_rows_that_they_take(self):
         for unit, price in ((1.0, 0.3e-3), (0.006, 0.05), (0.001, 0.1)):  # seconds of a plain step; a tenth at most

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 import torch
-from drafting import KINDS, Scripted, TextMemory, TextStore, decode_by, method_of
+from drafting import KINDS, Scripted, TextMemory, TopTextStore, decode_by, method_of
 from reference import plain
 from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 
@@ -17,6 +17,7 @@ from spectra.drafters.anpd import Anpd
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.lookahead import Lookahead
+from spectra.drafters.near_certain import NearCertain, table_of
 from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.drafters.recycling import Recycling
 from spectra.methods.presets import METHODS, redraws
@@ -60,13 +61,14 @@ def random_core(dice):
     return CoreSettings(**settings)
 
 
-def random_baselines(dice, eos):
+def random_baselines(dice, eos, stores):
     """One to three drafters of other methods in one tree, their order and sizes drawn."""
     banned, small = dice.choice(((), eos)), dice.choice((1, 2, 3, 5))
     make = {
         "anpd": lambda: Anpd(order=small + 1, length=dice.choice((1, 5)), banned=banned),
         "prompt-lookup": lambda: PromptLookup(order=small, length=dice.choice((1, 10)), banned=banned),
         "automaton": lambda: SuffixAutomaton(ranks=small, depth=dice.choice((1, 4, 16)), banned=banned),
+        "near-certain": lambda: NearCertain(table_of(stores), depth=dice.choice((1, 8)), banned=banned),
         "recycling": lambda: Recycling(nodes=dice.choice((1, 9, 80)), ranks=small, banned=banned),
         "lookahead": lambda: Lookahead(
             window=dice.choice((0, 1, 2, 7)), order=small + 1, guesses=small, banned=banned, seed=dice.randrange(99)
@@ -76,7 +78,7 @@ def random_baselines(dice, eos):
     return [make[name]() for name in names], names
 
 
-def random_method(dice, target, truth, prompt, sampling, eos):
+def random_method(dice, target, truth, prompt, sampling, eos, stores):
     """(a method or preset name, nodes, what to call it)."""
     cost = dice.choice((None, COST, FREE))
     draw = dice.random()
@@ -84,7 +86,7 @@ def random_method(dice, target, truth, prompt, sampling, eos):
         presets = [name for name in METHODS if not redraws(name, sampling)]
         return dice.choice(presets), dice.choice((None, None, 1, 5, 30)), "preset"
     if draw < 0.5:
-        drafters, names = random_baselines(dice, eos)
+        drafters, names = random_baselines(dice, eos, stores)
         return method_of(drafters, dice.choice((4, 30, 160)), cost), None, names
     if draw < 0.75:
         settings = random_core(dice)
@@ -115,9 +117,9 @@ def check_case(number):
         truth, margins = plain(model, prompt, sampling, most=most, eos=eos)
         target = target_of(model)
         noise = [dice.randrange(VOCABULARY) for _ in range(20)]
-        stores = [TextStore([*prompt, *truth[: most // 2], *noise], refined=kind) for kind in (True, False)]
+        stores = [TopTextStore([*prompt, *truth[: most // 2], *noise], refined=kind) for kind in (True, False)]
         drafts = [DraftModel(target_of(model_of(kind, dtype, 1))) for kind in dice.sample(FAMILIES, 2)]
-        method, nodes, label = random_method(random.Random(recipe), target, truth, prompt, sampling, eos)
+        method, nodes, label = random_method(random.Random(recipe), target, truth, prompt, sampling, eos, stores)
         resources = Resources(stores, drafts, TextMemory([*noise, *prompt, *truth[most // 3 :]]))
         got, steps = run(target, prompt, sampling, Limits(most, eos), method, nodes, resources)
         if got != truth:

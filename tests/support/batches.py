@@ -4,16 +4,19 @@ import random
 
 import torch
 from compiled import needs_native
-from drafting import KINDS, Scripted, TextMemory, TextStore, decode_by, method_of
+from drafting import KINDS, Scripted, TextMemory, TopTextStore, decode_by, method_of
 from tiny import COST, FREE, VOCABULARY, make, model_of, target_of
 
 from spectra import Limits, Request, Sampling
+from spectra.budget.step_cost import StepCost
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
 
+DEAR = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
+"""So that a batch drafts little."""
 WAYS = ("native bf16", "native fp32", "torch exact", "torch fast")
 
 
@@ -48,9 +51,12 @@ def random_request(dice, target, prompts):
             drafter = Scripted(kind, noise, len(prompt), vocabulary=VOCABULARY, eos=eos, seed=seed)
             method = method_of([drafter], 16, cost)
         else:
-            stores = [TextStore([*prompt, *noise], refined=kind) for kind in (True, False)]
+            stores = [TopTextStore([*prompt, *noise], refined=kind) for kind in (True, False)]
             resources = Resources(stores, DRAFTS, TextMemory([*noise, *prompt]))
-            method = make_method(preset, target, resources, nodes=nodes, sampling=sampling)
+            together, planned = (16, DEAR) if seed > 0.8 else (1, None)
+            method = make_method(
+                preset, target, resources, nodes=nodes, sampling=sampling, step_cost=planned, together=together
+            )
         return Request(prompt, method, sampling, limits)
 
     return fresh, preset if seed >= 0.3 else kind

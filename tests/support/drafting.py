@@ -6,6 +6,7 @@ from collections import Counter
 from spectra.budget.policy import AdaptiveBudget, FixedBudget
 from spectra.decode import decode
 from spectra.drafters.continuations import Kept, Lookup
+from spectra.drafters.near_certain import Top, key_of
 from spectra.guess import Guess, Source
 from spectra.method import Method, Outcome
 from spectra.methods.presets import make_method
@@ -120,6 +121,30 @@ class TextStore:
             if found:
                 return Lookup(length, found.total(), found.most_common())
         return Lookup.nothing()
+
+
+class TopTextStore(TextStore):
+    """`TopStore` too."""
+
+    def likeliest(self, least, most):
+        return [top for top in self._tops() if top.chance >= least][:most]
+
+    def top(self, key):
+        return next((top for top in self._tops() if top.key == key), None)
+
+    def ending_with(self, key):
+        return [top for top in self._tops() if top.key.startswith(key)]
+
+    def _tops(self):
+        """The most often seen first."""
+        runs = {
+            tuple(self.tokens[at : at + length])
+            for length in range(1, self.order + 1)
+            for at in range(len(self.tokens) - length)
+        }
+        found = [(run, self.successors(run)) for run in sorted(runs)]
+        tops = [Top(key_of(run), *known.pairs[0], known.seen) for run, known in found]
+        return sorted(tops, key=lambda top: -top.seen)
 
 
 class TextMemory(TextStore):
