@@ -222,9 +222,12 @@ def _choose(
 def _score(queue: Running, group: Group, asked: Mapping[int, Asked], max_rows: int) -> dict[int, Scored]:
     """In passes of at most `max_rows` rows; a tree goes into one pass."""
     passes: list[dict[int, Asked]] = [{}]
+    rows = 0
     for number, one in asked.items():
-        if passes[-1] and sum(len(each.tree) for each in passes[-1].values()) + len(one.tree) > max_rows:
+        rows += len(one.tree)
+        if passes[-1] and rows > max_rows:
             passes.append({})
+            rows = len(one.tree)
         passes[-1][number] = one
     scored: dict[int, Scored] = {}
     for some in passes:

@@ -1,5 +1,6 @@
 """T(q): what a step of q query tokens costs on this device. Measured elsewhere; plain numbers, no torch."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,13 +18,12 @@ class StepCost:
     def seconds(self, queries: int) -> float:
         """Seconds of a step with `queries` query tokens; past the last measured size the last slope goes on."""
         rows = self.table
-        if queries <= rows[0][0]:
+        at = bisect_left(rows, (queries,))
+        if at == 0 or len(rows) == 1:
             return rows[0][1]
-        for (q0, t0), (q1, t1) in pairwise(rows):
-            if queries <= q1:
-                return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
-        if len(rows) == 1:
-            return rows[0][1]
+        if at < len(rows):
+            (q0, t0), (q1, t1) = rows[at - 1 : at + 1]
+            return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
         (q0, t0), (q1, t1) = rows[-2:]
         return t1 + max(0.0, (t1 - t0) / (q1 - q0)) * (queries - q1)
 
