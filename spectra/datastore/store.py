@@ -117,9 +117,10 @@ class Store:
 
     @cached_property
     def _firsts(self) -> NDArray[np.int64]:
-        """Where the most frequent successor of each context stands."""
+        """Where the most frequent successor of each context stands. The bytes of a large store are not checked."""
         sizes = np.asarray(self._sizes, np.int64)
-        return np.cumsum(sizes) - sizes
+        firsts: NDArray[np.int64] = np.minimum(np.cumsum(sizes) - sizes, len(self._tokens) - 1)
+        return firsts
 
     def _top(self, key: bytes, place: int) -> Top:
         first = self._firsts[place]

@@ -3,6 +3,7 @@
 from functools import partial
 
 from spectra.io.recent import Recent
+from spectra.io.unused_memory import UnusedMemory
 from spectra.target.prefix import Prefix
 
 MAX_VISITORS = 64
@@ -17,15 +18,20 @@ class PrefixCaches:
     def __init__(self, max_visitors: int = MAX_VISITORS, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self._prefixes: Recent[str, Prefix] = Recent(max_visitors)
+        self._unused = UnusedMemory()
 
     def __len__(self) -> int:
         return len(self._prefixes)
 
     def of(self, visitor: str) -> Prefix:
         """The prefix of this visitor's conversation, empty for a new one. The oldest ones may be dropped for it."""
-        mine = self._prefixes.get_or_make(visitor, partial(Prefix, on_leave=self._trim))
+        mine = self._prefixes.get_or_make(visitor, partial(Prefix, on_leave=self._left))
         self._trim()
         return mine
+
+    def _left(self) -> None:
+        self._trim()
+        self._unused.give_back()
 
     def _trim(self) -> None:
         self._prefixes.trim(lambda prefixes: sum(prefix.size for prefix in prefixes) <= self.max_bytes)
