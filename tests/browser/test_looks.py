@@ -31,6 +31,7 @@ def test_each_chart_is_as_wide_as_its_box(page: Any) -> None:
         page.wait_for_function(AS_WIDE, arg=name)
 
 
+@pytest.mark.all_cases
 def test_charts_that_are_empty_yet_are_drawn_anew_in_other_colours_and_widths(page: Any, slow: None) -> None:
     start(page, max_new_tokens=2000)
     page.locator("#stage-race [data-id=plot-acceptance]").scroll_into_view_if_needed()

@@ -47,6 +47,7 @@ def test_a_link_fills_the_form_and_runs_nothing(fake: Fake, visit: Visit) -> Non
     assert "method=spectra-core" in page.url and "seed=11" in page.url and page.problems == []
 
 
+@pytest.mark.all_cases
 def test_a_page_that_lies_idle_draws_nothing(fake: Fake, visit: Visit) -> None:
     page = visit(fake[1])
     page.add_init_script("""
@@ -305,6 +306,7 @@ def test_a_model_can_be_chosen_and_one_that_is_out_of_reach_is_said(
         served.close()
 
 
+@pytest.mark.all_cases
 def test_who_leaves_the_model_field_as_it_is_loads_none_and_sees_the_one_in_use(
     visit: Visit, races: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +329,7 @@ def test_who_leaves_the_model_field_as_it_is_loads_none_and_sees_the_one_in_use(
         served.close()
 
 
+@pytest.mark.all_cases
 def test_badges_and_chapters_are_of_the_model_that_is_in_use(visit: Visit, races: Path) -> None:
     engine = FakeEngine(models=("Fake-135M", "Other-1B"))
     served, url = serve(engine, races=races)
