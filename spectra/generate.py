@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectra.batch.decode_many import AT_ONCE, decode_many
 from spectra.batch.request import Request
+from spectra.drafters.near_certain import TableOf
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
 from spectra.methods.presets import METHODS, check_method, make_method
@@ -94,8 +95,9 @@ def generate(
     with learned_of(model).turn:
         target = wrap_model(model, numerics=numerics, step=step)
         memory = None if remember is None else memory_of(target, remember)
-        stores = _stores(model, tokenizer, datastores)
-        resources = Resources(stores, lambda: drafts_of(target, drafts), memory, weights_for(stores, estimates))
+        stores, table = _stores(model, tokenizer, datastores)
+        weights = weights_for(stores, estimates)
+        resources = Resources(stores, lambda: drafts_of(target, drafts), memory, weights, table)
         together = min(len(rows), at_once) if target.joins else 1
         requests = []
         for number, row in enumerate(rows):
@@ -269,8 +271,10 @@ def _pad_token(config: Any, rows: int, criteria: Any) -> int:
     return 0
 
 
-def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[str]]) -> Sequence[Store]:
-    """Opened once for a model, a tokenizer and these folders."""
+def _stores(
+    model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[str]]
+) -> tuple[Sequence[Store], TableOf | None]:
+    """Opened once for a model, a tokenizer and these folders, with what is nearly certain in them."""
     from spectra.datastore.shipped import stores_for
     from spectra.target.known_models import learned_of
 
@@ -278,15 +282,16 @@ def _stores(model: Any, tokenizer: Any, datastores: Sequence[str | os.PathLike[s
     if tokenizer is None:
         if named:
             raise SpectraError("datastores", "stores hold token ids; bind the tokenizer too, with functools.partial")
-        return ()
+        return (), None
     if not callable(getattr(tokenizer, "get_vocab", None)):
         raise SpectraError("tokenizer", f"a {type(tokenizer).__name__} is no tokenizer; give the model's own object")
     known = learned_of(model).stores
-    owner, stores = known.get(named, (None, ()))
+    owner, stores, table = known.get(named, (None, (), None))
     if owner is not tokenizer:
         stores = stores_for(tokenizer_sha256(tokenizer), named)
-        known[named] = tokenizer, stores
-    return stores
+        table = TableOf(stores)
+        known[named] = tokenizer, stores, table
+    return stores, table
 
 
 def _max_new_tokens(config: Any, prompt: int) -> int:

@@ -6,6 +6,7 @@ For batches, where a guess must be right two times of three, and a store's whole
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from struct import pack
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -58,6 +59,9 @@ class TopStore(Protocol):
 
     order: int
 
+    @property
+    def refined(self) -> bool: ...
+
     def likeliest(self, least: float, most: int) -> Iterable[Top]:
         """Contexts after which a token has a chance of `least`, the `most` that were seen most often."""
         ...
@@ -69,6 +73,20 @@ class TopStore(Protocol):
     def ending_with(self, key: bytes) -> Iterable[Top]:
         """Of the context of this key, and of longer ones that end in it."""
         ...
+
+
+class TableOf:
+    """The table of those of these stores that are refined and tell what followed most often.
+
+    It is made once, when it is first asked for: a second for half a million contexts.
+    """
+
+    def __init__(self, stores: Sequence[object]) -> None:
+        self._stores = [store for store in stores if isinstance(store, TopStore) and store.refined]
+
+    @cached_property
+    def table(self) -> Table:
+        return table_of(self._stores)
 
 
 class NearCertain:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectra.budget.weights import BUILT_IN, FILE, Weights, read_weights
 from spectra.drafters.continuations import NGramStore
 from spectra.drafters.draft_model import Draft
-from spectra.drafters.near_certain import Table, TopStore, table_of
+from spectra.drafters.near_certain import TableOf
 from spectra.drafters.remembering import Recalled, Remembered
 from spectra.errors import SpectraError
 from spectra.io.hashes import tokenizer_sha256
@@ -48,6 +47,7 @@ class Resources:
     """stores: datastores. drafts: draft models, the best first, or a function that loads them when first asked for.
 
     memory: finished answers, which those of this process join. weights: what guesses of this model are worth.
+    near_certain: the table of the refined stores, where it is kept for longer than this.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class Resources:
         drafts: Drafts = (),
         memory: Remembered | None = None,
         weights: Weights = BUILT_IN,
+        near_certain: TableOf | None = None,
     ) -> None:
         self.stores = stores
+        self.near_certain = near_certain or TableOf(stores)
         self.memory = memory
         self.weights = weights
         self._drafts = drafts
@@ -69,15 +71,10 @@ class Resources:
             self._drafts = self._drafts()
         return self._drafts
 
-    @cached_property
-    def near_certain(self) -> Table:
-        """Of the refined stores; made when first asked for, which takes a second for half a million contexts."""
-        return table_of([store for store in self.stores if store.refined and isinstance(store, TopStore)])
-
     def rehearsing(self) -> Resources:
         """The same for answers that nobody asked for: they do not join the memory."""
         memory = None if self.memory is None else Recalled(self.memory)
-        return Resources(self.stores, lambda: self.drafts, memory, self.weights)
+        return Resources(self.stores, lambda: self.drafts, memory, self.weights, self.near_certain)
 
     def with_stores(self, more: Sequence[NGramStore]) -> Resources:
         """The same and these stores, which come first."""
@@ -85,7 +82,7 @@ class Resources:
 
     def with_drafts(self, drafts: Drafts) -> Resources:
         """The same with these draft models in the place of its own."""
-        return Resources(self.stores, drafts, self.memory, self.weights)
+        return Resources(self.stores, drafts, self.memory, self.weights, self.near_certain)
 
 
 def load_resources(

@@ -95,8 +95,8 @@ def adaptive(
     drafters: list[Drafter] = [] if sure_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
     if sure_only:
         drafters.append(SuffixAutomaton(depth=12, least=COPY_MATCH, banned=target.eos))
-        if stores and setup.resources.near_certain.followed:
-            drafters.append(NearCertain(setup.resources.near_certain, banned=target.eos))
+        if stores and (table := setup.resources.near_certain.table).followed:
+            drafters.append(NearCertain(table, banned=target.eos))
     elif stores:
         drafters.append(watched(setup, stores))
     shared = setup.shared_cost

@@ -24,7 +24,7 @@ class KnownModel:
     native: NativeSteps | None = None
     drafts: dict[tuple[str, ...], Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
-    stores: dict[tuple[str, ...], tuple[Any, Sequence[Any]]] = field(default_factory=dict)
+    stores: dict[tuple[str, ...], tuple[Any, Sequence[Any], Any]] = field(default_factory=dict)
     decodes: threading.Lock = field(default_factory=threading.Lock)
     turn: threading.RLock = field(default_factory=threading.RLock)
 

@@ -67,7 +67,8 @@ class TestFreeSources:
             for name in ("spectra", "spectra-core")
         }
         assert kinds == {"spectra": ["SuffixAutomaton", "NearCertain"], "spectra-core": ["SuffixAutomaton"]}
-        assert {found.token for found in resources.near_certain.followed.values() if found} == {1, 2}
+        assert resources.with_drafts(()).near_certain is resources.rehearsing().near_certain is resources.near_certain
+        assert {found.token for found in resources.near_certain.table.followed.values() if found} == {1, 2}
 
     def test_stores_have_to_bring_the_time_and_half_the_rows_that_they_take(self):
         for unit, price in ((1.0, 0.3e-3), (0.006, 0.05), (0.001, 0.1)):  # seconds of a plain step; a tenth at most

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from drafting import TopTextStore
 from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, Spoils, WritesInPlace, ours, stock
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 from transformers import (
@@ -28,7 +29,9 @@ from transformers import (
 from words import letters
 
 import spectra
+from spectra.budget.step_cost import StepCost
 from spectra.decode import decode
+from spectra.drafters.near_certain import table_of
 from spectra.errors import SpectraError, TargetBusyError
 from spectra.methods.presets import make_method
 from spectra.settings import Sampling
@@ -399,6 +402,23 @@ def test_datastores_that_fit_a_bound_tokenizer(tmp_path):
         ours(model, bound)
     with pytest.raises(SpectraError, match="datastore"):
         ours(model, partial(spectra.generate, tokenizer=letters()), method="spectra-retrieval")  # none of ours fits
+
+
+def test_the_table_of_what_is_nearly_certain_is_made_once(monkeypatch, tmp_path):
+    """It takes a second for large stores, and every call makes methods of its own."""
+    made, store = [], TopTextStore([5, 6, 7] * 9)
+    store.folder = tmp_path
+    monkeypatch.setattr("spectra.datastore.shipped.stores_for", lambda *_: [store])
+    monkeypatch.setattr(
+        "spectra.drafters.near_certain.table_of", lambda stores: made.append(stores) or table_of(stores)
+    )
+    model, tokenizer = make("llama"), letters()
+    dear = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
+    monkeypatch.setattr("spectra.methods.preset.Setup.cost", property(lambda setup: dear))
+    for _ in range(3):
+        bound = partial(spectra.generate, tokenizer=tokenizer)
+        model.generate(torch.cat([IDS, IDS]), max_new_tokens=4, do_sample=False, custom_generate=bound)
+    assert len(made) == 1
 
 
 IDS = torch.tensor([[5, 6, 7, 5, 6, 7, 5]])
