@@ -126,10 +126,14 @@ def run_fit(options: FitOptions) -> int:
     if not cases:
         raise SpectraError("method", f"{options.method} made no guess on these answers; take another or record more")
     weights = fitted(cases, BUILT_IN)
-    checks = {
-        name: check(list(_cases(fresh, options, resources, used)))
+    judged = {
+        name: list(_cases(fresh, options, resources, used))
         for name, used in (("built in", BUILT_IN), ("fitted", weights))
     }
+    if not all(judged.values()):
+        problem = f"{options.method} made no guess on the answers held back, every fifth one"
+        raise SpectraError("method", f"{problem}; take another or record more")
+    checks = {name: check(some) for name, some in judged.items()}
     facts = {"model": model, "tokenizer_sha256": tokenizer, "method": options.method, "cases": len(cases)}
     weights.write(options.out / FILE, facts)
     report = _report(options, checks, len(cases), [one.header.sampling.temperature for one in files])

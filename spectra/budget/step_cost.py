@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class StepCost:
     def seconds(self, queries: int) -> float:
         """Seconds of a step with `queries` query tokens; past the last measured size the last slope goes on."""
         rows = self.table
-        at = bisect_left(rows, (queries,))
+        at = bisect_left(rows, queries, key=itemgetter(0))
         if at == 0 or len(rows) == 1:
             return rows[0][1]
         if at < len(rows):

@@ -6,6 +6,7 @@ Does not build stores; `card.py` knows what a folder must hold.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import marisa_trie
@@ -34,7 +35,7 @@ class Store:
             self._tokens = _mapped(folder / SUCCESSORS)
             self._counts = _mapped(folder / COUNTS)
             whole = self._fits_together()
-        except (OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
+        except (OSError, ValueError, RuntimeError, LookupError, TypeError, TokenError) as error:
             raise SpectraError("datastore", f"{folder} cannot be read ({error}); build it again") from error
         if not whole:
             raise SpectraError("datastore", f"{folder}: its index files do not fit together; build it again")
@@ -98,7 +99,7 @@ class Store:
         try:
             corpus = np.load(self.folder / CORPUS, mmap_mode="r", allow_pickle=False)
             texts = np.load(self.folder / TEXTS, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError):
+        except (OSError, ValueError, TokenError):
             return None
         places = np.flatnonzero(corpus[: len(corpus) - len(tokens) + 1] == tokens[0])
         for offset, token in enumerate(tokens[1:], 1):
@@ -142,4 +143,6 @@ class Store:
 
 def _mapped(file: Path) -> memoryview:
     """A file's array, read as it is asked; a memoryview is several times as quick to index as an array."""
-    return memoryview(np.load(file, mmap_mode="r", allow_pickle=False))
+    view = memoryview(np.load(file, mmap_mode="r", allow_pickle=False))
+    view[:1].tolist()  # raises for numbers that it cannot read
+    return view

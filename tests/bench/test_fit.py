@@ -100,3 +100,20 @@ def test_few_answers_are_refused(recording, tmp_path, capsys):
     recording.write_text("\n".join(lines))
     assert main(["fit", str(recording), "--out", str(tmp_path / "fit")]) == 2
     assert "fewer than 5 answers" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("together", ["1", "16"])
+def test_answers_held_back_of_which_none_was_guessed_are_refused_in_one_line(recording, tmp_path, capsys, together):
+    """Where rows are dear there are few guesses, and the report divided by none of them."""
+    header, *lines = recording.read_text().splitlines()
+    repeats = {"prompt": [5, 6, 7] * 4, "answer": [5, 6, 7] * 3}
+    answers = [json.loads(lines[0]) | repeats for _ in range(4)]
+    answers.append(json.loads(lines[0]) | {"prompt": [1], "answer": [2]})
+    for answer in answers:
+        answer["top"] = [[token, 0] for token in answer["answer"]]
+    recording.write_text("\n".join([header, *map(json.dumps, answers)]))
+    options = ["--together", together, "--out", str(tmp_path / "fit")]
+    assert main(["fit", str(recording), *options]) == 2
+    error = capsys.readouterr().err.strip()
+    assert "held back" in error and "\n" not in error

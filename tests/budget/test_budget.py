@@ -207,6 +207,8 @@ def test_step_cost_is_linear_between_and_goes_on_past_the_end():
     assert [cost.seconds(q) for q in (0, 1, 2, 3, 4, 5, 7)] == [1.0, 1.0, 1.5, 2.0, 4.0, 6.0, 10.0]
     assert StepCost(((1, 3.0), (4, 2.0))).seconds(9) == 2.0  # a machine's unrest is no slope
     assert StepCost(((1, 3.0),)).seconds(9) == 3.0
+    rows = [[1, 1.0], [3, 2.0], [5, 6.0]]  # as JSON has them
+    assert [StepCost(rows).seconds(q) for q in range(9)] == [cost.seconds(q) for q in range(9)]
     for table in ((), ((2, 1.0), (1, 1.0)), ((1, 1.0), (1, 2.0))):
         with pytest.raises(ValueError, match="rising"):
             StepCost(table)

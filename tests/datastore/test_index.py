@@ -139,6 +139,18 @@ def test_damaged_files_do_not_open(tmp_path):
         Store(tmp_path, card)
 
 
+@pytest.mark.parametrize(("was", "becomes"), [(b"}", b" "), (b"'<u2'", b"'>u2'")])
+@pytest.mark.parametrize("name", ["counts.npy", "successors.npy", "totals.npy"])
+def test_a_damaged_header_does_not_open(tmp_path, name, was, becomes):
+    """The bytes of a large store are not checked: numpy read it as a piece of Python that has no end."""
+    open_index(tmp_path, [[1, 2, 3]])
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole.replace(was, becomes, 1))
+    assert (tmp_path / name).read_bytes() != whole
+    with pytest.raises(SpectraError, match="build it again"):
+        Store(tmp_path, {"index": {"order": 4}})
+
+
 def test_a_run_is_of_one_text_and_a_perplexity_of_those_that_are_known(tmp_path):
     store = open_index(tmp_path, [[3, 1], [2, 9], [1, 2]])
     np.save(tmp_path / CORPUS, np.array([3, 1, 2, 9, 1, 2], np.uint32))
