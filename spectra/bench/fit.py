@@ -134,7 +134,10 @@ def run_fit(options: FitOptions) -> int:
         problem = f"{options.method} made no guess on the answers held back, every fifth one"
         raise SpectraError("method", f"{problem}; take another or record more")
     checks = {name: check(some) for name, some in judged.items()}
-    facts = {"model": model, "tokenizer_sha256": tokenizer, "method": options.method, "cases": len(cases)}
+    facts = {
+        "model": model, "tokenizer_sha256": tokenizer, "method": options.method, "together": options.together,
+        "cases": len(cases),
+    }  # fmt: skip
     weights.write(options.out / FILE, facts)
     report = _report(options, checks, len(cases), [one.header.sampling.temperature for one in files])
     write_text(options.out / "report.md", report, "out")
