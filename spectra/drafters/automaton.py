@@ -46,10 +46,9 @@ class SuffixAutomaton:
             first = tokens[at]
             if first in offered or first in self.banned:
                 continue
-            node, before = ROOT, tokens[-1]
+            node, before, rank = ROOT, tokens[-1], len(offered)
             for token in self._run(tokens, at, min(match + 1, self.depth)):
                 confidence = FIRST_CLASS + min(self.automaton.followers(before), MANY) - 1
-                rank = len(offered)
                 node = tree.add(node, token, Source.AUTOMATON, rank=rank, match=match, confidence=confidence)
                 before = token
             offered.add(first)

@@ -92,13 +92,15 @@ def adaptive(
     chosen = changed_core(replace(core, rows=paying), asked)
     chosen = replace(chosen, rows=min(chosen.rows, nodes // width) if target.trees else 0)
     sure_only = setup.together > 1 and setup.row_worth > SURE_ONLY
-    drafters: list[Drafter] = [] if sure_only else [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
+    drafters: list[Drafter]
     if sure_only:
-        drafters.append(SuffixAutomaton(depth=12, least=COPY_MATCH, banned=target.eos))
+        drafters = [SuffixAutomaton(depth=12, least=COPY_MATCH, banned=target.eos)]
         if stores and (table := setup.resources.near_certain.table).followed:
             drafters.append(NearCertain(table, banned=target.eos))
-    elif stores:
-        drafters.append(watched(setup, stores))
+    else:
+        drafters = [SpectraCore(chosen, banned=target.eos, seed=setup.seed)]
+        if stores:
+            drafters.append(watched(setup, stores))
     shared = setup.shared_cost
     cheap = shared.seconds(1 + RECYCLED_NODES) < RECYCLE_BELOW * shared.seconds(1)
     usual = RANKS if recycled and (cheap or not stores) else 0

@@ -79,7 +79,7 @@ def test_a_table_stays_small_and_has_what_was_seen_most(monkeypatch):
     monkeypatch.setattr("spectra.drafters.near_certain.MOST", 5)
     contexts = {(token,): {1: 10 + token} for token in range(30)} | {(8, 29): {2: 1, 3: 1}}
     table = table_of([Counted(contexts), Counted({(90 + token,): {1: 9} for token in range(30)})])
-    assert set(table.followed) == {*map(key_of, ([29], [8, 29], [28], [27], [26], [25])), *table.followed}
+    assert set(table.followed) >= set(map(key_of, ([29], [8, 29], [28], [27], [26], [25])))
     assert len(table.followed) == 11  # five of each store and what ends in one of them
     many = table_of([Counted(contexts | {(8, other, 29): {2: 1, 3: 1} for other in range(40)})])
     assert len(many.followed) == 20

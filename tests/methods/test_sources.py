@@ -2,7 +2,7 @@
 
 import pytest
 from drafting import TextStore, TopTextStore
-from tiny import FREE, make
+from tiny import DEAR, FREE, make
 
 from spectra.bench.replay import ReplayTarget
 from spectra.budget.step_cost import StepCost
@@ -53,17 +53,15 @@ class TestFreeSources:
         assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
 
     def test_in_a_batch_whose_rows_are_dear_long_repeats_are_copied_and_nothing_else(self):
-        dear, target = StepCost(((1, 1.0), (2, 1.5), (64, 30.0))), ReplayTarget
-        for cost, together, first in ((dear, 1, "SpectraCore"), (dear, 4, "SuffixAutomaton"), (FREE, 4, "SpectraCore")):
-            method = make_method("spectra", target(cost), Resources([STORE]), together=together)
+        for cost, together, first in ((DEAR, 1, "SpectraCore"), (DEAR, 4, "SuffixAutomaton"), (FREE, 4, "SpectraCore")):
+            method = make_method("spectra", ReplayTarget(cost), Resources([STORE]), together=together)
             assert type(method.drafters[0]).__name__ == first
             assert (len(method.drafters) == 1) == (first == "SuffixAutomaton")
 
     def test_and_what_is_nearly_certain_in_the_stores_that_tell(self):
         resources = Resources([STORE, TopTextStore([1, 2] * 9), TopTextStore([3, 4] * 9, refined=False)])
-        dear = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
         kinds = {
-            name: [type(one).__name__ for one in make_method(name, ReplayTarget(dear), resources, together=4).drafters]
+            name: [type(one).__name__ for one in make_method(name, ReplayTarget(DEAR), resources, together=4).drafters]
             for name in ("spectra", "spectra-core")
         }
         assert kinds == {"spectra": ["SuffixAutomaton", "NearCertain"], "spectra-core": ["SuffixAutomaton"]}

@@ -11,7 +11,7 @@ import pytest
 import torch
 from drafting import TopTextStore
 from generating import MASK, PROMPT, EndsInFive, Grammar, OddOnly, Reader, Spoils, WritesInPlace, ours, stock
-from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
+from tiny import DEAR, FAMILIES, VOCABULARY, make, model_of, target_of
 from transformers import (
     DynamicCache,
     Gemma3Config,
@@ -29,7 +29,6 @@ from transformers import (
 from words import letters
 
 import spectra
-from spectra.budget.step_cost import StepCost
 from spectra.decode import decode
 from spectra.drafters.near_certain import table_of
 from spectra.errors import SpectraError, TargetBusyError
@@ -413,8 +412,7 @@ def test_the_table_of_what_is_nearly_certain_is_made_once(monkeypatch, tmp_path)
         "spectra.drafters.near_certain.table_of", lambda stores: made.append(stores) or table_of(stores)
     )
     model, tokenizer = make("llama"), letters()
-    dear = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
-    monkeypatch.setattr("spectra.methods.preset.Setup.cost", property(lambda setup: dear))
+    monkeypatch.setattr("spectra.methods.preset.Setup.cost", property(lambda setup: DEAR))
     for _ in range(3):
         bound = partial(spectra.generate, tokenizer=tokenizer)
         model.generate(torch.cat([IDS, IDS]), max_new_tokens=4, do_sample=False, custom_generate=bound)

@@ -5,18 +5,15 @@ import random
 import torch
 from compiled import needs_native
 from drafting import KINDS, Scripted, TextMemory, TopTextStore, decode_by, method_of
-from tiny import COST, FREE, VOCABULARY, make, model_of, target_of
+from tiny import COST, DEAR, FREE, VOCABULARY, make, model_of, target_of
 
 from spectra import Limits, Request, Sampling
-from spectra.budget.step_cost import StepCost
 from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.load import wrap_model
 
-DEAR = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
-"""So that a batch drafts little."""
 WAYS = ("native bf16", "native fp32", "torch exact", "torch fast")
 
 

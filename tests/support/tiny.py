@@ -22,6 +22,7 @@ from spectra.target.huggingface import HuggingFaceTarget
 VOCABULARY = 64
 COST = StepCost(((1, 1.0), (2, 1.05), (8, 1.2), (16, 1.4), (32, 1.8), (64, 2.8), (128, 4.8)))
 FREE = StepCost(((1, 1.0), (1024, 1.0)))
+DEAR = StepCost(((1, 1.0), (2, 1.5), (64, 30.0)))
 FAMILIES = ("llama", "llama-mha", "llama-g3", "gpt2", "qwen2", "gemma3")
 
 _SHAPE = {
