@@ -3,6 +3,8 @@
 Sequences join when there is a place and room for their cache, and leave when they end.
 """
 
+from __future__ import annotations
+
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence

@@ -3,6 +3,8 @@
 `NGramStore` is what drafting asks of a store; `datastore/store.py` is one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
@@ -29,7 +31,7 @@ class Lookup(NamedTuple):
     pairs: list[tuple[int, int]]
 
     @classmethod
-    def nothing(cls) -> "Lookup":
+    def nothing(cls) -> Lookup:
         return cls(0, 0, [])
 
 

@@ -3,6 +3,8 @@
 `spectra/target/draft_model.py` runs them. A text that is longer than a model's context gets no drafts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial

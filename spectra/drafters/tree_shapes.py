@@ -4,6 +4,8 @@ A place is the ranks on the way to it: () is the root, (0, 2) the third child of
 decide how much is drawn, so a shape knows places and no tokens.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import product

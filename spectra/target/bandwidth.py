@@ -6,10 +6,10 @@ import time
 import torch
 
 from spectra.target.huggingface import HuggingFaceTarget
+from spectra.target.joint import Part
 from spectra.target.parameter_state import stored
 from spectra.target.preflight import Probe, probe_tokens
 from spectra.target.session import synchronize
-from spectra.verify.picks import likeliest
 
 TURNS = 101
 COPIED = 1 << 28  # bytes, more than any cache holds
@@ -51,9 +51,10 @@ def step_and_read_seconds(target: HuggingFaceTarget, context: int) -> tuple[floa
     prefix = probe_tokens(target, max(2, min(context, target.context - 2)))
     steps, reads = [], []
     with Probe(target, prefix, 1) as session, torch.inference_mode(), target.one_torch_thread():
+        row = Part(session.cache, prefix[-1:], [[0]], [0])
         for _ in range(TURNS):
             began = time.perf_counter()
-            likeliest(target.forward(session.cache, prefix[-1:], [[0]], [0]))
+            target.forward_together([row])[0].greedy()
             steps.append(time.perf_counter() - began)
             reads.append(native.read_seconds())
     return statistics.median(steps), statistics.median(reads)

@@ -33,7 +33,7 @@ from spectra.target.prefix import Prefix
 from spectra.target.rope import ropes_are_fixed
 from spectra.target.session import HuggingFaceSession
 from spectra.verify.noise import Noise
-from spectra.verify.picks import Chooser
+from spectra.verify.picks import Chooser, Scores
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps
@@ -291,10 +291,12 @@ class HuggingFaceTarget:
         """A token's keys have the same bits however they were computed, in a prefill of any length or a step."""
         return self.native is not None and self.native.whole
 
-    def forward_together(self, parts: Sequence[Part]) -> list[torch.Tensor]:
-        """`forward` of several sequences that join, in one pass: the logits of each."""
+    def forward_together(self, parts: Sequence[Part]) -> list[Scores]:
+        """`forward` of one sequence, or of several that join, in one pass."""
         if self.native is not None:
             return self.native.steps.forward_together(self, parts)
+        if len(parts) == 1:
+            return [Scores(self.forward(one.cache, one.tokens, one.chains, one.rows)) for one in parts]
         return joint_forward(self, parts, chunk=self.plan.chunk)
 
     @torch.inference_mode()

@@ -14,6 +14,7 @@ from spectra.errors import SpectraError
 from spectra.target.attention_metadata import Attend, AttentionMetadata, JointMetadata, SequenceRows
 from spectra.target.cache import SlabCache
 from spectra.target.forward_target import ForwardTarget
+from spectra.verify.picks import Scores
 
 X = TypeVar("X")
 
@@ -94,8 +95,8 @@ class JointLayer(CacheLayerMixin):
 @torch.inference_mode()
 def joint_forward(
     target: ForwardTarget, parts: Sequence[Part], *, chunk: int = 0, whole: int = 1, attend: Attend | None = None
-) -> list[torch.Tensor]:
-    """Logits of each part, as if it were alone.
+) -> list[Scores]:
+    """Scores of each part, as if it were alone.
 
     chunk: rows of a pass, and of every call of attention in it; both are filled up. 0: one pass over all rows, filled
     up to a multiple of `whole`. attend: see `AttentionMetadata`.
@@ -109,7 +110,7 @@ def joint_forward(
     finally:
         for part in parts:
             part.cache.written = 0
-    return [torch.cat(logits) for logits in found]
+    return [Scores(torch.cat(logits)) for logits in found]
 
 
 def _runs(parts: Sequence[Part], first: int, end: int) -> list[PartRun]:

@@ -24,11 +24,11 @@ from spectra.target.device_map import is_on_disk
 from spectra.target.execution_plan import ExecutionPlan
 from spectra.target.fixed_order.by_position import obstacle as fixed_order_obstacle
 from spectra.target.huggingface import Execution, HuggingFaceTarget
+from spectra.target.joint import Part
 from spectra.target.own_numbers import without_autocast
 from spectra.target.parameter_state import odd_numbers
 from spectra.target.quantized import quantized_by
 from spectra.target.session import HuggingFaceSession, synchronize
-from spectra.verify.picks import likeliest
 
 log = logging.getLogger("spectra")
 COST_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -311,7 +311,7 @@ def time_sizes(
                 if first and began > end:
                     break
                 tokens = [prefix[-1], *guesses[: size - 1]]
-                likeliest(target.forward(session.cache, tokens, chains, range(size)))
+                target.forward_together([Part(session.cache, tokens, chains, range(size))])[0].greedy()
                 seconds = time.perf_counter() - began
                 if not turn:  # the first round warms up
                     first[size] = seconds

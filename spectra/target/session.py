@@ -15,7 +15,7 @@ from spectra.target.parameter_state import parameter_state
 from spectra.target.prefix import Prefix
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.noise import NoiseRow
-from spectra.verify.picks import Chooser, Picks
+from spectra.verify.picks import Chooser, Picks, Scores
 
 if TYPE_CHECKING:
     from spectra.target.cuda_graphs.steps import StaticSteps
@@ -120,8 +120,7 @@ class HuggingFaceSession:
     def score(self, tree: TokenTree, tokens: Sequence[int]) -> Picks:
         part = self.part(tree)
         with self.target.one_torch_thread():
-            logits = self.target.forward(part.cache, part.tokens, part.chains, part.rows)
-            return self.picks(part, logits, tree, tokens)
+            return self.picks(part, self.target.forward_together([part])[0], tree, tokens)
 
     def part(self, tree: TokenTree) -> Part:
         """What is computed of a tree: all its rows, and logits of those that may be read.
@@ -142,10 +141,10 @@ class HuggingFaceSession:
         nodes = [node for node in range(len(tree)) if tree.eligible[node] or node in asked]
         return Part(self.cache, tree.tokens, chains, nodes)
 
-    def picks(self, part: Part, logits: torch.Tensor, tree: TokenTree, tokens: Sequence[int]) -> Picks:
-        """logits: of the part's rows."""
+    def picks(self, part: Part, scores: Scores, tree: TokenTree, tokens: Sequence[int]) -> Picks:
+        """scores: of the part's rows."""
         row_of = {node: row for row, node in enumerate(part.rows)}
-        return self.chooser.choose(logits, row_of, tree, tokens)
+        return self.chooser.choose(scores, row_of, tree, tokens)
 
     def noise(self, position: int) -> NoiseRow | None:
         return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)

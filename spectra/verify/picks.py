@@ -5,9 +5,12 @@ is computed from its own row alone, beside other rows only by operations that su
 it. Ties go to the lowest id.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -106,6 +109,31 @@ def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Se
     return scores.detach()
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a pass found. whole: logits [its rows, vocabulary]. best: `likeliest` of these; None where it did not look.
+
+    rows: those meant, of the pass; None for all. `best` is of these alone. Logits are cut out where they are read.
+    """
+
+    whole: torch.Tensor
+    best: Sequence[int] | None = None
+    rows: slice | None = None
+
+    @property
+    def logits(self) -> torch.Tensor:
+        """[rows, vocabulary]."""
+        return self.whole if self.rows is None else self.whole[self.rows]
+
+    def row(self, row: int) -> torch.Tensor:
+        """[vocabulary] of one of the rows."""
+        return self.whole[row if self.rows is None else self.rows.start + row]
+
+    def greedy(self) -> Sequence[int]:
+        """The greedy picks."""
+        return likeliest(self.logits) if self.best is None else self.best
+
+
 def likeliest(logits: torch.Tensor) -> list[int]:
     """Greedy picks, on the host: of logits [rows, vocabulary] each row's lowest id of the highest, or NO_NUMBER."""
     return _best(logits) if _is_numpy(logits) else _highest(logits).tolist()
@@ -169,42 +197,45 @@ class Chooser:
         self._no_tokens = torch.empty(1, 0, dtype=torch.long)
         self._fields = "model", "temperature" if processors is None else "logits_processor"
 
-    def choose(self, logits: torch.Tensor, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> "Picks":
-        """logits [rows, vocabulary]; row_of: node -> row; tokens: everything committed, the root last."""
+    def choose(self, scores: Scores, row_of: dict[int, int], tree: TokenTree, tokens: Sequence[int]) -> Picks:
+        """row_of: node -> row; tokens: everything committed, the root last."""
 
         def before(node: int) -> list[int]:
             return [] if self.blind else [*tokens, *tree.path_tokens(node)]
 
         def probabilities(node: int) -> NDArray[np.float64]:
             with self.around():
-                return self._probabilities(logits[row_of[node]], before(node))
+                return self._probabilities(scores.row(row_of[node]), before(node))
 
         def fault(node: int) -> SpectraError:
-            return no_numbers(logits[row_of[node]], *self._fields)
+            return no_numbers(scores.row(row_of[node]), *self._fields)
 
         extras: list[torch.Tensor] = []
         if tree.reads:
-            extras.append(self._reads(logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()]))
+            extras.append(self._reads(scores.logits, [(row_of[node], avoid) for node, avoid in tree.reads.values()]))
         if self.top:
-            extras.append(self._top(logits))
+            extras.append(self._top(scores.logits))
         if self.sampling.greedy and not self.processors:
-            on_host = _is_numpy(logits)  # elsewhere all goes there in one copy
-            picked = _best(logits) + _listed(extras) if on_host else _listed([_highest(logits), *extras])
+            if scores.best is not None or _is_numpy(scores.whole):
+                picked = [*scores.greedy(), *_listed(extras)]
+            else:  # in one copy
+                picked = _listed([_highest(scores.logits), *extras])
             picks = {node: picked[row] for node, row in row_of.items()}
-            return _made(picks, fault, probabilities, *self._unpack(picked[len(logits) :], row_of, tree))
+            return _made(picks, fault, probabilities, *self._unpack(picked[len(row_of) :], row_of, tree))
         self.noise.forget(len(tokens))
         walked_by_picks = self.blind and not tree.draws
-        if walked_by_picks and logits.device.type != "cpu":  # on the CPU a copy is free, unread rows are not worth it
+        # on the CPU a copy is free, unread rows are not worth it
+        if walked_by_picks and scores.whole.device.type != "cpu":
             nodes = [node for node in row_of if tree.eligible[node]]
             places = [len(tokens) + tree.depths[node] for node in nodes]
-            both = _listed([self._drawn(logits, [row_of[node] for node in nodes], places), *extras])
+            both = _listed([self._drawn(scores.logits, [row_of[node] for node in nodes], places), *extras])
             picks = dict(zip(nodes, both, strict=False))
             return _made(picks, fault, probabilities, *self._unpack(both[len(nodes) :], row_of, tree))
         walked: dict[int, int] = {}
 
         def lazily(node: int) -> int:
             with self.around():
-                walked[node] = self._pick(logits[row_of[node]], before(node), len(tokens) + tree.depths[node])
+                walked[node] = self._pick(scores.row(row_of[node]), before(node), len(tokens) + tree.depths[node])
             return walked[node]
 
         return Picks(lazily, probabilities, walked, *self._unpack(_listed(extras), row_of, tree))

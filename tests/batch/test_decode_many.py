@@ -69,8 +69,8 @@ def test_rows_have_the_bits_that_they_have_alone(way, family, known):
         parts = [one.part(random_tree(dice, size)) for one, size in zip(sessions, (1, 9, 30, 2), strict=True)]
         alone = [target.forward(part.cache, part.tokens, part.chains, part.rows) for part in parts]
         for some in (parts, parts[1:3], parts[::-1]):
-            for part, logits in zip(some, target.forward_together(some), strict=True):
-                assert torch.equal(logits, alone[parts.index(part)])
+            for part, scores in zip(some, target.forward_together(some), strict=True):
+                assert torch.equal(scores.logits, alone[parts.index(part)])
 
 
 def requests_of(target, prompts, preset="autoregressive", most=6):

@@ -138,9 +138,10 @@ static void steps() {
             for (int64_t r = 0; r < count; r += pick(1, 5)) asked.push_back(r);
             Buffer<float> embedded(count * hidden), cosine(slots * dim / 2), sine(slots * dim / 2);
             Buffer<float> logits(int64_t(asked.size()) * words);
+            Buffer<int32_t> picks(int64_t(asked.size()));
             const Rows rows{embedded, cosine, sine, trees.offsets.data(), trees.chains.data(),
                             sequences.data(), asked.data(), count, int64_t(sequences.size()), int64_t(asked.size()),
-                            logits};
+                            logits, picks};
             spectra_step(&model, buffers, &rows, pick(1, 5));
         }
         spectra_free_buffers(buffers);

@@ -9,6 +9,7 @@ from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3Fo
 
 from spectra.target.native.attention import Slots
 from spectra.target.native.llama import LlamaStep, StepSequence
+from spectra.verify.picks import likeliest
 
 KINDS = ("llama", "llama-tied", "llama-biased", "llama-yarn", "llama-page", "mistral", "qwen2", "qwen3")
 _SHAPE = {
@@ -83,7 +84,9 @@ class Decoding:
 
 def side_by_side(step: LlamaStep, asked: list[SimpleNamespace]) -> torch.Tensor:
     tokens, chains = ([x for one in asked for x in getattr(one, n)] for n in ("tokens", "chains"))
-    return step.step([one.sequence for one in asked], tokens, chains, range(len(tokens)))
+    logits, picks = step.step([one.sequence for one in asked], tokens, chains, range(len(tokens)))
+    assert picks == likeliest(logits)
+    return logits
 
 
 def random_tree_around(answer, rng: random.Random, vocabulary: int, most: int):

@@ -38,9 +38,9 @@ def logits_seen(monkeypatch):
     seen = []
     choose = Chooser.choose
 
-    def spy(self, logits, row_of, tree, tokens):
-        seen.append((row_of, logits.clone()))
-        return choose(self, logits, row_of, tree, tokens)
+    def spy(self, scores, row_of, tree, tokens):
+        seen.append((row_of, scores.logits.clone()))
+        return choose(self, scores, row_of, tree, tokens)
 
     monkeypatch.setattr(Chooser, "choose", spy)
     return seen

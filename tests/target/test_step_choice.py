@@ -166,9 +166,9 @@ def test_captured_steps_are_exact(monkeypatch, cases, as_on_gpu):
     seen = []
     choose = Chooser.choose
 
-    def spy(self, logits, row_of, tree, tokens):
-        seen.append((row_of, logits.clone()))
-        return choose(self, logits, row_of, tree, tokens)
+    def spy(self, scores, row_of, tree, tokens):
+        seen.append((row_of, scores.logits.clone()))
+        return choose(self, scores, row_of, tree, tokens)
 
     monkeypatch.setattr(Chooser, "choose", spy)
 

@@ -16,7 +16,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, TopKLogitsWarper
 from spectra import Limits, Sampling, SpectraError
 from spectra.tree import TokenTree
 from spectra.verify.noise import Noise, keyed_noise
-from spectra.verify.picks import NO_NUMBER, Chooser, _highest, probabilities_of, processors_of
+from spectra.verify.picks import NO_NUMBER, Chooser, Scores, _highest, probabilities_of, processors_of
 
 CPU = torch.device("cpu")
 
@@ -28,7 +28,7 @@ def test_whoever_drafts_reads_the_noise_that_the_pick_is_made_with():
     assert torch.equal(torch.from_numpy(np.asarray(noise.read(7))), row)
     assert noise.row(7, 50, CPU) is noise.row(7, 50, CPU)
     assert torch.equal(noise.row(7, 60, CPU), keyed_noise(3, 7, 60, CPU))
-    picks = Chooser(Sampling(1.0, seed=3), noise=noise).choose(logits[None], {0: 0}, TokenTree(1), [0] * 7)
+    picks = Chooser(Sampling(1.0, seed=3), noise=noise).choose(Scores(logits[None]), {0: 0}, TokenTree(1), [0] * 7)
     assert picks.pick(0) == (logits.softmax(-1) / row).argmax()
     for token in (-1, 50):  # -1 would be the last one of a list
         with pytest.raises(IndexError, match=f"token {token} is not one of 50"):
@@ -158,7 +158,7 @@ def test_processors_in_the_order_of_transformers():
 
 def choose(sampling, logits, tree, tokens, processors=None):
     chooser = Chooser(sampling, processors)
-    return chooser, chooser.choose(logits, {n: n for n in range(len(tree))}, tree, tokens)
+    return chooser, chooser.choose(Scores(logits), {n: n for n in range(len(tree))}, tree, tokens)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -180,7 +180,7 @@ def test_a_processor_with_parameters_that_learn_is_taken_as_it_is(temperature, d
     bias = torch.zeros(50, requires_grad=True)
     chooser = Chooser(Sampling(temperature, seed=1), [lambda ids, scores: scores + bias], draw=draw)
     tree = random_tree(random.Random(1), 1)
-    assert 0 <= chooser.choose(torch.randn(1, 50) * 9, {0: 0}, tree, [1]).pick(0) < 50
+    assert 0 <= chooser.choose(Scores(torch.randn(1, 50) * 9), {0: 0}, tree, [1]).pick(0) < 50
 
 
 def test_what_a_tree_asks_is_the_best_token_outside_a_set():
@@ -201,7 +201,7 @@ def test_likely_tokens_of_every_row_beside_the_picks_and_the_answers():
     logits = torch.arange(50.0).repeat(4, 1)
     logits[1, [7, 3, 30]] = 60.0  # equals: lowest id first
     for sampling in (Sampling(), Sampling(0.7), Sampling(repetition_penalty=1.3)):
-        picks = Chooser(sampling, top=3).choose(logits, {0: 0, 1: 1, 3: 2, 2: 3}, tree, [1])
+        picks = Chooser(sampling, top=3).choose(Scores(logits), {0: 0, 1: 1, 3: 2, 2: 3}, tree, [1])
         assert picks.top == {0: [49, 48, 47], 1: [3, 7, 30], 3: [49, 48, 47], 2: [49, 48, 47]}
         assert [picks.read(t) for t in tickets] == [49, 3]
         assert choose(sampling, logits, tree, [1])[1].top == {}
@@ -253,7 +253,7 @@ def test_a_processor_sees_exactly_what_plain_decoding_shows_it():
 def test_a_processor_that_writes_in_place_works_on_a_copy():
     logits = torch.randn(1, 50)
     before = logits.clone()
-    picks = Chooser(Sampling(1.0), [WritesInPlace()]).choose(logits, {0: 0}, TokenTree(1), [3])
+    picks = Chooser(Sampling(1.0), [WritesInPlace()]).choose(Scores(logits), {0: 0}, TokenTree(1), [3])
     first = picks.probabilities(0)
     assert np.array_equal(picks.probabilities(0), first)
     picks.pick(0)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from itertools import chain as joined
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,13 +80,6 @@ class Chains:
         return len(self.offsets) - 1
 
 
-class Slots(NamedTuple):
-    """keys, values: [layers, kv_heads, capacity, dim], of one dtype and equal strides."""
-
-    keys: torch.Tensor
-    values: torch.Tensor
-
-
 class SlotsView(ctypes.Structure):
     """`Slots` of csrc/attention.h."""
 
@@ -99,12 +91,23 @@ class SlotsView(ctypes.Structure):
         ("slot_stride", ctypes.c_int64),
     )
 
-    @classmethod
-    def of(cls, slots: Slots) -> "SlotsView":
-        keys, values = slots
+
+class Slots:
+    """keys, values: [layers, kv_heads, capacity, dim], of one dtype and equal strides. Looked at once, for every step.
+
+    dtype: of both. model: (layers, kv_heads, dim).
+    """
+
+    __slots__ = ("capacity", "dtype", "keys", "model", "values", "view")
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         if keys.stride() != values.stride() or keys.stride(-1) != 1 or keys.dtype != values.dtype:
             raise ValueError("keys and values are not laid out alike")
-        return cls(keys.data_ptr(), values.data_ptr(), *keys.stride()[:3])
+        self.keys, self.values = keys, values
+        self.dtype = keys.dtype
+        layers, kv_heads, self.capacity, dim = keys.shape
+        self.model = layers, kv_heads, dim
+        self.view = SlotsView(keys.data_ptr(), values.data_ptr(), *keys.stride()[:3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +135,16 @@ class SequenceView(ctypes.Structure):
         cls, slots: Slots, length: int, rows: int, *, first_row: int = 0, shared: Shared | None = None
     ) -> "SequenceView":
         """slots: of the positions that are not shared."""
-        own, others, read = SlotsView.of(slots), SlotsView(), 0
+        others, read = SlotsView(), 0
         if shared is not None:
-            others, read = SlotsView.of(shared.slots), shared.length
-            its, mine = shared.slots.keys, slots.keys
-            if its.dtype != mine.dtype or its[:, :, :0].shape != mine[:, :, :0].shape:
+            others, read = shared.slots.view, shared.length
+            if shared.slots.dtype != slots.dtype or shared.slots.model != slots.model:
                 raise ValueError("the shared slots are not of the same model")
-            if read % BLOCK or not 0 <= read <= min(length, its.shape[2]):
+            if read % BLOCK or not 0 <= read <= min(length, shared.slots.capacity):
                 raise ValueError(f"{read} positions cannot be shared: whole blocks of {BLOCK}, all of them committed")
-        if length - read + rows > slots.keys.shape[2]:
-            raise ValueError(f"{length - read} + {rows} slots, but the cache has {slots.keys.shape[2]}")
-        return cls(own, others, read, length, first_row, rows)
+        if length - read + rows > slots.capacity:
+            raise ValueError(f"{length - read} + {rows} slots, but the cache has {slots.capacity}")
+        return cls(slots.view, others, read, length, first_row, rows)
 
 
 class HeadsView(ctypes.Structure):

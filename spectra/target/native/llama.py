@@ -55,6 +55,7 @@ class RowsView(ctypes.Structure):
         ("asked", ctypes.c_void_p),
         *((n, ctypes.c_int64) for n in ("rows", "sequence_count", "asked_count")),
         ("logits", ctypes.c_void_p),
+        ("picks", ctypes.c_void_p),
     )
 
 
@@ -154,8 +155,9 @@ class LlamaStep:
         tokens: Sequence[int],
         chains: Sequence[Sequence[int]] | Chains,
         rows: Sequence[int],
-    ) -> torch.Tensor:
-        """Keys and values of all rows are written to their slots; fp32 logits [len(rows), vocabulary] of `rows`.
+    ) -> tuple[torch.Tensor, list[int]]:
+        """Keys and values of all rows are written to their slots; fp32 logits [len(rows), vocabulary] of `rows`, and
+        what `likeliest` says of them.
 
         sequences: their rows stand one after the other. tokens: of all their rows. chains: per row its own ancestors,
         numbered inside its sequence, itself last. rows: whose logits are wanted.
@@ -170,13 +172,14 @@ class LlamaStep:
         if len(rows) > count or (len(rows) and not 0 <= min(rows) <= max(rows) < count):
             raise ValueError(f"rows of {count} are asked for, not {list(rows)}")
         logits = torch.empty(len(rows), self._view.head.outputs, dtype=torch.float32, device="cpu")
+        picks = array("i", bytes(4 * len(rows)))
         if not count:
-            return logits
+            return logits, []
         views = (SequenceView * len(sequences))()
         first = 0
         for i, one in enumerate(sequences):
-            if one.slots.keys.dtype != self.dtype:
-                raise ValueError(f"the cache holds {one.slots.keys.dtype}, the model {self.dtype}")
+            if one.slots.dtype != self.dtype:
+                raise ValueError(f"the cache holds {one.slots.dtype}, the model {self.dtype}")
             views[i] = SequenceView.of(one.slots, one.length, one.rows, first_row=first, shared=one.shared)
             first += one.rows
         embedded, asked = self._embed(tokens), array("q", rows)
@@ -184,12 +187,12 @@ class LlamaStep:
         offsets, nodes = tree.places
         view = RowsView(
             embedded.data_ptr(), cosine.data_ptr(), sine.data_ptr(), offsets, nodes, views, asked.buffer_info()[0],
-            count, len(sequences), len(rows), logits.data_ptr(),
+            count, len(sequences), len(rows), logits.data_ptr(), picks.buffer_info()[0],
         )  # fmt: skip
         self.library.calls.spectra_step(
             ctypes.byref(self._view), self._buffers, ctypes.byref(view), self.library.threads
         )
-        return logits
+        return logits, picks.tolist()
 
     def _chains(self, sequences: Sequence[StepSequence], chains: Sequence[Sequence[int]] | Chains) -> Chains:
         if isinstance(chains, Chains):

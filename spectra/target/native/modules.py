@@ -17,6 +17,7 @@ from spectra.target.native.attention import attend
 from spectra.target.native.codes import Codes
 from spectra.target.native.library import Library
 from spectra.target.native.matrix import Matrix
+from spectra.verify.picks import Scores
 
 READ = (torch.bfloat16, torch.float32)
 """Types of numbers that the library reads."""
@@ -74,13 +75,15 @@ class ModuleSteps:
     def forward(self, target: ForwardTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         """See `HuggingFaceTarget.forward`."""
         if self._whole > 1 and not prefill:
-            return self.forward_together(target, [part])[0]
+            return self.forward_together(target, [part])[0].logits
         return target.forward_pass(
             part.cache, part.tokens, part.chains, part.rows, prefill=prefill, attend=self._attend
         )
 
-    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[Scores]:
         """See `HuggingFaceTarget.forward_together`."""
+        if self._whole == len(parts) == 1:
+            return [Scores(self.forward(target, parts[0]))]
         return joint_forward(target, parts, whole=self._whole, attend=self._attend)
 
     def _attend(

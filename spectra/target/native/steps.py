@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from itertools import chain as joined
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -24,6 +26,7 @@ from spectra.target.native.modules import READ, ModuleSteps, matrices, widths
 from spectra.target.native.parameters import fill_parameters
 from spectra.target.parameter_state import parameter_state
 from spectra.target.quantized import quantized_by
+from spectra.verify.picks import Scores
 
 LANES = 16
 """Numbers of the widest vectors of fp32 that torch computes with."""
@@ -51,7 +54,7 @@ class Steps(Protocol):
         """See `HuggingFaceTarget.forward`."""
         ...
 
-    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[Scores]:
         """See `HuggingFaceTarget.forward_together`."""
         ...
 
@@ -125,6 +128,7 @@ class WholeSteps:
     def __init__(self, step: LlamaStep) -> None:
         self.step = step
         self.layout = Layout(1, step.dtype, shared=BLOCK)
+        self._known: WeakKeyDictionary[SlabCache, Slots] = WeakKeyDictionary()
 
     @property
     def matrices(self) -> Sequence[Matrix]:
@@ -135,19 +139,23 @@ class WholeSteps:
 
     def forward(self, target: ForwardTarget, part: Part, *, prefill: bool = False) -> torch.Tensor:
         if not prefill:
-            return self.forward_together(target, [part])[0]
+            return self.forward_together(target, [part])[0].logits
         count = len(part.tokens)
-        return self.step.step([self._sequence(part.cache, count)], part.tokens, Chains.run(count), part.rows)
+        return self.step.step([self._sequence(part.cache, count)], part.tokens, Chains.run(count), part.rows)[0]
 
-    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[torch.Tensor]:
+    def forward_together(self, target: ForwardTarget, parts: Sequence[Part]) -> list[Scores]:
         tokens: list[int] = []
         rows: list[int] = []
         for part in parts:
             rows += [len(tokens) + row for row in part.rows]
             tokens += part.tokens
         sequences = [self._sequence(part.cache, len(part.tokens)) for part in parts]
-        logits = self.step.step(sequences, tokens, Chains.of_trees([part.chains for part in parts]), rows)
-        return [logits] if len(parts) == 1 else list(logits.split([len(part.rows) for part in parts]))
+        logits, best = self.step.step(sequences, tokens, Chains.of_trees([part.chains for part in parts]), rows)
+        if len(parts) == 1:
+            return [Scores(logits, best)]
+        ends = accumulate(len(part.rows) for part in parts)
+        places = [slice(end - len(part.rows), end) for part, end in zip(parts, ends, strict=True)]
+        return [Scores(logits, best[place], place) for place in places]
 
     def _sequence(self, cache: SlabCache, rows: int) -> StepSequence:
         others = cache.others
@@ -155,8 +163,10 @@ class WholeSteps:
         return StepSequence(self._slots(cache), cache.length, rows, shared)
 
     def _slots(self, cache: SlabCache) -> Slots:
-        heads, dim = self.step.cache_shape
-        return Slots(*cache.reserve(heads, dim, torch.device("cpu")))
+        found = self._known.get(cache)
+        if found is None:
+            found = self._known[cache] = Slots(*cache.reserve(*self.step.cache_shape, torch.device("cpu")))
+        return found
 
 
 def native_steps(

@@ -36,6 +36,8 @@ class AsOnGpu(HuggingFaceTarget):
         return super().forward_pass(*args, **options, attend=by_position)
 
     def forward_together(self, parts):
+        if len(parts) == 1:
+            return super().forward_together(parts)
         return joint_forward(self, parts, chunk=self.plan.chunk, attend=by_position)
 
 

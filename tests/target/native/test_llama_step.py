@@ -11,6 +11,7 @@ from tiny import make
 from spectra.target.native.attention import Shared, Slots
 from spectra.target.native.codes import four_bits, int8
 from spectra.target.native.llama import LlamaStep, Rope, StepSequence
+from spectra.verify.picks import likeliest
 
 PROMPT = [3, 7, 1, 12, 5, 9, 22, 4, 17, 30, 2, 6]
 
@@ -107,7 +108,7 @@ def test_positions_in_another_cache_have_the_bits_of_ones_own(path, kind, shared
     whole.step(prompt)
     whole.keep(range(len(prompt)))
     others = Slots(whole.keys.clone(), whole.values.clone())
-    for x in others:
+    for x in (others.keys, others.values):
         x[:, :, shared:] = torch.nan  # nobody reads them
     own = Slots(*(x[:, :, shared:190].clone() for x in (whole.keys, whole.values)))
     for rows in (1, 3, 40):
@@ -131,7 +132,9 @@ def test_what_cannot_be_shared_is_refused():
         asked.sequence = StepSequence(Slots(other.keys, other.values), length, 1, Shared(theirs, shared))
         with pytest.raises(ValueError, match="whole blocks"):
             side_by_side(step, [asked])
-    asked.sequence = StepSequence(Slots(other.keys, other.values), 100, 1, Shared(Slots(*(x[:1] for x in slots)), 64))
+    asked.sequence = StepSequence(
+        Slots(other.keys, other.values), 100, 1, Shared(Slots(one.keys[:1], one.values[:1]), 64)
+    )
     with pytest.raises(ValueError, match="same model"):
         side_by_side(step, [asked])
 
@@ -158,7 +161,7 @@ def test_only_the_rows_asked_for_have_logits():
     one = Decoding(LlamaStep.of(library(), model), model.config)
     whole, asked = one.step(PROMPT), one.asks(PROMPT)
     for rows in ([11], [], [3, 3, 0]):
-        got = one.one.step([asked.sequence], PROMPT, asked.chains, rows)
+        got = one.one.step([asked.sequence], PROMPT, asked.chains, rows)[0]
         assert torch.equal(got, whole[rows])
 
 
@@ -185,6 +188,31 @@ def test_a_step_of_nan_spoils_no_later_one(path, dtype):
     want = Decoding(step, model.config).step([1, 2, 3, 4])
     assert Decoding(step, model.config).step([9, 9, 9, 9]).isnan().any()
     assert torch.equal(Decoding(step, model.config).step([1, 2, 3, 4]), want)
+
+
+@every_path
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_greedy_pick_is_the_lowest_of_the_highest(path, threads):
+    """Over 70 words, which fill no whole register. Of rows with a NaN there is none, see `side_by_side`."""
+    model = make("llama", vocab_size=70, tie_word_embeddings=False)
+    head = model.lm_head.weight
+
+    def picks():
+        one = Decoding(LlamaStep.of(library(path, threads), model), model.config)
+        return likeliest(one.step(list(range(20))))
+
+    with torch.no_grad():
+        for twins in ((3, 68), (17, 40), (66, 69)):
+            head[list(twins)] = 9 * head[twins[0]]
+            assert twins[0] in picks()
+            assert twins[1] not in picks()
+        for word in (69, 20):
+            before = head[word].clone()
+            head[word] = float("nan")
+            assert picks() == [-1] * 20
+            head[word] = before
+        head[:] = 0
+        assert picks() == [0] * 20
 
 
 @every_path

@@ -33,7 +33,13 @@ inline void rotate_head(float* x, int dim, const float* weight, float eps, const
         for (int i = 0; i < dim; ++i) x[i] = x[i] * scale * weight[i];
     }
     const int half = dim / 2;
-    for (int i = 0; i < half; ++i) {
+    int i = 0;
+    for (; i + LANES <= half; i += LANES) {
+        const F16 a = load(x + i), b = load(x + i + half), c = load(cosine + i), s = load(sine + i);
+        store(x + i, a * c - b * s);
+        store(x + i + half, b * c + a * s);
+    }
+    for (; i < half; ++i) {
         const float a = x[i], b = x[i + half];
         x[i] = a * cosine[i] - b * sine[i];
         x[i + half] = b * cosine[i] + a * sine[i];

@@ -79,6 +79,13 @@ void lone_product(const Matrix& m, const float* x, int64_t rows, int64_t inputs,
     });
 }
 
+template <bool WIDE>
+void whole_step(const Model& model, Buffers& buffers, const Rows& rows, int threads) {
+    Step<WIDE> step(model, rows, buffers, threads);
+    on_pool(threads, [&](Worker& worker) { step.work(worker); });
+    step.pick();
+}
+
 template <class Cache>
 void lone_attention(const Sequence& sequence, const Tree& tree, const Heads& heads, const float* query, float* out,
                     int threads) {
@@ -140,13 +147,7 @@ void spectra_free_buffers(void* buffers) { delete (Buffers*)buffers; }
 // A step of this model; its buffers serve this model alone.
 void spectra_step(const Model* model, void* buffers, const Rows* rows, int threads) {
     std::lock_guard<std::mutex> lock(engine->busy);
-    if (model->wide) {
-        Step<true> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool(threads, [&](Worker& worker) { step.work(worker); });
-    } else {
-        Step<false> step(*model, *rows, *(Buffers*)buffers, threads);
-        on_pool(threads, [&](Worker& worker) { step.work(worker); });
-    }
+    (model->wide ? whole_step<true> : whole_step<false>)(*model, *(Buffers*)buffers, *rows, threads);
 }
 
 // Rows of a packed matrix as numbers: out [rows][inputs of the matrix, filled up].

@@ -1,6 +1,7 @@
 // One step of a Llama-shaped model (Touvron et al., 2023): rows of several sequences in, logits of the rows asked for out.
 #pragma once
 #include "attention.h"
+#include "greedy.h"
 
 namespace spectra {
 
@@ -29,6 +30,7 @@ struct Rows {
     const int64_t* asked;           // rows whose logits are wanted
     int64_t rows, sequence_count, asked_count;
     float* logits;                  // [asked][outputs of the head]
+    int32_t* picks;                 // [asked]: greedy ones; -1 where a logit is no number
 };
 
 // What a call works on; kept between calls so that memory is asked for once.
@@ -37,6 +39,7 @@ struct Buffers {
     Lines<uint8_t> normed, mixed, active;
     std::vector<ProductBuffers> products;
     std::vector<AttentionBuffers> attention;
+    std::vector<Best> best;  // [threads][asked]
 };
 
 template <bool WIDE>
@@ -68,6 +71,7 @@ class Step {
         buffers.products.resize(threads);
         buffers.attention.resize(threads);
         for (ProductBuffers& each : buffers.products) each.prepare(count);
+        buffers.best.assign(threads * in.asked_count, {});
         owner.resize(count);
         for (const Sequence& s : sequences)
             for (int64_t r = 0; r < s.rows; ++r) owner[s.first_row + r] = &s;
@@ -82,6 +86,15 @@ class Step {
         });
         for (int64_t l = 0; l < m.layer_count; ++l) layer(worker, l);
         head(worker);
+    }
+
+    // When all threads are done.
+    void pick() {
+        for (int64_t i = 0; i < in.asked_count; ++i) {
+            Best best;
+            for (size_t at = i; at < buffers.best.size(); at += in.asked_count) best.join(buffers.best[at]);
+            in.picks[i] = best.pick();
+        }
     }
 
   private:
@@ -187,8 +200,12 @@ class Step {
         const auto out = [&](int64_t r, int64_t n, F16 sum) {
             store_some(in.logits + r * vocabulary, n, vocabulary, sum);
         };
+        Best* best = buffers.best.data() + worker.index * in.asked_count;
         worker.share(m.head.panels, WIDTH, [&](int64_t from, int64_t to) {
             product<WIDE>(m.head, normed(0), normed_stride, in.asked_count, from, to, buffers.products[worker.index], out);
+            const int64_t end = std::min(to * LANES, vocabulary);
+            for (int64_t i = 0; i < in.asked_count; ++i)  // what was written last is still at hand
+                best[i].join(best_of(in.logits + i * vocabulary, from * LANES, end));
         });
     }
 
