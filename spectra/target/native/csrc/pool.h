@@ -61,6 +61,9 @@ class Worker {
     Worker(Pool& pool, int index, int count, uint32_t phase)
         : index(index), count(count), pool_(pool), phase_(phase) {}
 
+    // Of n items those from part(n, 0) up to part(n, 1) are this thread's own.
+    int64_t part(int64_t n, int end) const { return n * (index + end) / count; }
+
     // A phase: work(from, to) on n items in runs of a multiple of `whole`. All of them are done when it returns.
     // Every thread of a call goes through the same phases.
     template <class Work>

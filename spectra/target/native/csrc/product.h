@@ -279,10 +279,11 @@ INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Elem
 #endif
 
 // out(row, first output, 16 outputs) for all rows of x and the panels [from, to). x: [rows][stride], see `row_stride`, filled
-// up with zeros to m.inputs, readable (any number) up to a multiple of 32 rows.
+// up with zeros to m.inputs, readable (any number) up to a multiple of 32 rows. then: what this thread reads next, which is
+// fetched during the last panels; null: what lies behind them.
 template <bool WIDE, class Out>
 void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t rows, int64_t from, int64_t to,
-             ProductBuffers& buffers, Out out) {
+             ProductBuffers& buffers, Out out, const uint8_t* then = nullptr) {
     if (!rows) return;
 #if SPECTRA_AMX
     if constexpr (!WIDE) {
@@ -304,7 +305,7 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
 #endif
         const int64_t deep = coded ? DEEP_UNPACKED : DEEP;
         const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
-        const int64_t ahead = std::min<int64_t>(panels * m.panel_bytes, 65536);
+        const int64_t ahead = then && next == to ? then - m.panel(n) : std::min<int64_t>(panels * m.panel_bytes, 65536);
         for (int64_t k = 0; k < m.inputs && !few; k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
             const uint8_t* weights[WIDTH];

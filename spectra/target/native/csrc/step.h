@@ -105,8 +105,13 @@ class Step {
 
     template <class Out>
     void times(const Worker& worker, const Matrix& matrix, int64_t from, int64_t to, const E* rows, int64_t stride,
-               Out out) {
-        product<WIDE>(matrix, rows, stride, count, from, to, buffers.products[worker.index], out);
+               Out out, const uint8_t* then) {
+        product<WIDE>(matrix, rows, stride, count, from, to, buffers.products[worker.index], out, then);
+    }
+    // What a thread reads behind panel `to` of `here`, where panels of `next` come after all of its own.
+    static const uint8_t* behind(const Worker& worker, const Matrix& here, int64_t to, const Matrix& next) {
+        const bool last = to == worker.part(here.panels, 1);
+        return last ? next.panel(worker.part(next.panels, 0)) : here.panel(to);
     }
     auto to(float* place, int64_t stride) {
         return [=](int64_t r, int64_t n, F16 sum) { store(place + r * stride + n, sum); };
@@ -131,17 +136,20 @@ class Step {
                       buffers.attention[worker.index],
                       [this](int64_t r, int head, const float* out) { take_mixed(mixed(r) + head * m.dim, out); });
         worker.share(y.output.panels, WIDTH, [&](int64_t from, int64_t to) {
-            times(worker, y.output, from, to, mixed(0), mixed_stride, onto_stream());
+            times(worker, y.output, from, to, mixed(0), mixed_stride, onto_stream(), behind(worker, y.output, to, y.up));
         });
         norm(worker, y.norm_after);
         worker.share(y.up.panels, WIDTH, [&](int64_t from, int64_t to) {
-            times(worker, y.up, from, to, normed(0), normed_stride, this->to(buffers.up.data(), inner));
-            times(worker, y.gate, from, to, normed(0), normed_stride, [this](int64_t r, int64_t n, F16 gate) {
+            times(worker, y.up, from, to, normed(0), normed_stride, this->to(buffers.up.data(), inner),
+                  y.gate.panel(from));
+            const auto activate = [this](int64_t r, int64_t n, F16 gate) {
                 store_row<WIDE>(active(r) + n, silu(gate) * load(buffers.up.data() + r * inner + n));
-            });
+            };
+            times(worker, y.gate, from, to, normed(0), normed_stride, activate, behind(worker, y.up, to, y.down));
         });
+        const Matrix& next = l + 1 < m.layer_count ? m.layers[l + 1].query : m.head;
         worker.share(y.down.panels, WIDTH, [&](int64_t from, int64_t to) {
-            times(worker, y.down, from, to, active(0), active_stride, onto_stream());
+            times(worker, y.down, from, to, active(0), active_stride, onto_stream(), behind(worker, y.down, to, next));
         });
     }
 
@@ -152,7 +160,8 @@ class Step {
             const auto part = [&](const Matrix& matrix, int64_t first, float* place, int64_t stride) {
                 const int64_t begin = std::max<int64_t>(0, from - first);
                 const int64_t end = std::min<int64_t>(matrix.panels, to - first);
-                if (begin < end) times(worker, matrix, begin, end, normed(0), normed_stride, this->to(place, stride));
+                const uint8_t* then = to == worker.part(all, 1) ? y.output.panel(worker.part(y.output.panels, 0)) : nullptr;
+                if (begin < end) times(worker, matrix, begin, end, normed(0), normed_stride, this->to(place, stride), then);
             };
             part(y.query, 0, buffers.query.data(), query_size);
             part(y.key, key, buffers.key.data(), key_size);
