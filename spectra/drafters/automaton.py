@@ -22,14 +22,12 @@ class SuffixAutomaton:
 
     The text is read when a guess is asked for: in a batch where guesses do not pay it costs nothing.
 
-    depth: the longest guess; a match of n tokens gives at most n + 1. least: tokens that a match must have. banned:
-    tokens that are never guessed.
+    depth: the longest guess; a match of n tokens gives at most n + 1. banned: tokens that are never guessed.
     """
 
-    def __init__(self, *, ranks: int = 1, depth: int = 16, least: int = 0, banned: Collection[int] = ()) -> None:
+    def __init__(self, *, ranks: int = 1, depth: int = 16, banned: Collection[int] = ()) -> None:
         self.ranks = ranks
         self.depth = depth
-        self.least = least
         self.banned = banned
         self.automaton = Automaton()
 
@@ -41,14 +39,12 @@ class SuffixAutomaton:
             self.automaton.push(token)
         offered: set[int] = set()
         for match, at in islice(self.automaton.matches(), MAX_MATCHES):
-            if match < self.least:
-                return
             first = tokens[at]
             if first in offered or first in self.banned:
                 continue
             node, before, rank = ROOT, tokens[-1], len(offered)
-            for token in self._run(tokens, at, min(match + 1, self.depth)):
-                confidence = FIRST_CLASS + min(self.automaton.followers(before), MANY) - 1
+            for token in copied(tokens, at, min(match + 1, self.depth), self.banned):
+                confidence = copy_class(self.automaton.followers(before))
                 node = tree.add(node, token, Source.AUTOMATON, rank=rank, match=match, confidence=confidence)
                 before = token
             offered.add(first)
@@ -58,15 +54,21 @@ class SuffixAutomaton:
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:
         """Nothing yet."""
 
-    def _run(self, tokens: Sequence[int], at: int, length: int) -> tuple[int, ...]:
-        """`length` tokens from `at`, up to a banned one. Past the end of the text the run goes on with itself."""
-        run: list[int] = []
-        for place in range(at, at + length):
-            token = tokens[place] if place < len(tokens) else run[place - len(tokens)]
-            if token in self.banned:
-                break
-            run.append(token)
-        return tuple(run)
+
+def copied(tokens: Sequence[int], at: int, length: int, banned: Collection[int]) -> list[int]:
+    """`length` tokens from `at`, up to a banned one. Past the end of the text the run goes on with itself."""
+    run: list[int] = []
+    for place in range(at, at + length):
+        token = tokens[place] if place < len(tokens) else run[place - len(tokens)]
+        if token in banned:
+            break
+        run.append(token)
+    return run
+
+
+def copy_class(followers: int) -> int:
+    """The confidence of a copied token. followers: how many different ones have followed the token before it."""
+    return FIRST_CLASS + min(followers, MANY) - 1
 
 
 class Automaton:

@@ -7,7 +7,7 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from struct import pack
+from struct import Struct, pack
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from spectra.guess import Source
@@ -19,7 +19,8 @@ GRADES = (0.7, 0.8, 0.9, 0.95)
 FIRST_CLASS = 14
 """Of confidence, for the lowest grade."""
 MOST = 1 << 16
-"""Contexts of a store with a token that is nearly certain, the most often seen; a table has four times as many."""
+"""Contexts of a store with a token that is nearly certain, the most often seen. A table has four times as many, and the
+beginnings of their keys."""
 
 
 class Top(NamedTuple):
@@ -42,11 +43,16 @@ class Followed(NamedTuple):
     grade: int
 
 
+ABSENT = Followed(-1, -1)
+"""Stands for no entry of a table."""
+
+
 class Table(NamedTuple):
     """What is nearly certain. order: longest context.
 
     followed: by the keys of contexts after which one token is nearly certain; and of longer ones that end in such a
-    context, after which none is: None.
+    context, after which none is: None. A key's beginnings are keys too: who looks for the longest one of a text begins
+    with the shortest, and can stop where there is none.
     """
 
     followed: Mapping[bytes, Followed | None]
@@ -97,6 +103,7 @@ class NearCertain:
 
     def __init__(self, table: Table, *, depth: int = 8, banned: Collection[int] = ()) -> None:
         self._followed, self._order = table
+        self._key = Struct(f">{self._order}I").pack
         self._depth = depth
         self._banned = banned
 
@@ -104,7 +111,8 @@ class NearCertain:
         """A store does not learn."""
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        key, node = key_of(tokens[max(0, len(tokens) - self._order) :]), ROOT
+        last, node = tokens[: -self._order - 1 : -1], ROOT
+        key = self._key(*last) if len(last) == self._order else pack(f">{len(last)}I", *last)
         for _ in range(self._depth):
             match, found = self._after(key)
             if found is None or found.token in self._banned:
@@ -118,11 +126,13 @@ class NearCertain:
 
     def _after(self, key: bytes) -> tuple[int, Followed | None]:
         """(length, what follows) of the longest suffix of the context that the table has."""
-        for size in range(len(key), 0, -4):
-            suffix = key[:size]
-            if suffix in self._followed:
-                return size // 4, self._followed[suffix]
-        return 0, None
+        match, found = 0, None
+        for size in range(4, len(key) + 1, 4):
+            here = self._followed.get(key[:size], ABSENT)
+            if here is ABSENT:
+                break
+            match, found = size // 4, here
+        return match, found
 
 
 def key_of(context: Sequence[int]) -> bytes:
@@ -144,11 +154,22 @@ def table_of(stores: Sequence[TopStore]) -> Table:
                 found[top.key].append(top)
         for key, tops in found.items():
             if len(followed) == 4 * MOST:
-                return Table(followed, order)
+                return Table(_with_beginnings(followed), order)
             top = _joint(tops)
             grade = bisect(GRADES, top.chance) - 1
             followed[key] = Followed(top.token, grade) if grade >= 0 else None
-    return Table(followed, order)
+    return Table(_with_beginnings(followed), order)
+
+
+def _with_beginnings(followed: Mapping[bytes, Followed | None]) -> dict[bytes, Followed | None]:
+    """With the beginnings of its keys, each of which says what the longest key among its own beginnings does."""
+    whole: dict[bytes, Followed | None] = {}
+    for key, found in followed.items():
+        before: Followed | None = None
+        for size in range(4, len(key), 4):
+            before = whole[key[:size]] = followed.get(key[:size], before)
+        whole[key] = found
+    return whole
 
 
 def _shortest(keys: Iterable[bytes]) -> Iterator[bytes]:

@@ -10,8 +10,8 @@ from itertools import pairwise
 from spectra.budget.policy import AdaptiveBudget
 from spectra.budget.step_cost import StepCost
 from spectra.drafters.adviser import Adviser
-from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.continuations import NGramStore
+from spectra.drafters.copies import Copies
 from spectra.drafters.core import IMPROVED, CoreSettings, SpectraCore
 from spectra.drafters.draft_model import Draft
 from spectra.drafters.near_certain import NearCertain
@@ -35,8 +35,6 @@ SURE_ONLY = 0.2
 """Where a row must promise more than this beside other sequences, only copies of long repeats do and what is nearly
 certain in the stores, and nothing else is worth the time of asking: two sequences at 0.25 had 1.20 of plain decoding
 with these, and 1.14 with all sources."""
-COPY_MATCH = 3
-"""Tokens that a match must have there: shorter ones are continued rightly less than half of the time."""
 LOOKUP_SECONDS = 0.3e-3
 """What a step's guesses from the stores take to find and to weigh, roughly."""
 DEAREST = 0.1
@@ -94,7 +92,7 @@ def adaptive(
     sure_only = setup.together > 1 and setup.row_worth > SURE_ONLY
     drafters: list[Drafter]
     if sure_only:
-        drafters = [SuffixAutomaton(depth=12, least=COPY_MATCH, banned=target.eos)]
+        drafters = [Copies(banned=target.eos)]
         if stores and (table := setup.resources.near_certain.table).followed:
             drafters.append(NearCertain(table, banned=target.eos))
     else:

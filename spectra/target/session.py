@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -150,7 +151,8 @@ class HuggingFaceSession:
         return None if self.chooser.sampling.greedy else self.chooser.noise.read(position)
 
     def keep(self, path: Sequence[int]) -> None:
-        with self.target.one_torch_thread():
+        moved = bool(path) and path[-1] > len(path)
+        with self.target.one_torch_thread() if moved else nullcontext():
             self.cache.keep([ROOT, *path])
         self.committed += [self._tree.tokens[node] for node in (ROOT, *path)]
 

@@ -389,7 +389,7 @@ def test_a_method_asks_less_where_many_share_a_step(known):
         for together in (1, 8, 16)
     }
     assert kinds[1] == kinds[8] == ["SpectraCore", "Recycling"]
-    assert kinds[16] == ["SuffixAutomaton"]  # a row must promise T(32) / T(16) - 1 = 0.29
+    assert kinds[16] == ["Copies"]  # a row must promise T(32) / T(16) - 1 = 0.29
     with pytest.raises(SpectraError, match="together"):
         make_method("spectra-core", target, together=0)
 

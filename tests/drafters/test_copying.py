@@ -1,4 +1,4 @@
-"""ANPD, prompt lookup and the suffix automaton: what each guesses, by hand and against slow definitions of the same."""
+"""ANPD, prompt lookup and what copies repeats: what each guesses, by hand and against slow definitions of the same."""
 
 import random
 
@@ -7,6 +7,7 @@ from drafting import grown, outcome_of, runs
 
 from spectra.drafters.anpd import Anpd
 from spectra.drafters.automaton import Automaton, SuffixAutomaton
+from spectra.drafters.copies import PLACES, RUN, Copies
 from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.guess import Source
 from spectra.tree import TokenTree
@@ -141,8 +142,6 @@ class TestSuffixAutomaton:
         text = [1, 2, 3, 4, 5, 6, 7, 9, 2, 3]
         assert guess(begun(SuffixAutomaton(), text), text) == ([4, 5, 6], [2, 2, 2])
         assert guess(begun(SuffixAutomaton(depth=2), text), text) == ([4, 5], [2, 2])
-        assert guess(begun(SuffixAutomaton(least=2), text), text)[0] == [4, 5, 6]
-        assert guess(begun(SuffixAutomaton(least=3), text), text)[0] == []
 
     def test_a_loop_goes_on_past_the_end_of_the_text(self):
         text = [1, 2, 3] * 3
@@ -170,3 +169,47 @@ class TestSuffixAutomaton:
             tokens = write(drafter, tokens, new)
             assert drafter.automaton.size == 0
         assert guess(drafter, tokens)[0] == [3, 4, 1, 2] and drafter.automaton.size == 7
+
+
+class TestCopies:
+    @pytest.mark.parametrize("depth", [1, 4, 12])
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_the_longest_match_of_the_newest_places_against_a_scan(self, text, depth):
+        drafter, after = begun(Copies(depth=depth), []), {}
+        for size in range(1, len(text) + 1):
+            tokens = text[:size]
+            after.setdefault(tokens[-1], set())
+            if size > 1:
+                after[tokens[-2]].add(tokens[-1])
+            places = [at for at in range(RUN, size) if tokens[at - RUN : at] == tokens[-RUN:]][::-1][:PLACES]
+            lengths = [
+                max(n for n in range(RUN, max(RUN, min(depth, at)) + 1) if tokens[at - n : at] == tokens[size - n :])
+                for at in places
+            ]
+            found = max(zip(lengths, places, strict=True), default=None, key=lambda pair: pair[0])
+            tree = grown(drafter, tokens)
+            if found is None:
+                assert len(tree) == 1
+                continue
+            match, at = found
+            run = tokens[at:]
+            while len(run) < depth:
+                run += run
+            assert tree.tokens[1:] == run[: min(match + 1, depth)]
+            assert set(tree.matches[1:]) == {match}
+            befores = [tokens[-1], *tree.tokens[1:-1]]
+            assert tree.confidence[1:] == [9 + min(len(after[before]), 4) for before in befores]
+        assert depth == 1 or len(text) < 20 or len(tree) > 1
+
+    def test_two_tokens_that_repeat_are_no_match_and_a_banned_one_ends_the_chain(self):
+        text = [1, 2, 3, 4, 5, 9, 2, 3]
+        assert guess(begun(Copies(), text), text) == ([], [])
+        text = [1, 2, 3, 4, 5, 9, 1, 2, 3]
+        assert guess(begun(Copies(), text), text) == ([4, 5, 9, 1], [3, 3, 3, 3])
+        assert guess(begun(Copies(banned={9}), text), text) == ([4, 5], [3, 3])
+
+    def test_it_reads_what_was_written_since_it_was_asked(self):
+        drafter, tokens = begun(Copies(), [4, 1, 2, 3]), [4, 1, 2, 3]
+        for new in ([3, 4], [1, 2]):
+            tokens = write(drafter, tokens, new)
+        assert guess(drafter, [*tokens, 3])[0] == [3, 4, 1, 2, 3]

@@ -53,10 +53,10 @@ class TestFreeSources:
         assert sources_of("spectra", FREE, [STORE])[0][-1] == "Recycling"
 
     def test_in_a_batch_whose_rows_are_dear_long_repeats_are_copied_and_nothing_else(self):
-        for cost, together, first in ((DEAR, 1, "SpectraCore"), (DEAR, 4, "SuffixAutomaton"), (FREE, 4, "SpectraCore")):
+        for cost, together, first in ((DEAR, 1, "SpectraCore"), (DEAR, 4, "Copies"), (FREE, 4, "SpectraCore")):
             method = make_method("spectra", ReplayTarget(cost), Resources([STORE]), together=together)
             assert type(method.drafters[0]).__name__ == first
-            assert (len(method.drafters) == 1) == (first == "SuffixAutomaton")
+            assert (len(method.drafters) == 1) == (first == "Copies")
 
     def test_and_what_is_nearly_certain_in_the_stores_that_tell(self):
         resources = Resources([STORE, TopTextStore([1, 2] * 9), TopTextStore([3, 4] * 9, refined=False)])
@@ -64,7 +64,7 @@ class TestFreeSources:
             name: [type(one).__name__ for one in make_method(name, ReplayTarget(DEAR), resources, together=4).drafters]
             for name in ("spectra", "spectra-core")
         }
-        assert kinds == {"spectra": ["SuffixAutomaton", "NearCertain"], "spectra-core": ["SuffixAutomaton"]}
+        assert kinds == {"spectra": ["Copies", "NearCertain"], "spectra-core": ["Copies"]}
         assert resources.with_drafts(()).near_certain is resources.rehearsing().near_certain is resources.near_certain
         assert {found.token for found in resources.near_certain.table.followed.values() if found} == {1, 2}
 

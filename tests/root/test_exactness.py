@@ -15,6 +15,7 @@ from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
 from spectra import Limits, Sampling
 from spectra.drafters.anpd import Anpd
 from spectra.drafters.automaton import SuffixAutomaton
+from spectra.drafters.copies import Copies
 from spectra.drafters.core import CoreSettings, SpectraCore
 from spectra.drafters.lookahead import Lookahead
 from spectra.drafters.near_certain import NearCertain, table_of
@@ -68,6 +69,7 @@ def random_baselines(dice, eos, stores):
         "anpd": lambda: Anpd(order=small + 1, length=dice.choice((1, 5)), banned=banned),
         "prompt-lookup": lambda: PromptLookup(order=small, length=dice.choice((1, 10)), banned=banned),
         "automaton": lambda: SuffixAutomaton(ranks=small, depth=dice.choice((1, 4, 16)), banned=banned),
+        "copies": lambda: Copies(depth=dice.choice((1, 12)), banned=banned),
         "near-certain": lambda: NearCertain(table_of(stores), depth=dice.choice((1, 8)), banned=banned),
         "recycling": lambda: Recycling(nodes=dice.choice((1, 9, 80)), ranks=small, banned=banned),
         "lookahead": lambda: Lookahead(
