@@ -44,10 +44,10 @@ constexpr int64_t DEEP_UNPACKED = 256;
 #if SPECTRA_AVX512 && !SPECTRA_AMX
 #define SPECTRA_FEW_ROWS 1
 #endif
-// So many rows take quantised weights as they are unpacked; more, from memory. Where no instruction rounds, unpacking for
-// one panel at a time takes longer than the detour from 5 rows on.
+// So many rows take quantised weights as they are unpacked; more, from memory. Where no instruction rounds, the detour is
+// shorter from 5 rows on.
 #if SPECTRA_FEW_ROWS && SPECTRA_AVX512_BF16
-constexpr int FEW = 16;
+constexpr int FEW = 10;
 #elif SPECTRA_FEW_ROWS
 constexpr int FEW = 4;
 #else
@@ -229,7 +229,13 @@ void rows_over(int panels, const uint8_t* const* weights, const Element<WIDE>* x
 }
 
 #if SPECTRA_FEW_ROWS
-constexpr int SIDE_BY_SIDE = 4;  // so many rows take two panels at once: the sums of one would wait for themselves
+// So many rows take two panels at once: the sums of one would wait for themselves, and what is read of a row serves both.
+// Where weights stay floats, more do not fit the registers.
+#if SPECTRA_BF16_PRODUCTS
+constexpr int SIDE_BY_SIDE = FEW;
+#else
+constexpr int SIDE_BY_SIDE = 4;
+#endif
 
 // The same as `add_pair` of weights not yet rounded, as `each_pair` gives them.
 template <int R, int P>
