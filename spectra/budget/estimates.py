@@ -54,11 +54,7 @@ class Estimates:
 
     def chance(self, tree: TokenTree, node: int) -> float:
         """That the target writes the node's token, given that it wrote its parent's."""
-        return self._probability(self._look(tree, node))
-
-    def _look(self, tree: TokenTree, node: int) -> Properties:
-        """At temperature 0 no noise decides."""
-        return Properties(self.features(tree, node), luck_of(tree, node) if self.flat else None)
+        return self._probability(Properties(self.features(tree, node), luck_of(tree, node)))
 
     def _probability(self, properties: Properties) -> float:
         weights = self._weights
@@ -87,7 +83,7 @@ class Estimates:
         """Kept, for a node is judged before a pass and learned from after it."""
         found = self._properties.get(node) if tree is self._judged else None
         if found is None:
-            found = self._look(tree, node)
+            found = Properties(self.features(tree, node), luck_of(tree, node))
             if tree is self._judged:
                 self._properties[node] = found
         return found
