@@ -301,8 +301,8 @@ class Chooser:
         return scores.max(-1).indices
 
     def _top(self, logits: torch.Tensor) -> torch.Tensor:
-        """The `top` most likely tokens of each row, best first, of equals the lowest id; flat, [rows * top]."""
-        scores, ids = logits.topk(self.top)
+        """The `top` most likely tokens of each row, or all there are, best first, of equals the lowest id; flat."""
+        scores, ids = logits.topk(min(self.top, logits.shape[-1]))
         ids, order = ids.sort(-1)
         ranked = scores.gather(-1, order).sort(dim=-1, descending=True, stable=True).indices
         return ids.gather(-1, ranked).flatten()
@@ -313,7 +313,8 @@ class Chooser:
         """(answers by ticket, likely tokens by node) out of what came back beside the picks."""
         if not extras:
             return {}, {}
-        asked, k = len(tree.reads), self.top
+        asked = len(tree.reads)
+        k = (len(extras) - asked) // len(row_of)
         reads = dict(zip(tree.reads, extras[:asked], strict=True))
         return reads, {n: extras[asked + r * k : asked + (r + 1) * k] for n, r in row_of.items()} if k else {}
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from drafting import KINDS, Scripted, TextMemory, TopTextStore, decode_by, method_of
 from reference import plain
-from tiny import COST, FAMILIES, FREE, VOCABULARY, model_of, target_of
+from tiny import COST, FAMILIES, FREE, VOCABULARY, make, model_of, target_of
 
-from spectra import Limits, Sampling
+from spectra import Limits, Sampling, decode
 from spectra.drafters.anpd import Anpd
 from spectra.drafters.automaton import SuffixAutomaton
 from spectra.drafters.copies import Copies
@@ -21,7 +21,7 @@ from spectra.drafters.lookahead import Lookahead
 from spectra.drafters.near_certain import NearCertain, table_of
 from spectra.drafters.prompt_lookup import PromptLookup
 from spectra.drafters.recycling import Recycling
-from spectra.methods.presets import METHODS, redraws
+from spectra.methods.presets import METHODS, make_method, redraws
 from spectra.methods.resources import Resources
 from spectra.target.draft_model import DraftModel
 
@@ -156,3 +156,17 @@ def test_the_tiny_models_say_more_than_one_thing():
             tokens, _ = plain(model_of(family), [start, start + 9], Sampling(), most=16)
             said.update(tokens)
         assert len(said) >= 12, f"{family}: {said}"
+
+
+@pytest.mark.parametrize("method", ["token-recycling", "spectra", "spectra-core", "spectra-paper-core", "lookahead"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_vocabulary_smaller_than_what_a_method_keeps_of_it(method, temperature):
+    target = target_of(make("llama", vocab_size=5))
+    sampling, limits = Sampling(temperature, seed=1), Limits(12)
+
+    def answer(name):
+        made = make_method(name, target, sampling=sampling)
+        steps = decode(target, [1, 2, 3], made, sampling=sampling, limits=limits)
+        return [token for step in steps for token in step.tokens]
+
+    assert answer(method) == answer("autoregressive")
