@@ -7,7 +7,7 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from struct import Struct, pack
+from struct import pack
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from spectra.guess import Source
@@ -103,7 +103,6 @@ class NearCertain:
 
     def __init__(self, table: Table, *, depth: int = 8, banned: Collection[int] = ()) -> None:
         self._followed, self._order = table
-        self._key = Struct(f">{self._order}I").pack
         self._depth = depth
         self._banned = banned
 
@@ -111,8 +110,7 @@ class NearCertain:
         """A store does not learn."""
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        last, node = tokens[: -self._order - 1 : -1], ROOT
-        key = self._key(*last) if len(last) == self._order else pack(f">{len(last)}I", *last)
+        key, node = key_of(tokens[max(0, len(tokens) - self._order) :]), ROOT
         for _ in range(self._depth):
             match, found = self._after(key)
             if found is None or found.token in self._banned:
