@@ -61,8 +61,8 @@ class Worker {
     Worker(Pool& pool, int index, int count, uint32_t phase)
         : index(index), count(count), pool_(pool), phase_(phase) {}
 
-    // Of n items those from part(n, 0) up to part(n, 1) are this thread's own.
-    int64_t part(int64_t n, int end) const { return n * (index + end) / count; }
+    // Of n items those from first_of(n, thread) up to first_of(n, thread + 1) are a thread's own.
+    int64_t first_of(int64_t n, int thread) const { return n * thread / count; }
 
     // A phase: work(from, to) on n items in runs of a multiple of `whole`. All of them are done when it returns.
     // Every thread of a call goes through the same phases.
@@ -192,7 +192,7 @@ void Worker::share(int64_t n, int64_t whole, Work work) {
     int64_t done = 0;
     for (int i = 0; i < count && !pool_.is_over(phase_); ++i) {
         const int owner = (index + i) % count;
-        const int64_t first = n * owner / count, size = n * (owner + 1) / count - first;
+        const int64_t first = first_of(n, owner), size = first_of(n, owner + 1) - first;
         const int64_t run = (std::max<int64_t>(1, size / RUNS) + whole - 1) / whole * whole;
         for (int64_t at; (at = pool_.take(owner, phase_, size, run)) >= 0;) {
             const int64_t end = std::min(size, at + run);

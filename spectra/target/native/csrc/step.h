@@ -110,8 +110,11 @@ class Step {
     }
     // What a thread reads behind panel `to` of `here`, where panels of `next` come after all of its own.
     static const uint8_t* behind(const Worker& worker, const Matrix& here, int64_t to, const Matrix& next) {
-        const bool last = to == worker.part(here.panels, 1);
-        return last ? next.panel(worker.part(next.panels, 0)) : here.panel(to);
+        const bool last = to == worker.first_of(here.panels, worker.index + 1);
+        return last ? first_panel(worker, next) : here.panel(to);
+    }
+    static const uint8_t* first_panel(const Worker& worker, const Matrix& m) {
+        return m.panel(worker.first_of(m.panels, worker.index));
     }
     auto to(float* place, int64_t stride) {
         return [=](int64_t r, int64_t n, F16 sum) { store(place + r * stride + n, sum); };
@@ -160,7 +163,8 @@ class Step {
             const auto part = [&](const Matrix& matrix, int64_t first, float* place, int64_t stride) {
                 const int64_t begin = std::max<int64_t>(0, from - first);
                 const int64_t end = std::min<int64_t>(matrix.panels, to - first);
-                const uint8_t* then = to == worker.part(all, 1) ? y.output.panel(worker.part(y.output.panels, 0)) : nullptr;
+                const bool last = to == worker.first_of(all, worker.index + 1);
+                const uint8_t* then = last ? first_panel(worker, y.output) : nullptr;
                 if (begin < end) times(worker, matrix, begin, end, normed(0), normed_stride, this->to(place, stride), then);
             };
             part(y.query, 0, buffers.query.data(), query_size);
