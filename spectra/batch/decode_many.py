@@ -16,7 +16,7 @@ from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.batch.request import Request
 from spectra.budget.policy import AdaptiveBudget
-from spectra.budget.share import Ranking, share, worths_at_the_end
+from spectra.budget.share import Ranking, least_chances, share, worths_at_the_end
 from spectra.decode import Decoding
 from spectra.method import Asked, Group, Scored, SharedTarget, walk_picks
 from spectra.settings import check_functions, check_number
@@ -84,17 +84,20 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         worth = worth_at[len(running)]
         asks = worth.asks() if shares else True
         began = time.perf_counter()
+        budget, count = _adaptive(running.values()), len(running)
+        plain = budget.seconds(count)[count] if budget else 0.0  # T of a row for each
+        worth_of = dict.fromkeys(running, 1.0)
+        if queue.no_more():
+            left = [one.limits.max_new_tokens - one.produced for one in running.values()]
+            worth_of = dict(zip(running, worths_at_the_end(left), strict=True))
+        shared = SharedPass(trust.share, passes.beyond(count, plain))
+        _say_least(running, worth_of, shared, budget if shares else None)
         grown = _each(queue, running, partial(_grow, asks=asks))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
         if not sequences:
             continue
-        worths = [1.0] * len(sequences)
-        if queue.no_more():
-            worths = worths_at_the_end([one.limits.max_new_tokens - one.produced for one in sequences])
-        budget, count = _adaptive(sequences), len(sequences)
-        plain = budget.seconds(count)[count] if budget else 0.0  # T of a row for each
-        shared = SharedPass(trust.share, passes.beyond(count, plain))
+        worths = [worth_of[number] for number in wanted]
         chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
         trees = [one.cut(tree) for one, tree in zip(sequences, chosen, strict=True)]
@@ -111,14 +114,13 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         for number, step in steps.items():
             trust.learn(grown[number], step.tokens)
         if shares and budget is not None:
-            worth_of = dict(zip(wanted, worths, strict=True))
             accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
             rows = sum(map(len, trees))
             whole = budget.seconds(rows)[rows]
             passes.learn(whole, forward, count)
             if asks:
-                beyond = passes.beyond(count, plain)
-                worth.learn(drafted - began, forward, (beyond + plain) / (beyond + whole), accepted)
+                of_whole = (shared.beyond + plain) / (shared.beyond + whole)
+                worth.learn(drafted - began, forward, of_whole, accepted)
         yield from steps.items()
 
 
@@ -161,7 +163,7 @@ def _adapts(one: Decoding) -> bool:
     return weighs and method.walk is walk_picks
 
 
-def _adaptive(sequences: Sequence[Decoding]) -> AdaptiveBudget | None:
+def _adaptive(sequences: Iterable[Decoding]) -> AdaptiveBudget | None:
     """The first such budget, which knows T(q). None where there is none."""
     return next((one.method.budget for one in sequences if isinstance(one.method.budget, AdaptiveBudget)), None)
 
@@ -171,6 +173,20 @@ class SharedPass(NamedTuple):
 
     trust: float
     beyond: float
+
+
+def _say_least(
+    running: Mapping[int, Decoding], worth_of: Mapping[int, float], shared: SharedPass, budget: AdaptiveBudget | None
+) -> None:
+    """Tell budgets what a node must promise in this pass. budget: None where each sequence weighs its own rows."""
+    least = [0.0] * len(running)
+    if budget is not None and all(map(_adapts, running.values())):
+        count = len(running)
+        plain, row = budget.seconds(count)[count], budget.cheapest_row(count)
+        least = least_chances(list(worth_of.values()), plain, row, **shared._asdict())
+    for one, chance in zip(running.values(), least, strict=True):
+        if isinstance(one.method.budget, AdaptiveBudget):
+            one.method.budget.least = chance
 
 
 def _lap(sequences: Sequence[Decoding], part: str) -> None:
@@ -192,7 +208,7 @@ def _wanted(
         one = running[number]
         budget = one.method.budget
         if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
-            return budget.rank(grown[number])
+            return budget.rank(grown[number], 0.0 if grown[number].reads else budget.least)
         return one.method.choose(grown[number])
 
     return _each(queue, {number: number for number in grown}, ask)

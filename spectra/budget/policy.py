@@ -67,9 +67,11 @@ class AdaptiveBudget:
         check_number("temperature", temperature, 0, 100)
         self.max_nodes = max_nodes
         self.estimates = Estimates(temperature, weights)
+        self.least = 0.0
+        """A chance below which no node of the next tree pays, where that is known before it is grown: by a batch."""
         self._cost = cost
         self._seconds: list[float] = []
-        self._cheapest: float | None = None
+        self._cheapest: dict[int, float] = {}
 
     def inherit(self, other: "AdaptiveBudget") -> None:
         """Go on with the estimates of another one."""
@@ -81,7 +83,10 @@ class AdaptiveBudget:
 
     def choose(self, tree: TokenTree) -> TokenTree:
         """The nodes that yield the most tokens a second; fewer than `max_nodes` where more do not pay."""
-        return share([self.rank(tree, 0.0 if tree.reads else self._least())], self.seconds)[0]
+        # with the last node of the best choice the tokens a second are no fewer than without it, and those are no fewer
+        # than a plain step's
+        least = 0.0 if tree.reads else self.cheapest_row(1) / self.seconds(1)[1]
+        return share([self.rank(tree, least)], self.seconds)[0]
 
     def rank(self, tree: TokenTree, least: float = 0.0) -> Ranking:
         """See `Ranking`. Rows that ride along are kept as far as they fit. least: a chance below which no node pays."""
@@ -102,14 +107,12 @@ class AdaptiveBudget:
         known += [self._cost.seconds(q) for q in range(len(known), rows + 1)]
         return known
 
-    def _least(self) -> float:
-        """What the cheapest row costs, in plain steps. The last node of the best choice promises more than that: with
-        it the tokens a second are no fewer than without it, and those are no fewer than a plain step's."""
-        if self._cheapest is None:
-            seconds = self.seconds(self.max_nodes + 1)
-            rows = [after - before for before, after in pairwise(seconds[1:])]
-            self._cheapest = max(0.0, min(rows, default=0.0)) / seconds[1]
-        return self._cheapest
+    def cheapest_row(self, rows: int) -> float:
+        """Seconds that one more takes at least where a pass has so many, of up to `max_nodes` more."""
+        if rows not in self._cheapest:
+            seconds = self.seconds(rows + self.max_nodes)[rows : rows + self.max_nodes + 1]
+            self._cheapest[rows] = max(0.0, min((after - before for before, after in pairwise(seconds)), default=0.0))
+        return self._cheapest[rows]
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         """Move the estimates towards what happened: emitted is what followed the root of `grown`."""

@@ -6,7 +6,6 @@ maximises the ratio.
 """
 
 from collections.abc import Callable, Sequence
-from heapq import merge
 from typing import NamedTuple
 
 from spectra.tree import TokenTree
@@ -51,8 +50,8 @@ def share(
     gain = others
     for one in rankings:
         gain += one.worth * (1 + trust * sum(one.chance[node] for node in one.kept))
-    ranked = [[(-one.worth * one.chance[node], at, node) for node in one.free] for at, one in enumerate(rankings)]
-    order = (ranked[0] if len(ranked) == 1 else list(merge(*ranked)))[: end - width]
+    ranked = [(-one.worth * one.chance[node], at, node) for at, one in enumerate(rankings) for node in one.free]
+    order = (ranked if len(rankings) == 1 else sorted(ranked))[: end - width]
     best, size = gain / (beyond + seconds[width]), 0
     for count, (worth, _, _) in enumerate(order, 1):
         gain -= trust * worth
@@ -63,6 +62,15 @@ def share(
     for _, at, node in order[:size]:
         taken[at].append(node)
     return [_part(one.tree, nodes) for one, nodes in zip(rankings, taken, strict=True)]
+
+
+def least_chances(worths: Sequence[float], plain: float, row: float, *, trust: float, beyond: float) -> list[float]:
+    """For each tree of a pass, a chance below which no node pays, before anything is grown: its row costs at least
+    `row` seconds, and a pass without guesses, of `plain` seconds by T, writes so much in that time. Where there are
+    rows that are kept, it may be less. worths: of a token of each tree. trust, beyond: see `share`.
+    """
+    rate = sum(worths) / (beyond + plain)
+    return [row * rate / (trust * worth) for worth in worths]
 
 
 def worths_at_the_end(remaining: Sequence[int]) -> list[float]:

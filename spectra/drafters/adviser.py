@@ -5,12 +5,12 @@ Its guesses are ordinary ones, so the text stays plain decoding's token for toke
 
 import time
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectra.drafters.draft_model import Draft, DraftAnswer
+from spectra.drafters.judge import Judge
 from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.settings import Sampling
@@ -26,12 +26,6 @@ KEPT = 0.9
 """Weight of the earlier questions in the running mean of their time."""
 GRADES = (0.7, 0.5, 0.3, 0.15, 0.08, 0.04, 0.02)
 """Lower ends of the grades of probability; the lowest grade is the last and one more."""
-
-
-class Judge(Protocol):
-    """Says how likely a node is what the target writes after its parent."""
-
-    def chance(self, tree: TokenTree, node: int) -> float: ...
 
 
 class Adviser:

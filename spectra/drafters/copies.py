@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from spectra.drafters.automaton import copied, copy_class
+from spectra.drafters.judge import StrictJudge
 from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
@@ -22,11 +23,13 @@ class Copies:
     """The drafter: one chain, what followed the longest match among the newest places.
 
     depth: of the chain, at most; a match of n tokens gives at most n + 1. banned: tokens that are never guessed.
+    judge: the chain ends at the first node that does not pay by it.
     """
 
-    def __init__(self, *, depth: int = 12, banned: Collection[int] = ()) -> None:
+    def __init__(self, *, depth: int = 12, banned: Collection[int] = (), judge: StrictJudge | None = None) -> None:
         self._depth = depth
         self._banned = banned
+        self._judge = judge
         self._newest: dict[tuple[int, int, int], int] = {}
         """Where a run stood last: the place of its last token."""
         self._earlier: list[int] = []
@@ -48,10 +51,15 @@ class Copies:
             place = self._earlier[place]
             if place < 0:
                 break
-        node, before = ROOT, tokens[-1]
+        node, before, path = ROOT, tokens[-1], 1.0
+        least = self._judge.least if self._judge else 0.0
         for token in copied(tokens, at, min(match + 1, self._depth), self._banned):
             confidence = copy_class(len(self._followers[before]))
             node = tree.add(node, token, Source.AUTOMATON, match=match, confidence=confidence)
+            if least and self._judge:
+                path *= self._judge.chance(tree, node)
+                if path < least:
+                    return
             before = token
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:

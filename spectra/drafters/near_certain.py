@@ -10,6 +10,7 @@ from functools import cached_property
 from struct import pack
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from spectra.drafters.judge import StrictJudge
 from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
@@ -98,25 +99,34 @@ class TableOf:
 class NearCertain:
     """The drafter: one chain, which ends where no token is nearly certain.
 
-    depth: of the chain, at most. banned: tokens that are never guessed.
+    depth: of the chain, at most. banned: tokens that are never guessed. judge: the chain ends at the first node that
+    does not pay by it.
     """
 
-    def __init__(self, table: Table, *, depth: int = 8, banned: Collection[int] = ()) -> None:
+    def __init__(
+        self, table: Table, *, depth: int = 8, banned: Collection[int] = (), judge: StrictJudge | None = None
+    ) -> None:
         self._followed, self._order = table
         self._depth = depth
         self._banned = banned
+        self._judge = judge
 
     def begin(self, prompt: Sequence[int]) -> None:
         """A store does not learn."""
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        key, node = key_of(tokens[max(0, len(tokens) - self._order) :]), ROOT
+        key, node, path = key_of(tokens[max(0, len(tokens) - self._order) :]), ROOT, 1.0
+        least = self._judge.least if self._judge else 0.0
         for _ in range(self._depth):
             match, found = self._after(key)
             if found is None or found.token in self._banned:
                 return
             confidence = FIRST_CLASS + found.grade
             node = tree.add(node, found.token, Source.RETRIEVAL, match=match, confidence=confidence)
+            if least and self._judge:
+                path *= self._judge.chance(tree, node)
+                if path < least:
+                    return
             key = key_of([found.token]) + key[: 4 * (self._order - 1)]
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:

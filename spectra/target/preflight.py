@@ -96,7 +96,10 @@ def cost_sizes(target: HuggingFaceTarget) -> Sequence[int]:
     """Row counts whose steps are timed before a model is used."""
     if target.native is None:
         return COST_SIZES
-    ends = [target.native.library.row_block * n for n in range(1, COST_BLOCKS + 1)]
+    library = target.native.library
+    ends = [library.row_block * n for n in range(1, COST_BLOCKS + 1)]
+    if library.few_rows and any(matrix.quantised for matrix in target.native.steps.matrices):
+        ends.append(library.few_rows)
     return sorted({*COST_SIZES, *ends, *(end + 1 for end in ends)})
 
 

@@ -14,9 +14,22 @@ from drafting import random_tree
 from tiny import VOCABULARY
 from uncollected import uncollected
 
-from spectra import Limits, Request, Sampling, SpectraError, TargetBusyError, decode, decode_many, make_method
+from spectra import (
+    AdaptiveBudget,
+    Limits,
+    Method,
+    Request,
+    Sampling,
+    SpectraError,
+    TargetBusyError,
+    decode,
+    decode_many,
+    make_method,
+)
 from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
+from spectra.budget.step_cost import StepCost
+from spectra.drafters.copies import Copies
 from spectra.method import Asked
 from spectra.methods.resources import Resources
 from spectra.target.cache import SlabCache
@@ -392,6 +405,24 @@ def test_a_method_asks_less_where_many_share_a_step(known):
     assert kinds[16] == ["Copies"]  # a row must promise T(32) / T(16) - 1 = 0.29
     with pytest.raises(SpectraError, match="together"):
         make_method("spectra-core", target, together=0)
+
+
+def test_drafters_know_how_likely_a_guess_must_be(known):
+    """While they share a pass, and where all of them adapt: alone a sequence weighs its own rows."""
+    target = target_by("native bf16", "llama", known)
+    cost = StepCost(((1, 1.0), (64, 40.0)))
+    for fixed in (False, True):
+        budgets = [AdaptiveBudget(cost, 8) for _ in range(3)]
+        methods = [Method("copies", [Copies(judge=budget)], budget, 8) for budget in budgets]
+        lengths = zip(methods, (6, 6, 18), strict=True)
+        requests = [Request([5, 6], method, limits=Limits(most)) for method, most in lengths]
+        if fixed:
+            requests += requests_of(target, [[3, 4]], "prompt-lookup", most=18)
+        least = [[budget.least for budget in budgets] for _ in decode_many(target, requests)]
+        assert (max(map(max, least)) > 0) == (not fixed)
+        assert fixed or least[0][0] == pytest.approx(least[0][1])
+        assert fixed or least[0][2] < least[0][0]  # it will be the last, and a token of it is worth more
+        assert least[-1][2] == 0
 
 
 def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is():

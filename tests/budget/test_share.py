@@ -7,7 +7,7 @@ from drafting import random_tree
 from tiny import COST, FREE
 
 from spectra.budget.policy import AdaptiveBudget
-from spectra.budget.share import share, worths_at_the_end
+from spectra.budget.share import least_chances, share, worths_at_the_end
 from spectra.budget.step_cost import StepCost
 
 
@@ -60,6 +60,31 @@ def test_nodes_are_weighed_by_what_a_token_is_worth():
         weighed = sorted((one.worth * p for one in rankings for p in one.chance[1:]), reverse=True)
         ratios = [(sum(worths) + sum(weighed[:n])) / COST.seconds(3 + n) for n in range(len(weighed) + 1)]
         assert max(ratios) == pytest.approx(ratios[sum(len(tree) - 1 for tree in small)])
+
+
+def test_nodes_that_cannot_pay_are_known_before_trees_are_grown():
+    """What is chosen is the same whether they are ranked or not, and there are many of them."""
+    dice = random.Random(7)
+    judged = 0
+    for _ in range(60):
+        row, count = dice.choice((0.3, 0.6, 1.0)), dice.choice((2, 4))
+        cost = StepCost(((1, 1.0), (4, 1.0 + 3 * row), (8, 1.0 + 6 * row), (300, 1.0 + 298 * row)))
+        worths = worths_at_the_end([dice.randrange(20, 60) for _ in range(count)])
+        shared = {"trust": dice.choice((0.7, 1.0)), "beyond": dice.choice((-0.3, 0.0, 0.5))}
+        trees = [random_tree(dice, dice.randrange(2, 30)) for _ in range(count)]
+        budgets = [AdaptiveBudget(cost, 64) for _ in trees]
+        plain = budgets[0].seconds(count)[count]
+        least = least_chances(worths, plain, budgets[0].cheapest_row(count), **shared)
+        found = []
+        for bars in ([0.0] * count, least):
+            rankings = [
+                budget.rank(tree, bar)._replace(worth=worth)
+                for budget, tree, bar, worth in zip(budgets, trees, bars, worths, strict=True)
+            ]
+            judged += sum(len(one.free) for one in rankings) * (1 if bars is least else -1)
+            found.append([tree.tokens for tree in share(rankings, budgets[0].seconds, **shared)])
+        assert found[0] == found[1]
+    assert judged < -200
 
 
 def test_at_the_end_of_a_batch_the_last_sequence_has_the_rows():

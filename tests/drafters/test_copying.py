@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from drafting import grown, outcome_of, runs
+from drafting import Strict, grown, outcome_of, runs
 
 from spectra.drafters.anpd import Anpd
 from spectra.drafters.automaton import Automaton, SuffixAutomaton
@@ -207,6 +207,11 @@ class TestCopies:
         text = [1, 2, 3, 4, 5, 9, 1, 2, 3]
         assert guess(begun(Copies(), text), text) == ([4, 5, 9, 1], [3, 3, 3, 3])
         assert guess(begun(Copies(banned={9}), text), text) == ([4, 5], [3, 3])
+
+    def test_a_chain_ends_at_the_first_node_that_does_not_pay(self):
+        text = [1, 2, 3, 4, 5, 9, 1, 2, 3]
+        for least, nodes in ((0.0, 4), (0.9, 1), (0.7, 2), (0.5, 4)):
+            assert len(guess(begun(Copies(judge=Strict(0.8, least)), text), text)[0]) == nodes
 
     def test_it_reads_what_was_written_since_it_was_asked(self):
         drafter, tokens = begun(Copies(), [4, 1, 2, 3]), [4, 1, 2, 3]

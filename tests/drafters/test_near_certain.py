@@ -5,6 +5,7 @@ from bisect import bisect
 from collections import Counter
 
 import pytest
+from drafting import Strict
 
 from spectra.drafters.near_certain import FIRST_CLASS, GRADES, Followed, NearCertain, Table, Top, key_of, table_of
 from spectra.guess import Source
@@ -117,6 +118,11 @@ def test_a_chain_goes_on_while_one_token_is_nearly_certain():
     assert chain(TABLE, [5, 1], depth=2).tokens[1:] == [2, 3]
     assert chain(TABLE, [5, 1], banned={3}).tokens[1:] == [2]
     assert chain(table_of([Counted({(1,): {1: 9}})]), [1]).tokens[1:] == [1] * 8
+
+
+def test_a_chain_ends_at_the_first_node_that_does_not_pay():
+    for least, nodes in ((0.0, 3), (0.9, 1), (0.7, 2), (0.5, 3)):
+        assert len(chain(TABLE, [5, 1], judge=Strict(0.8, least))) == 1 + nodes
 
 
 def test_a_longer_context_after_which_nothing_is_certain_ends_it():

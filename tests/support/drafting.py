@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from typing import NamedTuple
 
 from spectra.budget.policy import AdaptiveBudget, FixedBudget
 from spectra.decode import decode
@@ -11,6 +12,17 @@ from spectra.guess import Guess, Source
 from spectra.method import Method, Outcome
 from spectra.methods.presets import make_method
 from spectra.tree import ROOT, TokenTree
+
+
+class Strict(NamedTuple):
+    """A judge to whom all nodes are equally likely."""
+
+    each: float
+    least: float
+
+    def chance(self, tree, node):
+        return self.each
+
 
 KINDS = ("right", "wrong", "almost", "branches", "duplicates", "eos", "empty", "deep", "chaos")
 GUESSES = (Source.FORWARD, Source.BACKWARD, Source.RETRIEVAL, Source.POOL)

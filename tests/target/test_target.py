@@ -47,6 +47,7 @@ from spectra.target import load
 from spectra.target.draft_model import load_draft
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.load import load_network, wrap_model
+from spectra.target.weights import quantise
 
 CHEAP = StepCost(((1, 1.0), (9, 1.0)))
 """A step in which every row pays."""
@@ -246,12 +247,17 @@ def test_a_model_without_a_key_value_cache_is_refused():
     assert "\n" not in str(error.value)
 
 
-def test_the_cost_of_a_native_step_is_measured_where_a_block_of_rows_ends():
+@pytest.mark.parametrize("weights", ["bf16", "q4"])
+def test_the_cost_of_a_native_step_is_measured_where_products_go_another_way(weights):
     needs_native()
-    target = wrap_model(make("llama").bfloat16(), step="native")
+    model = make("llama").bfloat16()
+    target = wrap_model(model, step="native", codes=quantise(model, weights) if weights == "q4" else None)
     assert target.native is not None
-    block = target.native.library.row_block
-    assert {block, block + 1, 3 * block, 3 * block + 1} <= {rows for rows, _ in target.cost.table}
+    block, few = target.native.library.row_block, target.native.library.few_rows
+    measured = {rows for rows, _ in target.cost.table}
+    assert {block, block + 1, 3 * block, 3 * block + 1} <= measured
+    if few:
+        assert (few + 1 in measured) == (weights == "q4")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -108,6 +108,11 @@ class Library:
         """Rows of a step that products take together: behind every such block a step costs clearly more."""
         return int(self.calls.spectra_row_block())
 
+    @property
+    def few_rows(self) -> int:
+        """Rows of a step up to which products unpack quantised weights on their way; 0 where none does."""
+        return int(self.calls.spectra_few_rows())
+
     def with_threads(self, threads: int | None) -> "Library":
         """The same library with another number of threads a call."""
         return Library(self.file, self.isa, threads)

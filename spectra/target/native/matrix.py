@@ -82,6 +82,10 @@ class Matrix:
         """Bytes that a product reads once."""
         return self.data.nbytes
 
+    @property
+    def quantised(self) -> bool:
+        return self.view.format in (BITS4, BITS8)
+
     def product(self, rows: torch.Tensor) -> torch.Tensor:
         """rows [q, inputs] bf16 or fp32 -> fp32 [q, outputs]. Each output is one sum over the inputs in one order."""
         x = rows.detach().float().contiguous()

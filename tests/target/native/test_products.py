@@ -199,3 +199,4 @@ def test_what_a_thread_was_told_of_denormal_numbers_changes_no_bit():
 @every_path
 def test_a_path_tells_how_many_rows_go_together(path):
     assert library(path).row_block == {"avx2": 4, "amx_bf16": 16, "amx emulated": 16}.get(path, 12)
+    assert library(path).few_rows == {"avx512_bf16": 10, "avx512_fma": 10, "avx512": 4}.get(path, 0)

@@ -121,6 +121,9 @@ int spectra_row_block() {
 #endif
 }
 
+// Rows that a product of quantised weights takes as they are unpacked; more take them from memory. 0: none does.
+int spectra_few_rows() { return FEW; }
+
 // x [rows][inputs] -> y [rows][outputs].
 void spectra_product(const Matrix* m, const float* x, int64_t rows, int64_t inputs, float* y, int threads) {
     std::lock_guard<std::mutex> lock(engine->busy);
