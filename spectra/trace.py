@@ -35,7 +35,7 @@ class TreeTrace:
             tuple(tree.parents),
             tuple(tree.sources),
             tuple(tree.eligible),
-            tuple(None if p is None else round(p, 4) for p in tree.probability),
+            tuple([None if p is None else round(p, 4) for p in tree.probability]),
         )
 
     @classmethod

@@ -91,7 +91,8 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
             left = [one.limits.max_new_tokens - one.produced for one in running.values()]
             worth_of = dict(zip(running, worths_at_the_end(left), strict=True))
         shared = SharedPass(trust.share, passes.beyond(count, plain))
-        _say_least(running, worth_of, shared, budget if shares else None)
+        if asks:
+            _say_least(running, worth_of, shared, budget if shares else None)
         grown = _each(queue, running, partial(_grow, asks=asks))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
@@ -111,16 +112,18 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         forward = time.perf_counter() - drafted
         passed = {number: Passed(running[number], asked[number].tree, found) for number, found in scored.items()}
         steps = _each(queue, passed, _take)
+        after = time.perf_counter() - drafted - forward
         for number, step in steps.items():
-            trust.learn(grown[number], step.tokens)
+            if len(grown[number]) > 1:
+                trust.learn(grown[number], step.tokens)
         if shares and budget is not None:
-            accepted = sum(worth_of[number] * len(step.path) for number, step in steps.items()) / sum(worths)
             rows = sum(map(len, trees))
             whole = budget.seconds(rows)[rows]
             passes.learn(whole, forward, count)
             if asks:
                 of_whole = (shared.beyond + plain) / (shared.beyond + whole)
-                worth.learn(drafted - began, forward, of_whole, accepted)
+                drafting = drafted - began + after * (1 - count / rows)
+                worth.learn(drafting, forward, of_whole, shared.trust * _promised(trees, worths))
         yield from steps.items()
 
 
@@ -187,6 +190,12 @@ def _say_least(
     for one, chance in zip(running.values(), least, strict=True):
         if isinstance(one.method.budget, AdaptiveBudget):
             one.method.budget.least = chance
+
+
+def _promised(trees: Iterable[TokenTree], worths: Sequence[float]) -> float:
+    """Nodes a sequence that are accepted by their chances, by what a token is worth to each."""
+    each = zip(trees, worths, strict=True)
+    return sum(worth * sum(p or 0.0 for p in tree.probability) for tree, worth in each) / sum(worths)
 
 
 def _lap(sequences: Sequence[Decoding], part: str) -> None:

@@ -9,9 +9,11 @@ from spectra.tree import TokenTree
 
 
 class DraftingWorth:
-    """Whether drafting pays in a batch: seconds that accepted nodes saved, to those that growing and scoring them took.
+    """Whether drafting pays in a batch: seconds that accepted nodes save, to those that growing and scoring takes.
 
-    Running sums. Where it does not pay, drafters are asked at few steps only, to see whether it does by now.
+    Running sums. How many are accepted is taken from their chances, which are right on the whole: how many were, in so
+    few passes, is mostly luck. Where it does not pay, drafters are asked at few steps only, to see whether it does by
+    now.
     """
 
     KEPT = 0.97
@@ -38,14 +40,14 @@ class DraftingWorth:
         self._rested = 0 if pays else (self._rested + 1) % self._rest
         return not self._rested
 
-    def learn(self, drafting: float, forward: float, plain: float, accepted: float) -> None:
-        """Of a step at which they were asked. drafting, forward: its seconds. accepted: nodes a sequence,
-        by what a token is worth to each.
+    def learn(self, drafting: float, forward: float, plain: float, promised: float) -> None:
+        """Of a step at which they were asked. drafting, forward: its seconds; drafting with what is done after the pass
+        for guessed rows. promised: nodes a sequence that are accepted by their chances.
 
         plain: what the pass would have taken with a row for each sequence, in parts of what it took.
         """
         self._known += 1
-        saved, spent = accepted * forward * plain, drafting + forward * (1 - plain)
+        saved, spent = promised * forward * plain, drafting + forward * (1 - plain)
         self._saved += saved
         self._spent += spent
         if self._known > self.FIRST:

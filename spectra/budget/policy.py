@@ -116,4 +116,5 @@ class AdaptiveBudget:
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         """Move the estimates towards what happened: emitted is what followed the root of `grown`."""
-        self.estimates.observe(grown, emitted)
+        if len(grown) > 1:
+            self.estimates.observe(grown, emitted)

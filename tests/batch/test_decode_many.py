@@ -151,10 +151,10 @@ def test_the_queue_knows_when_nobody_waits(known):
 def test_at_the_end_a_token_is_weighed_wherever_it_counts(known, monkeypatch):
     """Accepted guesses saved several times what they did, and sequences with trees of a fixed size had the weight 1."""
     target, decoder = target_by("native bf16", "llama", known), sys.modules[decode_many.__module__]
-    accepted, others, learn, share = [], [], DraftingWorth.learn, decoder.share
+    promised, others, learn, share = [], [], DraftingWorth.learn, decoder.share
 
     def learned(worth, drafting, forward, plain, mean):
-        accepted.append(mean)
+        promised.append(mean)
         learn(worth, drafting, forward, plain, mean)
 
     def shared(rankings, *rest, **options):
@@ -169,8 +169,8 @@ def test_at_the_end_a_token_is_weighed_wherever_it_counts(known, monkeypatch):
     requests = [requests_of(target, [[5, 6, 7] * 9], *each)[0] for each in zip(presets, most, strict=True)]
     longest = {}
     for _, step in decode_many(target, requests):
-        longest[step.index] = max(longest.get(step.index, 0), len(step.path))
-    assert accepted and all(mean <= longest[at] for at, mean in enumerate(accepted))
+        longest[step.index] = max(longest.get(step.index, 0), len(step.tree) - 1)
+    assert max(promised) > 0 and all(mean <= longest[at] for at, mean in enumerate(promised))
     mean = sum(most) / 4
     assert others[0] == (pytest.approx((30 / mean) ** 2), pytest.approx([(each / mean) ** 2 for each in (6, 6, 90)]))
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,7 @@ from spectra.bench.run.rows import read_rows
 from spectra.bench.tasks import Prompt
 from spectra.cli.bench import main
 from spectra.errors import SpectraError
+from spectra.metrics import distinct4
 from spectra.service.loading import ModelOptions
 from spectra.target.distributed import Distributed
 
@@ -46,7 +48,10 @@ def test_rows_of_every_size_and_no_text_is_another(tmp_path):
     assert [row["prefill_seconds"] is None for row in rows] == [False, False, True] * 3
     table = markdown(rows).splitlines()
     assert len(table) == 2 + 9
-    assert table[2].startswith("| 1 | autoregressive | ") and table[2].endswith(" | 1.00 | 1.00 | 4 of 4 |")
+    distinct = fmean(map(distinct4, rows[0]["output"]))
+    assert table[2].startswith("| 1 | autoregressive | ")
+    assert all(line.endswith(f" | 4 of 4 | {distinct:.2f} |") for line in table[2:])
+    assert table[2].endswith(f" | 1.00 | 1.00 | 4 of 4 | {distinct:.2f} |")
 
 
 def read_settings(out):
@@ -60,12 +65,13 @@ def row_of(batch, method, seconds, reading=1.0, **others):
 
 def test_the_table_has_rates_with_and_without_the_prompts_and_pairs():
     rows = [row_of(1, "autoregressive", 6.0), row_of(4, "autoregressive", 3.0), row_of(4, "hf-generate", 30.0, None)]
-    rows += [row_of(4, "spectra", 2.0), row_of(4, "spectra", 4.0, repeat=1), row_of(4, "autoregressive", 6.0, repeat=1)]
+    rows += [row_of(4, "spectra", 2.0, distinct4=0.5), row_of(4, "spectra", 4.0, repeat=1, distinct4=1.0)]
+    rows += [row_of(4, "autoregressive", 6.0, repeat=1)]
     assert markdown(rows).splitlines()[2:] == [
-        "| 1 | autoregressive | 10.0 | 12.0 | 1.00 | 1.00 | 4 of 4 |",
-        "| 4 | autoregressive | 13.3 | 17.1 | 1.33 | 1.00 | 8 of 8 |",
-        "| 4 | hf-generate | 2.0 |  | 0.20 | 0.10 | 4 of 4 |",
-        "| 4 | spectra | 20.0 | 30.0 | 2.00 | 1.50 | 8 of 8 |",
+        "| 1 | autoregressive | 10.0 | 12.0 | 1.00 | 1.00 | 4 of 4 |  |",
+        "| 4 | autoregressive | 13.3 | 17.1 | 1.33 | 1.00 | 8 of 8 |  |",
+        "| 4 | hf-generate | 2.0 |  | 0.20 | 0.10 | 4 of 4 |  |",
+        "| 4 | spectra | 20.0 | 30.0 | 2.00 | 1.50 | 8 of 8 | 0.75 |",
     ]
     side_by_side = [row_of(1, "autoregressive", 6.0, process=0), row_of(1, "autoregressive", 4.0, id="b", process=1)]
     assert markdown(side_by_side).splitlines()[2].startswith("| 1 | autoregressive | 20.0 |")
