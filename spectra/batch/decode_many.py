@@ -118,12 +118,13 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
                 trust.learn(grown[number], step.tokens)
         if shares and budget is not None:
             rows = sum(map(len, trees))
-            whole = budget.seconds(rows)[rows]
-            passes.learn(whole, forward, count)
+            seconds = budget.seconds(rows)
+            passes.learn(seconds[rows], forward, count)
             if asks:
-                of_whole = (shared.beyond + plain) / (shared.beyond + whole)
-                drafting = drafted - began + after * (1 - count / rows)
-                worth.learn(drafting, forward, of_whole, shared.trust * _promised(trees, worths))
+                guessed, promised = _promised(trees, worths)
+                of_whole = (shared.beyond + seconds[rows - guessed]) / (shared.beyond + seconds[rows])
+                drafting = drafted - began + after * guessed / rows
+                worth.learn(drafting, forward, of_whole, shared.trust * promised)
         yield from steps.items()
 
 
@@ -192,10 +193,11 @@ def _say_least(
             one.method.budget.least = chance
 
 
-def _promised(trees: Iterable[TokenTree], worths: Sequence[float]) -> float:
-    """Nodes a sequence that are accepted by their chances, by what a token is worth to each."""
-    each = zip(trees, worths, strict=True)
-    return sum(worth * sum(p or 0.0 for p in tree.probability) for tree, worth in each) / sum(worths)
+def _promised(trees: Iterable[TokenTree], worths: Sequence[float]) -> tuple[int, float]:
+    """(Nodes that have a chance, how many a sequence are accepted by it), these by what a token is worth to each."""
+    chances = [[p for p in tree.probability if p is not None] for tree in trees]
+    promised = sum(worth * sum(some) for worth, some in zip(worths, chances, strict=True))
+    return sum(map(len, chances)), promised / sum(worths)
 
 
 def _lap(sequences: Sequence[Decoding], part: str) -> None:

@@ -44,7 +44,7 @@ class DraftingWorth:
         """Of a step at which they were asked. drafting, forward: its seconds; drafting with what is done after the pass
         for guessed rows. promised: nodes a sequence that are accepted by their chances.
 
-        plain: what the pass would have taken with a row for each sequence, in parts of what it took.
+        plain: what the pass would have taken without them, in parts of what it took.
         """
         self._known += 1
         saved, spent = promised * forward * plain, drafting + forward * (1 - plain)

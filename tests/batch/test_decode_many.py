@@ -1,7 +1,7 @@
 """Several sequences at once: each text is the one it has alone, whoever comes and goes beside it."""
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import count
@@ -151,10 +151,11 @@ def test_the_queue_knows_when_nobody_waits(known):
 def test_at_the_end_a_token_is_weighed_wherever_it_counts(known, monkeypatch):
     """Accepted guesses saved several times what they did, and sequences with trees of a fixed size had the weight 1."""
     target, decoder = target_by("native bf16", "llama", known), sys.modules[decode_many.__module__]
-    promised, others, learn, share = [], [], DraftingWorth.learn, decoder.share
+    promised, plains, others, learn, share = [], [], [], DraftingWorth.learn, decoder.share
 
     def learned(worth, drafting, forward, plain, mean):
         promised.append(mean)
+        plains.append(plain)
         learn(worth, drafting, forward, plain, mean)
 
     def shared(rankings, *rest, **options):
@@ -164,13 +165,18 @@ def test_at_the_end_a_token_is_weighed_wherever_it_counts(known, monkeypatch):
     monkeypatch.setattr(DraftingWorth, "asks", lambda _: True)
     monkeypatch.setattr(DraftingWorth, "learn", learned)
     monkeypatch.setattr(decoder, "share", shared)
+    monkeypatch.setattr(PassTime, "beyond", lambda *_: 0.0)
     most = (6, 6, 30, 90)
     presets = ("spectra-core", "spectra-core", "spectra-paper-core", "spectra-core")
     requests = [requests_of(target, [[5, 6, 7] * 9], *each)[0] for each in zip(presets, most, strict=True)]
-    longest = {}
-    for _, step in decode_many(target, requests):
-        longest[step.index] = max(longest.get(step.index, 0), len(step.tree) - 1)
+    longest, rows, fixed = Counter(), Counter(), Counter()
+    for number, step in decode_many(target, requests):
+        longest[step.index] = max(longest[step.index], len(step.tree) - 1)
+        rows[step.index] += len(step.tree)
+        fixed[step.index] += len(step.tree) if number == 2 else 1
     assert max(promised) > 0 and all(mean <= longest[at] for at, mean in enumerate(promised))
+    cost = target.cost.seconds
+    assert plains == pytest.approx([cost(fixed[at]) / cost(rows[at]) for at in range(len(plains))])
     mean = sum(most) / 4
     assert others[0] == (pytest.approx((30 / mean) ** 2), pytest.approx([(each / mean) ** 2 for each in (6, 6, 90)]))
 
