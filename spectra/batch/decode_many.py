@@ -92,7 +92,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
             worth_of = dict(zip(running, worths_at_the_end(left), strict=True))
         shared = SharedPass(trust.share, passes.beyond(count, plain))
         if asks:
-            _say_least(running, worth_of, shared, budget if shares else None)
+            _say_least(running, worth_of, shared.beyond + plain, budget if shares else None)
         grown = _each(queue, running, partial(_grow, asks=asks))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
@@ -180,14 +180,13 @@ class SharedPass(NamedTuple):
 
 
 def _say_least(
-    running: Mapping[int, Decoding], worth_of: Mapping[int, float], shared: SharedPass, budget: AdaptiveBudget | None
+    running: Mapping[int, Decoding], worth_of: Mapping[int, float], plain: float, budget: AdaptiveBudget | None
 ) -> None:
-    """Tell budgets what a node must promise in this pass. budget: None where each sequence weighs its own rows."""
+    """Tell budgets what a node must promise in this pass. plain: seconds that it takes without guesses. budget: None
+    where each sequence weighs its own rows."""
     least = [0.0] * len(running)
     if budget is not None and all(map(_adapts, running.values())):
-        count = len(running)
-        plain, row = budget.seconds(count)[count], budget.cheapest_row(count)
-        least = least_chances(list(worth_of.values()), plain, row, **shared._asdict())
+        least = least_chances(list(worth_of.values()), plain, budget.cheapest_row(len(running)))
     for one, chance in zip(running.values(), least, strict=True):
         if isinstance(one.method.budget, AdaptiveBudget):
             one.method.budget.least = chance

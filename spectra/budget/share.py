@@ -64,13 +64,13 @@ def share(
     return [_part(one.tree, nodes) for one, nodes in zip(rankings, taken, strict=True)]
 
 
-def least_chances(worths: Sequence[float], plain: float, row: float, *, trust: float, beyond: float) -> list[float]:
-    """For each tree of a pass, a chance below which no node pays, before anything is grown: its row costs at least
-    `row` seconds, and a pass without guesses, of `plain` seconds by T, writes so much in that time. Where there are
-    rows that are kept, it may be less. worths: of a token of each tree. trust, beyond: see `share`.
+def least_chances(worths: Sequence[float], plain: float, row: float) -> list[float]:
+    """For each tree of a pass, a chance below which no node pays, however far chances are trusted, before anything is
+    grown: its row costs at least `row` seconds, and a pass without guesses, of `plain`, writes so much in that time.
+    Where there are rows that are kept, it may be less. worths: of a token of each tree.
     """
-    rate = sum(worths) / (beyond + plain)
-    return [row * rate / (trust * worth) for worth in worths]
+    rate = sum(worths) / plain
+    return [row * rate / worth for worth in worths]
 
 
 def worths_at_the_end(remaining: Sequence[int]) -> list[float]:

@@ -431,6 +431,16 @@ def test_drafters_know_how_likely_a_guess_must_be(known):
         assert least[-1][2] == 0
 
 
+def test_chances_that_are_not_trusted_yet_are_judged(known, monkeypatch):
+    """In the beginning a batch doubts. Where a row cost nearly what a token does it doubted forever."""
+    target, judged = target_by("native bf16", "llama", known), []
+    monkeypatch.setattr(Trust, "learn", lambda _, grown, emitted: judged.extend(grown.probability[1:]))
+    budgets = [AdaptiveBudget(StepCost(((1, 1.9), (64, 1.9 + 63 * 0.9))), 8) for _ in range(4)]
+    methods = [Method("copies", [Copies(judge=budget)], budget, 8) for budget in budgets]
+    list(decode_many(target, [Request([5, 6, 7] * 9, method, limits=Limits(6)) for method in methods]))
+    assert max(judged) > 0.9
+
+
 def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is():
     for busy in (1.0, 2.5):
         passes = PassTime()

@@ -74,7 +74,7 @@ def test_nodes_that_cannot_pay_are_known_before_trees_are_grown():
         trees = [random_tree(dice, dice.randrange(2, 30)) for _ in range(count)]
         budgets = [AdaptiveBudget(cost, 64) for _ in trees]
         plain = budgets[0].seconds(count)[count]
-        least = least_chances(worths, plain, budgets[0].cheapest_row(count), **shared)
+        least = least_chances(worths, plain + shared["beyond"], budgets[0].cheapest_row(count))
         found = []
         for bars in ([0.0] * count, least):
             rankings = [
