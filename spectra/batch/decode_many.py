@@ -92,12 +92,17 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
             worth_of = dict(zip(running, worths_at_the_end(left), strict=True))
         shared = SharedPass(trust.share, passes.beyond(count, plain))
         if asks:
-            _say_least(running, worth_of, shared.beyond + plain, budget if shares else None)
+            more = target.max_query_tokens - count
+            _say_least(running, worth_of, shared.beyond + plain, more, budget if shares else None)
         grown = _each(queue, running, partial(_grow, asks=asks))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
         if not sequences:
             continue
+        if len(sequences) < count:  # some failed
+            budget, count = _adaptive(sequences), len(sequences)
+            plain = budget.seconds(count)[count] if budget else 0.0
+            shared = SharedPass(trust.share, passes.beyond(count, plain))
         worths = [worth_of[number] for number in wanted]
         chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
@@ -180,13 +185,18 @@ class SharedPass(NamedTuple):
 
 
 def _say_least(
-    running: Mapping[int, Decoding], worth_of: Mapping[int, float], plain: float, budget: AdaptiveBudget | None
+    running: Mapping[int, Decoding],
+    worth_of: Mapping[int, float],
+    plain: float,
+    more: int,
+    budget: AdaptiveBudget | None,
 ) -> None:
-    """Tell budgets what a node must promise in this pass. plain: seconds that it takes without guesses. budget: None
-    where each sequence weighs its own rows."""
+    """Tell budgets what a node must promise in this pass. plain: seconds that it takes without guesses. more: the most
+    rows that it can have besides. budget: None where each sequence weighs its own rows."""
     least = [0.0] * len(running)
     if budget is not None and all(map(_adapts, running.values())):
-        least = least_chances(list(worth_of.values()), plain, budget.cheapest_row(len(running)))
+        more = min(more, sum(one.method.max_nodes for one in running.values()))
+        least = least_chances(list(worth_of.values()), plain, budget.cheapest_row(len(running), max(0, more)))
     for one, chance in zip(running.values(), least, strict=True):
         if isinstance(one.method.budget, AdaptiveBudget):
             one.method.budget.least = chance
@@ -212,13 +222,15 @@ def _wanted(
     ranked: all go into one pass, and share its budget where theirs can.
     """
 
+    keeps = any(tree.reads for tree in grown.values())
+
     def ask(number: int) -> TokenTree | Ranking:
         if len(grown[number]) == 1:
             return grown[number]
         one = running[number]
         budget = one.method.budget
         if ranked and isinstance(budget, AdaptiveBudget) and _adapts(one):
-            return budget.rank(grown[number], 0.0 if grown[number].reads else budget.least)
+            return budget.rank(grown[number], 0.0 if keeps else budget.least)
         return one.method.choose(grown[number])
 
     return _each(queue, {number: number for number in grown}, ask)

@@ -54,7 +54,7 @@ class Estimates:
 
     def chance(self, tree: TokenTree, node: int) -> float:
         """That the target writes the node's token, given that it wrote its parent's."""
-        return self._probability(self._properties_of(tree, node))
+        return self._probability(Properties(self.features(tree, node), luck_of(tree, node)))
 
     def _probability(self, properties: Properties) -> float:
         weights = self._weights
@@ -83,13 +83,10 @@ class Estimates:
         """Kept, for a node is judged before a pass and learned from after it."""
         found = self._properties.get(node) if tree is self._judged else None
         if found is None:
-            found = self._properties_of(tree, node)
+            found = Properties(self.features(tree, node), luck_of(tree, node))
             if tree is self._judged:
                 self._properties[node] = found
         return found
-
-    def _properties_of(self, tree: TokenTree, node: int) -> Properties:
-        return Properties(self.features(tree, node), luck_of(tree, node) if self.flat else None)
 
     def observe(self, tree: TokenTree, emitted: Sequence[int]) -> None:
         for node, hit in tree.reached(emitted):

@@ -68,10 +68,10 @@ class AdaptiveBudget:
         self.max_nodes = max_nodes
         self.estimates = Estimates(temperature, weights)
         self.least = 0.0
-        """A chance below which no node of the next tree pays, where that is known before it is grown: by a batch."""
+        """A chance below which no node of the next tree pays, where a batch knows it before trees are grown; else 0."""
         self._cost = cost
         self._seconds: list[float] = []
-        self._cheapest: dict[int, float] = {}
+        self._cheapest: dict[tuple[int, int], float] = {}
 
     def inherit(self, other: "AdaptiveBudget") -> None:
         """Go on with the estimates of another one."""
@@ -85,7 +85,7 @@ class AdaptiveBudget:
         """The nodes that yield the most tokens a second; fewer than `max_nodes` where more do not pay."""
         # with the last node of the best choice the tokens a second are no fewer than without it, and those are no fewer
         # than a plain step's
-        least = 0.0 if tree.reads else self.cheapest_row(1) / self.seconds(1)[1]
+        least = 0.0 if tree.reads else self.cheapest_row(1, self.max_nodes) / self.seconds(1)[1]
         return share([self.rank(tree, least)], self.seconds)[0]
 
     def rank(self, tree: TokenTree, least: float = 0.0) -> Ranking:
@@ -107,12 +107,14 @@ class AdaptiveBudget:
         known += [self._cost.seconds(q) for q in range(len(known), rows + 1)]
         return known
 
-    def cheapest_row(self, rows: int) -> float:
-        """Seconds that one more takes at least where a pass has so many, of up to `max_nodes` more."""
-        if rows not in self._cheapest:
-            seconds = self.seconds(rows + self.max_nodes)[rows : rows + self.max_nodes + 1]
-            self._cheapest[rows] = max(0.0, min((after - before for before, after in pairwise(seconds)), default=0.0))
-        return self._cheapest[rows]
+    def cheapest_row(self, rows: int, more: int) -> float:
+        """Seconds that the cheapest of `more` rows takes where a pass has `rows` already."""
+        found = self._cheapest.get((rows, more))
+        if found is None:
+            steps = pairwise(self.seconds(rows + more)[rows : rows + more + 1])
+            found = max(0.0, min((after - before for before, after in steps), default=0.0))
+            self._cheapest[rows, more] = found
+        return found
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         """Move the estimates towards what happened: emitted is what followed the root of `grown`."""

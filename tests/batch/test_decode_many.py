@@ -26,6 +26,7 @@ from spectra import (
     decode_many,
     make_method,
 )
+from spectra.batch.decode_many import decode_queue
 from spectra.batch.learned import DraftingWorth, PassTime, Trust
 from spectra.batch.queue import RequestQueue
 from spectra.budget.step_cost import StepCost
@@ -439,6 +440,44 @@ def test_chances_that_are_not_trusted_yet_are_judged(known, monkeypatch):
     methods = [Method("copies", [Copies(judge=budget)], budget, 8) for budget in budgets]
     list(decode_many(target, [Request([5, 6, 7] * 9, method, limits=Limits(6)) for method in methods]))
     assert max(judged) > 0.9
+
+
+@pytest.mark.parametrize("most", [(1, 1, 1, 1), (1, 16, 16, 16)])
+def test_a_dear_row_does_not_hide_the_cheap_ones_behind_it(most, known):
+    """A batch whose first sequence may have few nodes took the next row's price for that of all rows."""
+    target = target_by("torch exact", "llama", known)
+    budgets = [AdaptiveBudget(StepCost(((1, 1.0), (4, 1.0), (5, 1.5), (64, 1.6))), nodes) for nodes in most]
+    methods = [Method("copies", [Copies(judge=budget)], budget, budget.max_nodes) for budget in budgets]
+    requests = [Request([5, 6, 7] * 20, method, limits=Limits(60)) for method in methods]
+    assert sum(len(step.tree) > 1 for _, step in decode_many(target, requests)) > 0
+
+
+class Forgiving(RequestQueue):
+    """Who fails leaves."""
+
+    def failed(self, number, error):
+        self._running.pop(number).session.close()
+
+
+def test_a_sequence_that_fails_while_it_drafts_is_not_counted(known, monkeypatch):
+    """What the pass takes beyond its rows was that of a pass with it, and the sum with T could be 0."""
+
+    def breaks(tree, tokens):
+        if len(tokens) > 4:
+            raise RuntimeError
+
+    monkeypatch.setattr(PassTime, "beyond", lambda _, sequences, plain: -0.5 * plain)
+    target, cost = target_by("native bf16", "llama", known), StepCost(((1, 0.5), (2, 1.0), (64, 32.0)))
+    copies = [Copies(), Copies()]
+    monkeypatch.setattr(copies[1], "grow", breaks, raising=False)
+    methods = [Method("copies", [one], AdaptiveBudget(cost, 8), 8) for one in copies]
+    requests = [Request([5, 6, 7], method, limits=Limits(12)) for method in methods]
+    with closing(target.group()) as group:
+        queue = Forgiving(target, group, requests, at_once=2, cache_bytes=None)
+        written = Counter()
+        for number, step in decode_queue(target, group, queue):
+            written[number] += len(step.tokens)
+    assert written == {0: 12, 1: 2}
 
 
 def test_what_a_pass_takes_beyond_its_rows_is_seen_however_busy_the_machine_is():

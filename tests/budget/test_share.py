@@ -68,13 +68,23 @@ def test_nodes_that_cannot_pay_are_known_before_trees_are_grown():
     judged = 0
     for _ in range(60):
         row, count = dice.choice((0.3, 0.6, 1.0)), dice.choice((2, 4))
-        cost = StepCost(((1, 1.0), (4, 1.0 + 3 * row), (8, 1.0 + 6 * row), (300, 1.0 + 298 * row)))
+        cheap_at = dice.choice((5, 9, 20))  # the first rows, or those after them, are the cheaper ones
+        cost = StepCost(
+            (
+                (1, 1.0),
+                (4, 1.0 + 3 * row),
+                (cheap_at, 1.0 + (cheap_at - 1) * row),
+                (cheap_at + 9, 1.1 + cheap_at * row),
+                (300, 300.0),
+            )
+        )
         worths = worths_at_the_end([dice.randrange(20, 60) for _ in range(count)])
         shared = {"trust": dice.choice((0.7, 1.0)), "beyond": dice.choice((-0.3, 0.0, 0.5))}
         trees = [random_tree(dice, dice.randrange(2, 30)) for _ in range(count)]
-        budgets = [AdaptiveBudget(cost, 64) for _ in trees]
+        budgets = [AdaptiveBudget(cost, dice.choice((2, 8, 64))) for _ in trees]
         plain = budgets[0].seconds(count)[count]
-        least = least_chances(worths, plain + shared["beyond"], budgets[0].cheapest_row(count))
+        row = budgets[0].cheapest_row(count, sum(one.max_nodes for one in budgets))
+        least = least_chances(worths, plain + shared["beyond"], row)
         found = []
         for bars in ([0.0] * count, least):
             rankings = [
