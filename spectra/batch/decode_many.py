@@ -85,15 +85,14 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
         asks = worth.asks() if shares else True
         began = time.perf_counter()
         budget, count = _adaptive(running.values()), len(running)
-        plain = budget.seconds(count)[count] if budget else 0.0  # T of a row for each
         worth_of = dict.fromkeys(running, 1.0)
         if queue.no_more():
             left = [one.limits.max_new_tokens - one.produced for one in running.values()]
             worth_of = dict(zip(running, worths_at_the_end(left), strict=True))
-        shared = SharedPass(trust.share, passes.beyond(count, plain))
+        shared = _shared_pass(trust, passes, budget, count)
         if asks:
             more = target.max_query_tokens - count
-            _say_least(running, worth_of, shared.beyond + plain, more, budget if shares else None)
+            _say_least(running, worth_of, shared.beyond, more, budget if shares else None)
         grown = _each(queue, running, partial(_grow, asks=asks))
         wanted = _wanted(queue, running, grown, ranked=group.joins and len(grown) > 1)
         sequences = [running[number] for number in wanted]
@@ -101,8 +100,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
             continue
         if len(sequences) < count:  # some failed
             budget, count = _adaptive(sequences), len(sequences)
-            plain = budget.seconds(count)[count] if budget else 0.0
-            shared = SharedPass(trust.share, passes.beyond(count, plain))
+            shared = _shared_pass(trust, passes, budget, count)
         worths = [worth_of[number] for number in wanted]
         chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)
         _lap(sequences, "wait")
@@ -184,19 +182,27 @@ class SharedPass(NamedTuple):
     beyond: float
 
 
+def _shared_pass(trust: Trust, passes: PassTime, budget: AdaptiveBudget | None, count: int) -> SharedPass:
+    """Of so many sequences."""
+    plain = budget.seconds(count)[count] if budget else 0.0  # T of a row for each
+    return SharedPass(trust.share, passes.beyond(count, plain))
+
+
 def _say_least(
     running: Mapping[int, Decoding],
     worth_of: Mapping[int, float],
-    plain: float,
+    beyond: float,
     more: int,
     budget: AdaptiveBudget | None,
 ) -> None:
-    """Tell budgets what a node must promise in this pass. plain: seconds that it takes without guesses. more: the most
-    rows that it can have besides. budget: None where each sequence weighs its own rows."""
-    least = [0.0] * len(running)
+    """Tell budgets what a node must promise in this pass. beyond: see `SharedPass`. more: the most rows that it can
+    have besides. budget: None where each sequence weighs its own rows."""
+    count = len(running)
+    least = [0.0] * count
     if budget is not None and all(map(_adapts, running.values())):
-        more = min(more, sum(one.method.max_nodes for one in running.values()))
-        least = least_chances(list(worth_of.values()), plain, budget.cheapest_row(len(running), max(0, more)))
+        more = max(0, min(more, sum(one.method.max_nodes for one in running.values())))
+        plain = beyond + budget.seconds(count)[count]
+        least = least_chances(list(worth_of.values()), plain, budget.cheapest_row(count, more))
     for one, chance in zip(running.values(), least, strict=True):
         if isinstance(one.method.budget, AdaptiveBudget):
             one.method.budget.least = chance
