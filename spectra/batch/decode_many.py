@@ -100,6 +100,7 @@ def decode_queue(target: SharedTarget, group: Group, queue: Running) -> Iterator
             continue
         if len(sequences) < count:  # some failed
             budget, count = _adaptive(sequences), len(sequences)
+            worth = worth_at[count]
             shared = _shared_pass(trust, passes, budget, count)
         worths = [worth_of[number] for number in wanted]
         chosen = _choose(sequences, list(wanted.values()), worths, target.max_query_tokens, shared)

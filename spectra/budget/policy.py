@@ -68,7 +68,8 @@ class AdaptiveBudget:
         self.max_nodes = max_nodes
         self.estimates = Estimates(temperature, weights)
         self.least = 0.0
-        """A chance below which no node of the next tree pays, where a batch knows it before trees are grown; else 0."""
+        """A chance below which no node of the next tree pays, where a batch knows it before trees are grown; else 0.
+        It holds for one step."""
         self._cost = cost
         self._seconds: list[float] = []
         self._cheapest: dict[tuple[int, int], float] = {}
@@ -118,5 +119,6 @@ class AdaptiveBudget:
 
     def observe(self, grown: TokenTree, emitted: Sequence[int]) -> None:
         """Move the estimates towards what happened: emitted is what followed the root of `grown`."""
+        self.least = 0.0
         if len(grown) > 1:
             self.estimates.observe(grown, emitted)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from spectra.drafters.automaton import copied, copy_class
-from spectra.drafters.judge import StrictJudge
+from spectra.drafters.judge import Path, StrictJudge
 from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
@@ -51,15 +51,12 @@ class Copies:
             place = self._earlier[place]
             if place < 0:
                 break
-        node, before, path = ROOT, tokens[-1], 1.0
-        least = self._judge.least if self._judge else 0.0
+        node, before, path = ROOT, tokens[-1], Path(self._judge)
         for token in copied(tokens, at, min(match + 1, self._depth), self._banned):
             confidence = copy_class(len(self._followers[before]))
             node = tree.add(node, token, Source.AUTOMATON, match=match, confidence=confidence)
-            if least and self._judge:
-                path *= self._judge.chance(tree, node)
-                if path < least:
-                    return
+            if not path.pays(tree, node):
+                return
             before = token
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:

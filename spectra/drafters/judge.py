@@ -17,3 +17,18 @@ class StrictJudge(Judge, Protocol):
 
     @property
     def least(self) -> float: ...
+
+
+class Path:
+    """A chain as it grows. judge: says what its nodes are worth; None where every node is."""
+
+    def __init__(self, judge: StrictJudge | None) -> None:
+        self._judge, self._chance = judge, 1.0
+        self._least = judge.least if judge else 0.0
+
+    def pays(self, tree: TokenTree, node: int) -> bool:
+        """Whether it pays up to this node, the newest. Called once a node."""
+        if self._judge is None or not self._least:
+            return True
+        self._chance *= self._judge.chance(tree, node)
+        return self._chance >= self._least

@@ -10,7 +10,7 @@ from functools import cached_property
 from struct import pack
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from spectra.drafters.judge import StrictJudge
+from spectra.drafters.judge import Path, StrictJudge
 from spectra.guess import Source
 from spectra.method import Outcome
 from spectra.tree import ROOT, TokenTree
@@ -115,18 +115,15 @@ class NearCertain:
         """A store does not learn."""
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
-        key, node, path = key_of(tokens[max(0, len(tokens) - self._order) :]), ROOT, 1.0
-        least = self._judge.least if self._judge else 0.0
+        key, node, path = key_of(tokens[max(0, len(tokens) - self._order) :]), ROOT, Path(self._judge)
         for _ in range(self._depth):
             match, found = self._after(key)
             if found is None or found.token in self._banned:
                 return
             confidence = FIRST_CLASS + found.grade
             node = tree.add(node, found.token, Source.RETRIEVAL, match=match, confidence=confidence)
-            if least and self._judge:
-                path *= self._judge.chance(tree, node)
-                if path < least:
-                    return
+            if not path.pays(tree, node):
+                return
             key = key_of([found.token]) + key[: 4 * (self._order - 1)]
 
     def observe(self, tokens: Sequence[int], outcome: Outcome) -> None:

@@ -414,22 +414,36 @@ def test_a_method_asks_less_where_many_share_a_step(known):
         make_method("spectra-core", target, together=0)
 
 
+class Told(AdaptiveBudget):
+    """Notes what it was told at each step."""
+
+    def __init__(self, cost, nodes):
+        super().__init__(cost, nodes)
+        self.said = []
+
+    def observe(self, grown, emitted):
+        self.said.append(self.least)
+        super().observe(grown, emitted)
+
+
 def test_drafters_know_how_likely_a_guess_must_be(known):
     """While they share a pass, and where all of them adapt: alone a sequence weighs its own rows."""
     target = target_by("native bf16", "llama", known)
     cost = StepCost(((1, 1.0), (64, 40.0)))
     for fixed in (False, True):
-        budgets = [AdaptiveBudget(cost, 8) for _ in range(3)]
-        methods = [Method("copies", [Copies(judge=budget)], budget, 8) for budget in budgets]
+        told = [Told(cost, 8) for _ in range(3)]
+        methods = [Method("copies", [Copies(judge=budget)], budget, 8) for budget in told]
         lengths = zip(methods, (6, 6, 18), strict=True)
         requests = [Request([5, 6], method, limits=Limits(most)) for method, most in lengths]
         if fixed:
             requests += requests_of(target, [[3, 4]], "prompt-lookup", most=18)
-        least = [[budget.least for budget in budgets] for _ in decode_many(target, requests)]
-        assert (max(map(max, least)) > 0) == (not fixed)
-        assert fixed or least[0][0] == pytest.approx(least[0][1])
-        assert fixed or least[0][2] < least[0][0]  # it will be the last, and a token of it is worth more
-        assert least[-1][2] == 0
+        list(decode_many(target, requests))
+        first, second, third = [budget.said for budget in told]
+        assert (max(first + third) > 0) == (not fixed)
+        assert fixed or first[0] == pytest.approx(second[0])
+        assert fixed or third[0] < first[0]  # it will be the last, and a token of it is worth more
+        assert third[-1] == 0
+        assert all(budget.least == 0 for budget in told)  # who leaves may go on alone
 
 
 def test_chances_that_are_not_trusted_yet_are_judged(known, monkeypatch):
