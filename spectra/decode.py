@@ -35,7 +35,7 @@ def decode(
     limits: default 256 new tokens and the target's end-of-sequence ids. explain: steps tell what drafters looked up and
     learned (`StepTrace.inside`); the time it takes is not counted. session_options: handed to `target.start`
     (`processors=`: transformers logits processors; `prefix=`: a `Prefix`).
-    Closing the generator frees the target. Raises SpectraError for bad input, TargetBusyError for a busy target.
+    Closing the generator frees the target. Raises, at the first step, SpectraError and TargetBusyError (it is busy).
     """
     check_parts(target, method, sampling, limits)
     sampling, limits = sampling or Sampling(), limits or Limits(eos=target.eos)

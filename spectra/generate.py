@@ -53,6 +53,9 @@ def generate(
     """Returns [sequences, prompt + new] token ids, as `generate` does: after its end a sequence is filled up by the pad
     token. The text of each is the one it has alone.
 
+    input_ids: [prompts, longest prompt]. streamer: gets the prompt and each token by `put`, and `end`; of one sequence.
+    Without a length in the configuration an answer has up to 256 new tokens.
+
     method, nodes: see `make_method`. numerics, step: see `load_target`. seed: of the first sequence's keyed noise when
     sampling, the next ones count on from it; None draws one from torch's generator. drafts: folders of draft models,
     for methods that take one; loaded once for a model. remember: a folder that finished answers join, and from which

@@ -55,8 +55,10 @@ class Sampling:
     """How the target picks a token from its logits. `temperature=0` is greedy.
 
     The draw at output position i uses noise that depends on (seed, i) only, so the same seed gives the same text with
-    and without speculation. Filters run in the order of transformers: penalty, temperature, top-k, top-p, min-p. Raises
-    SpectraError for a number out of range.
+    and without speculation. Filters run in the order of transformers: penalty, temperature, top-k, top-p, min-p.
+
+    temperature: 0 to 100. top_k: 0 for all. top_p: above 0, to 1. min_p: 0 to 1. repetition_penalty: above 0, to 100.
+    seed: 0 to 2^63 - 1. Raises SpectraError for a number out of range.
     """
 
     temperature: float = 0.0
@@ -89,8 +91,8 @@ STOPPED = "one raised StopIteration; give one that says True or False, as by `ne
 class Limits:
     """When an answer ends. Tested after each token, so a run accepted at once is cut where plain decoding ends.
 
-    eos: ids that end the answer (they are part of the output). criteria: asked with all tokens, prompt included. Raises
-    SpectraError for a number out of range, and for ids or criteria that are none.
+    max_new_tokens: 1 to 1,000,000. eos: ids that end the answer (they are part of the output). criteria: asked with all
+    tokens, prompt included. Raises SpectraError for a number out of range, and for ids or criteria that are none.
     """
 
     max_new_tokens: int = 256
@@ -167,7 +169,8 @@ class MethodSettings:
     order, rows, guesses, refine: the paper's N, W, G and its chance of refining (SPECTRA 4.1). nodes: guessed tokens a
     step, at most. successors: how many likely successors of each scored token are kept to guess from (top-k), 0 for
     none. forward, backward: the two dictionaries. subngrams: what a pool row teaches, every n-gram in it or the whole
-    row only. pool: the candidate pool. retrieval: a datastore. Raises SpectraError for a number out of range.
+    row only. pool: the candidate pool. retrieval: a datastore. Raises SpectraError for a number out of range: order 2
+    to 16, rows 0 to 128, guesses 1 to 128, refine 0 to 1, nodes 1 to 1024, successors 0 to 64.
     """
 
     order: int | None = None

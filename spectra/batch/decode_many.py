@@ -37,7 +37,7 @@ class Running(Protocol):
         ...
 
     def running(self) -> Mapping[int, Decoding]:
-        """The sequences of the next step by number; it may wait for some. None: the loop ends."""
+        """The sequences of the next step by number; it may wait for some. Empty: the loop ends."""
         ...
 
     def no_more(self) -> bool:
@@ -60,8 +60,9 @@ def decode_many(
     tree was grown.
 
     at_once: the most sequences together. cache_bytes: the most that their KV caches take together, None for no limit;
-    who does not fit waits, and so do those behind. Closing the generator frees the target. Raises SpectraError for bad
-    input, a cache that could never fit, or drafters that two sequences share; TargetBusyError for a busy target.
+    who does not fit waits, and so do those behind. Closing the generator frees the target. When the first
+    step is asked for it raises SpectraError for bad input, a cache that could never fit, or drafters that two sequences
+    share, and TargetBusyError for a busy target.
     """
     check_number("at_once", at_once, 1, 4096, whole=True)
     if cache_bytes is not None:

@@ -55,7 +55,7 @@ class DraftingWorth:
 
 
 class Trust:
-    """How many of the likely guesses were right, to what their chances promised: running sums.
+    """The number of likely guesses that were right, to the number that their chances promised: running sums.
 
     The best of many guesses are often those that were overrated, and a batch takes only the best: it begins with doubt.
     Guesses after what was written are judged whether they were scored or not, so doubt does not last for want of any.

@@ -24,7 +24,7 @@ from spectra.batch.request import Request
 from spectra.bench.run.answers import AnswerOptions, check_names, drafted_from, facts_line, turn_ids
 from spectra.bench.run.peers import check_whole, run_batch
 from spectra.bench.run.rows import ROWS, Row, claimed_rows, grouped, read_rows
-from spectra.bench.run.runner import Cell, PromptProgress, resume
+from spectra.bench.run.runner import Cell, PromptProgress, none_fits, resume
 from spectra.bench.tasks import Prompt, PromptOptions
 from spectra.errors import SpectraError
 from spectra.io.files import check_writable_folder, write_text
@@ -101,21 +101,18 @@ def run_batch_sizes(options: BatchOptions) -> int:
         if processes.world_size > 1:
             names = [f"process-{number}-of-{processes.world_size}" for number in range(processes.world_size)]
             folders = [options.out / name for name in names]
-        own_options = replace(options.model, device=processes.device or options.model.device)
-        model = own_options.load()
-        model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
-        check_whole(options.methods, model.target)
-        methods = [one for one in dict.fromkeys([PLAIN, *options.methods]) if one != STOCK]
-        models = dict.fromkeys(methods, model)
-        in_turns = options.in_turns and len(methods) > 1
-        if in_turns:
-            models |= {method: own_options.load() for method in methods[1:]}
-        processes.wait()  # all measure at the same time
-        own = folders[processes.rank]
-        run_groups(models, mine, options.methods, options.batch, own, options.answers, options.repeats)
-        processes.wait()
+        with processes.all_of_it():  # all measure at the same time
+            models = _models(options, processes.device or options.model.device)
+            model, in_turns = models[PLAIN], options.in_turns and len(models) > 1
+        with processes.all_of_it():
+            own, others = folders[processes.rank], processes.world_size > 1
+            run_groups(
+                models, mine, options.methods, options.batch, own, options.answers, options.repeats, others=others
+            )
         if processes.first:
             rows = _rows_of(folders, groups)
+            if not rows:
+                raise none_fits()
             text = f"{facts_line(model.target)}. {options.answers.max_new_tokens} new tokens at most.\n\n"
             text += f"{_measured(rows, size, len(prompts))}.\n\n"
             if in_turns:
@@ -125,6 +122,19 @@ def run_batch_sizes(options: BatchOptions) -> int:
             write_text(options.out / "report.md", text + markdown(rows), "out")
             print(text + markdown(rows), end="")
     return 0
+
+
+def _models(options: BatchOptions, device: str | None) -> dict[str, LoadedModel]:
+    """What each method decodes on, plain decoding first."""
+    own_options = replace(options.model, device=device)
+    model = own_options.load()
+    model.check_methods([method for method in options.methods if method in METHODS], nodes=options.answers.nodes)
+    check_whole(options.methods, model.target)
+    methods = [one for one in dict.fromkeys([PLAIN, *options.methods]) if one != STOCK]
+    models = dict.fromkeys(methods, model)
+    if options.in_turns:
+        models |= {method: own_options.load() for method in methods[1:]}
+    return models
 
 
 def groups_of(prompts: Sequence[Prompt], size: int) -> list[PromptGroup]:
@@ -146,11 +156,12 @@ def _measured(rows: Sequence[Row], size: int, prompts: int) -> str:
 
 
 def _rows_of(folders: Sequence[Path], groups: Sequence[PromptGroup]) -> list[Row]:
-    """Those that each process has of its part of these groups, with its number."""
+    """Those that each process has of its part of these groups, with its number; of what was measured again the last."""
     rows: list[Row] = []
     for number, folder in enumerate(folders):
         ids = {group.id for group in groups[number :: len(folders)]}
-        rows += [row | {"process": number} for row in read_rows(folder / ROWS) if row["id"] in ids]
+        last = {(_which(row), row["method"]): row for row in read_rows(folder / ROWS) if row["id"] in ids}
+        rows += [row | {"process": number} for row in last.values()]
     return rows
 
 
@@ -162,10 +173,13 @@ def run_groups(
     out: Path,
     answers: AnswerOptions,
     repeats: int = 1,
+    *,
+    others: bool = False,
 ) -> list[Row]:
     """Rows of `out`, new ones appended as they finish. Plain decoding always runs, one after the other first.
 
-    models: what each method decodes on. Methods with models of their own answer in turns, pass by pass.
+    models: what each method decodes on. Methods with models of their own answer in turns, pass by pass. others: whether
+    other processes have groups too; without, one of them has to fit.
     """
     methods, model = list(dict.fromkeys([PLAIN, *methods])), models[PLAIN]
     in_turns = len({id(one.target) for one in models.values()}) > 1
@@ -186,7 +200,8 @@ def run_groups(
         for size in sizes
         for method in methods
     ]
-    return resume(rows, groups, cells, timing.measure, PromptProgress(len(groups), len(groups[0].prompts)))
+    watch = PromptProgress(len(groups), len(groups[0].prompts), others=others)
+    return resume(rows, groups, cells, timing.measure, watch, timing.together)
 
 
 class _Answers(NamedTuple):
@@ -237,14 +252,14 @@ class _BatchTiming:
             for method, size in dict.fromkeys((cell["method"], cell["batch"]) for cell in cells):
                 self._answer([method], ids[:size], size, 8)
             self.cold = False
-        for _, some in groupby(cells, self._together):
+        for _, some in groupby(cells, self.together):
             side_by_side = list(some)
             methods = [cell["method"] for cell in side_by_side]
             answers = self._answer(methods, ids, side_by_side[0]["batch"], self.answers.max_new_tokens)
             for cell, answered in zip(side_by_side, answers, strict=True):
                 yield self._row(group, cell, answered)
 
-    def _together(self, cell: Cell) -> tuple[object, ...]:
+    def together(self, cell: Cell) -> tuple[object, ...]:
         """The same for cells that are measured in turns."""
         own = () if self.in_turns and cell["method"] != STOCK else (cell["method"],)
         return cell["repeat"], cell["batch"], *own

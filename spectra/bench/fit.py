@@ -229,8 +229,9 @@ def _cases(files: Iterable[Recorded], options: FitOptions, resources: Resources,
 def _report(options: FitOptions, checks: Mapping[str, Check], cases: int, temperatures: Sequence[float]) -> str:
     held_back = next(iter(checks.values())).cases
     hot = ", ".join(f"{temperature:g}" for temperature in temperatures)
+    shared = f", as where {options.together} sequences share a pass" if options.together > 1 else ""
     lines = [
-        f"Guesses of `{options.method}` on recorded answers at temperature {hot}.",
+        f"Guesses of `{options.method}`{shared}, on recorded answers at temperature {hot}.",
         f"{cases:,} cases to learn from, {held_back:,} held back for the check.",
         "",
         "| weights | expected calibration error | log loss | written |",

@@ -93,7 +93,8 @@ class AdaptiveBudget:
         """See `Ranking`. Rows that ride along are kept as far as they fit. least: a chance below which no node pays."""
         chance = self.estimates.path_probabilities(tree, least)
         tree.probability = [None, *chance[1:]]
-        paying = [n for n in range(1, len(tree)) if chance[n] >= least and tree.eligible[n]]
+        # behind a node that cannot be accepted there is no chance
+        paying = [n for n in range(1, len(tree)) if chance[n] >= least and chance[n] > 0 and tree.eligible[n]]
         ranked = sorted(paying, key=lambda n: (-chance[n], n))
         kept: set[int] = set()
         for leaf, _ in tree.reads.values():

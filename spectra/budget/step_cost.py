@@ -5,16 +5,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 
+LEAST, MOST = 1e-12, 1e12
+"""Seconds that a step may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """T(q): measured seconds of one forward pass over q query tokens on this device, piecewise linear between."""
+    """T(q): measured seconds of one forward pass over q query tokens on this device, piecewise linear between.
+
+    table: (query tokens, seconds), the first ones rising. Raises ValueError for a table that is empty or
+    does not rise, and for seconds that no step takes.
+    """
 
     table: tuple[tuple[int, float], ...]
 
     def __post_init__(self) -> None:
-        if not self.table or any(b[0] <= a[0] for a, b in pairwise(self.table)):
-            raise ValueError("a step cost table lists query counts in rising order")
+        if not self.table or self.table[0][0] < 1 or any(b[0] <= a[0] for a, b in pairwise(self.table)):
+            raise ValueError("a step cost table lists query counts in rising order, from 1 on")
+        if not all(LEAST <= seconds <= MOST for _, seconds in self.table):
+            raise ValueError(f"a step takes from {LEAST:g} to {MOST:g} seconds")
 
     def seconds(self, queries: int) -> float:
         """Seconds of a step with `queries` query tokens; past the last measured size the last slope goes on."""

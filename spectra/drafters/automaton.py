@@ -20,7 +20,7 @@ FIRST_CLASS, MANY = 10, 4
 class SuffixAutomaton:
     """The drafter: for each of the `ranks` longest matches that go on differently, what followed its newest occurrence.
 
-    The text is read when a guess is asked for: in a batch where guesses do not pay it costs nothing.
+    The text is read when a guess is asked for.
 
     depth: the longest guess; a match of n tokens gives at most n + 1. banned: tokens that are never guessed.
     """
@@ -32,7 +32,8 @@ class SuffixAutomaton:
         self.automaton = Automaton()
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Nothing yet."""
+        """Forget another text. The new one is read when guesses are asked for."""
+        self.automaton = Automaton()
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         for token in tokens[self.automaton.size :]:

@@ -30,14 +30,15 @@ class Copies:
         self._depth = depth
         self._banned = banned
         self._judge = judge
+        self.begin(())
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Forget another text. The new one is read when guesses are asked for."""
         self._newest: dict[tuple[int, int, int], int] = {}
         """Where a run stood last: the place of its last token."""
         self._earlier: list[int] = []
         """By place: where the run that ends there stood before, -1 for nowhere."""
         self._followers: defaultdict[int, set[int]] = defaultdict(set)
-
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Nothing yet."""
 
     def grow(self, tree: TokenTree, tokens: Sequence[int]) -> None:
         place = self._read(tokens)

@@ -6,7 +6,7 @@ from spectra.tree import TokenTree
 
 
 class Judge(Protocol):
-    """Says how likely a node is what the target writes after its parent."""
+    """Estimates the chance that the target writes a node's token after its parent."""
 
     def chance(self, tree: TokenTree, node: int) -> float: ...
 

@@ -1,6 +1,6 @@
 """What nearly always followed the last tokens in the stores, from one table: a guess takes microseconds.
 
-For batches, where a guess must be right two times of three, and a store's whole answer is not worth the time of asking.
+For batches in which a row is dear (`SURE_ONLY`): there a store's whole answer is not worth the time of asking.
 """
 
 from bisect import bisect

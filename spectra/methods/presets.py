@@ -44,8 +44,9 @@ def make_method(
 
     resources: stores and draft models it may draft from (default: none). nodes: the most guessed tokens a step, in
     short for that field of `settings`. sampling: the answer's, default greedy. step_cost: another device's T(q), to
-    plan by it. settings: what is changed about the preset. together: how many sequences will be scored in one pass, see
-    `decode_many`. Raises SpectraError for an unknown name, a bad count, what is of another kind, a setting that the
+    plan by it. settings: what is changed about the preset. together: how many sequences will be scored in one pass, 1
+    to 4096, see `decode_many`: where rows are dear then, `spectra` has other drafters, and settings of its dictionaries
+    have no effect. Raises SpectraError for an unknown name, a bad count, what is of another kind, a setting that the
     preset has not, or a store or draft model that is not there.
     """
     check_kind("resources", resources, Resources, "load_resources(target)")

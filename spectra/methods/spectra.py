@@ -33,8 +33,8 @@ RECYCLE_BELOW = 1.5
 """What a step of RECYCLED_NODES guesses may cost, in plain steps, for successors to be guessed beside a store's."""
 SURE_ONLY = 0.2
 """Where a row must promise more than this beside other sequences, only copies of long repeats do and what is nearly
-certain in the stores, and nothing else is worth the time of asking: two sequences at 0.25 had 1.20 of plain decoding
-with these, and 1.14 with all sources."""
+certain in the stores. Other sources of n-grams are not worth the time of asking: two sequences at 0.25 had 1.20 of
+plain decoding with these, and 1.14 with all sources."""
 SURE_DEPTH = 8
 """Of their chains: of 832 that were scored beside 15 other sequences, 8 were deeper than 6."""
 SURE_NODES = 2 * SURE_DEPTH
@@ -84,8 +84,9 @@ def adaptive(
     """Internal guesses first, then what the stores add, and recycled successors.
 
     recycled: guess successors where they pay. They are always at hand, so beside stores that is only where a wide step
-    costs little more than a narrow one (RECYCLE_BELOW). In a batch whose rows are dear there are copies of long repeats
-    and what is nearly certain in the stores, and nothing else (SURE_ONLY).
+    costs little more than a narrow one (RECYCLE_BELOW). In a batch whose rows are dear (SURE_ONLY) copies of long
+    repeats and what is nearly certain in the stores take the place of all three, whatever the settings of the
+    dictionaries. A memory and a draft model are asked as elsewhere.
     """
     target, asked = setup.target, setup.settings
     sure_only = setup.together > 1 and setup.row_worth > SURE_ONLY
@@ -116,6 +117,8 @@ def adaptive(
         adviser = Adviser(draft, setup.sampling, budget, setup.seconds_a_token, row=setup.row_worth, banned=target.eos)
         drafters.append(adviser)
     values = values_of(chosen, nodes, retrieval=bool(stores), successors=ranks)
+    if sure_only:
+        values = {name: values[name] for name in ("nodes", "retrieval")}
     return Method(setup.name, drafters, budget, nodes, settings=values)
 
 

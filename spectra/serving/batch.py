@@ -4,7 +4,7 @@ Knows no vLLM. How long the guesses are is settled between all requests by what 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from spectra.drafters.retrieval import Retrieval
 from spectra.serving.chains import GuessedChain, share
@@ -30,13 +30,12 @@ class ServedBatch:
         max_tokens: int,
         longest: int,
         retrieval: Retrieval | None = None,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.requests = requests
         self.retrieval = retrieval
         self.max_tokens, self.longest = max_tokens, longest
         self.step_cost = LearnedStepCost()
-        self._clock = clock
+        self._clock = time.perf_counter
         self._asked: dict[ServedRequest, int] = {}
         """Query tokens of each request of the last call."""
         self._ended = 0.0

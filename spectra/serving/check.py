@@ -57,7 +57,7 @@ class ServerPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """model: a hub id or a folder, None for the embedded one. datastores: folders; none: those that fit."""
+    """model: what vLLM takes; None: the embedded one. datastores: folders; none: those that fit."""
 
     ENVIRONMENT: ClassVar = "SPECTRA"
     model: str | None = None

@@ -104,9 +104,10 @@ def load_target(
 
     model: a hub id, a folder or a GGUF file; None or "embedded" is the embedded model. device: "cpu", "cuda",
     "cuda:1", ..., or torch's; default the first GPU, else the CPU. dtype: "auto" (bf16 where the device has kernels for
-    it, else fp32), "bf16", "fp16", "fp32". weights: "bf16" (as they are loaded, in `dtype`), "int8" or "q4" (quantised:
-    rounded to nearest for the native step on a CPU, see `spectra.target.quantized` for a GPU) or "auto" (the blocks of
-    a GGUF file or the embedded model as they are where the native step is available, else bf16). numerics: "exact"
+    it; else fp16 on a GPU, fp32 on a CPU), "bf16", "fp16", "fp32". weights: "bf16" (as they are loaded, in `dtype`),
+    "int8" or "q4" (quantised: rounded to nearest for the native step on a CPU, see `spectra.target.quantized` for a
+    GPU) or "auto" (the blocks of a GGUF file or the embedded model as they are where the native step is available, else
+    bf16). numerics: "exact"
     (speculative output is token-identical to plain), "fast" (no such promise) or "auto" (exact in 16 bits where
     possible). step: "native" (the project's own library, on a CPU), "eager" (torch), "graphs" (a GPU replays captured
     steps), "flash-eager" (reads the context by a flash kernel; not exact), "flash" (both) or "auto" (the fastest that
@@ -351,7 +352,7 @@ def measure(target: HuggingFaceTarget, numerics: str, step: str) -> bool:
 
 
 def default_dtype(device: torch.device) -> torch.dtype:
-    """bf16 where the device has fast kernels for it, or our library computes, else fp32."""
+    """bf16 where the device has fast kernels for it, or our library computes; else fp16 on a GPU, fp32 on a CPU."""
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     if device.type == "cpu" and (torch.ops.mkldnn._is_mkldnn_bf16_supported() or native_library() is not None):

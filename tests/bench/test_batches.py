@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -175,13 +175,19 @@ def command(place, out, *options):
             "--methods", "spectra-core", "--batch", "2", "--out", str(out), *options]  # fmt: skip
 
 
-def as_process(number, processes):
+class OneByOne(Distributed):
+    """Processes that are not there at the same time."""
+
+    def anywhere(self, here):
+        return here
+
+
+def as_process(number, processes, device=None):
     """What `distributed` gives to one of several."""
 
     @contextmanager
-    def distributed(device):
-        state = {"process_index": number, "num_processes": processes, "wait_for_everyone": lambda: None}
-        yield Distributed(SimpleNamespace(device=device, **state))
+    def distributed(asked):
+        yield OneByOne(SimpleNamespace(device=device or asked, process_index=number, num_processes=processes))
 
     return distributed
 
@@ -206,16 +212,11 @@ def test_all_models_of_a_process_are_on_its_device(place, tmp_path, monkeypatch)
     """Those of the turns were all on the first one, whatever the process."""
     devices, load = [], ModelOptions.load
 
-    @contextmanager
-    def distributed(device):
-        state = {"process_index": 0, "num_processes": 2, "wait_for_everyone": lambda: None}
-        yield Distributed(SimpleNamespace(device="cuda:1", **state))
-
     def noted(options):
         devices.append(options.device)
         return load(replace(options, device="cpu"))
 
-    monkeypatch.setattr(batches, "distributed", distributed)
+    monkeypatch.setattr(batches, "distributed", as_process(0, 2, "cuda:1"))
     monkeypatch.setattr(ModelOptions, "load", noted)
     assert main(command(place, tmp_path, "--in-turns")) == 0
     assert devices == ["cuda:1", "cuda:1"]
@@ -229,6 +230,62 @@ def test_groups_that_another_process_had_before_count_once(place, tmp_path, monk
             monkeypatch.setattr(batches, "distributed", as_process(number, processes))
             assert main(command(place, tmp_path / "out", "--data", str(data))) == 0
         assert capsys.readouterr().out.count("6 of 6") == 4, (processes, data)
+
+
+def test_a_process_whose_prompts_do_not_fit_leaves_the_report_to_the_others(place, tmp_path, monkeypatch, capsys):
+    """It ended with an error, and the one that waited for it in a traceback."""
+    lines = (place / "gsm8k_test.jsonl").read_text().splitlines(keepends=True)
+    for long, status in ((range(2, 4), 0), (range(6), 2)):
+        some = [f'{{"question": "{f"w{at} " * 300}"}}\n' if at in long else line for at, line in enumerate(lines)]
+        (tmp_path / "gsm8k_test.jsonl").write_text("".join(some))
+        found = []
+        for number in (1, 0):
+            monkeypatch.setattr(batches, "distributed", as_process(number, 2))
+            found.append(main(command(place, tmp_path / str(status), "--data", str(tmp_path))))
+        assert found == [0, status]
+        said = capsys.readouterr()
+        assert ("4 prompts, 2 in a queue; 2 fill no group" in said.out) == (not status)
+        assert ("max_new_tokens: no prompt and answer fit" in said.err) == bool(status)
+
+
+def test_where_one_process_fails_all_end_in_one_line():
+    class Others(OneByOne):
+        def anywhere(self, here):
+            return True
+
+    for one, error in ((OneByOne, ValueError), (Others, ValueError), (Others, None), (OneByOne, None)):
+        processes = one(SimpleNamespace(process_index=0, num_processes=2))
+        expected = error or (SpectraError if one is Others else None)
+        with pytest.raises(expected) if expected else nullcontext(), processes.all_of_it():
+            if error:
+                raise error
+
+
+def test_methods_that_took_turns_are_all_measured_again_where_one_is_missing(tmp_path, monkeypatch):
+    """The one that was missing answered alone, and the report said that it took turns."""
+    models = {method: loaded() for method in ("autoregressive", "spectra-core")}
+    rows = run(tmp_path, sizes=(2,), methods=["spectra-core"], models=models)
+    file = tmp_path / "rows.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if '"spectra-core", "batch": 2' not in line))
+    answered, answer = [], batches._BatchTiming._answer
+
+    def noted(self, methods, *rest):
+        answered.append(methods)
+        return answer(self, methods, *rest)
+
+    monkeypatch.setattr(batches._BatchTiming, "_answer", noted)
+    again = run(tmp_path, sizes=(2,), methods=["spectra-core"], models=models)
+    assert answered[-1] == ["autoregressive", "spectra-core"]
+    assert [(row["batch"], row["method"]) for row in again] == [(row["batch"], row["method"]) for row in rows]
+    assert [row["seconds"] == old["seconds"] for row, old in zip(again, rows, strict=True)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert len(read_rows(file)) == len(lines) + 1  # plain decoding's, again
+    assert len(batches._rows_of([tmp_path], [PromptGroup(PROMPTS)])) == len(lines)
 
 
 def test_prompts_wait_in_a_line_longer_than_a_batch(place, tmp_path, capsys):

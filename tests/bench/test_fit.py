@@ -66,9 +66,11 @@ def recording(tmp_path, monkeypatch):
     return out
 
 
-def test_the_command_writes_what_replays_read(recording, tmp_path, capsys):
+@pytest.mark.parametrize("together", [1, 4])
+def test_the_command_writes_what_replays_read(recording, tmp_path, capsys, together):
     out = tmp_path / "fit"
-    assert main(["fit", str(recording), str(recording), "--method", "spectra-core", "--out", str(out)]) == 0
+    options = ["--method", "spectra-core", "--together", str(together), "--out", str(out)]
+    assert main(["fit", str(recording), str(recording), *options]) == 0
     assert "| fitted |" in capsys.readouterr().out
     weights = read_weights(out / FILE)
     assert weights.features[ONE] != BUILT_IN.features[ONE]
@@ -76,7 +78,8 @@ def test_the_command_writes_what_replays_read(recording, tmp_path, capsys):
     assert said["method"] == "spectra-core" and said["cases"] > 50
     figure = json.loads((out / "reliability.json").read_text())
     assert [line["name"] for line in figure["data"]] == ["equal", "built in", "fitted"]
-    assert (out / "report.md").read_text().count("| built in") == 2
+    report = (out / "report.md").read_text()
+    assert report.count("| built in") == 2 and ("4 sequences share a pass" in report) == (together == 4)
     assert main(["replay", str(recording), "--methods", "spectra-core", "--estimates", str(out / FILE)]) == 0
 
 

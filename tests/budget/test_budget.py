@@ -202,6 +202,30 @@ def test_path_probabilities_multiply():
     assert chance[-1] == 0.0
 
 
+def test_what_hangs_on_a_node_that_cannot_be_accepted_is_not_scored():
+    """Where T fell it was, without its parent, and the tree could not be cut."""
+    tree = TokenTree(0)
+    pool = tree.add(ROOT, 3, Source.POOL, eligible=False)
+    tree.add(pool, 5, Source.FORWARD)
+    tree.add(ROOT, 9, Source.FORWARD)
+    falls = AdaptiveBudget(StepCost(((1, 2.0), (8, 1.0))), 8)
+    assert falls.choose(tree).tokens == [0, 9]
+
+
+NONE = (
+    (),
+    ((2, 1.0), (2, 2.0)),
+    ((0, 1.0),),
+    *(((1, seconds),) for seconds in (0.0, -1.0, math.inf, math.nan, 1e-160)),
+)
+
+
+@pytest.mark.parametrize("table", NONE)
+def test_a_table_that_no_device_has_is_refused(table):
+    with pytest.raises(ValueError, match="step"):
+        StepCost(table)
+
+
 def test_step_cost_is_linear_between_and_goes_on_past_the_end():
     cost = StepCost(((1, 1.0), (3, 2.0), (5, 6.0)))
     assert [cost.seconds(q) for q in (0, 1, 2, 3, 4, 5, 7)] == [1.0, 1.0, 1.5, 2.0, 4.0, 6.0, 10.0]

@@ -213,6 +213,15 @@ class TestCopies:
         for least, nodes in ((0.0, 4), (0.9, 1), (0.7, 2), (0.5, 4)):
             assert len(guess(begun(Copies(judge=Strict(0.8, least)), text), text)[0]) == nodes
 
+    def test_a_text_of_before_is_forgotten(self):
+        """A method that had answered was asked about a shorter text, and looked for places that it has not."""
+        for kind in (Copies, SuffixAutomaton):
+            drafter = kind()
+            assert guess(begun(drafter, [7, 8, 9] * 9), [7, 8, 9] * 9)[0][:3] == [7, 8, 9]
+            text = [1, 2, 3, 4, 1, 2, 3]
+            assert guess(begun(drafter, text), text) == guess(begun(kind(), text), text)
+            assert guess(begun(drafter, [7, 8, 9]), [7, 8, 9]) == ([], [])
+
     def test_it_reads_what_was_written_since_it_was_asked(self):
         drafter, tokens = begun(Copies(), [4, 1, 2, 3]), [4, 1, 2, 3]
         for new in ([3, 4], [1, 2]):

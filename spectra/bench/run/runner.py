@@ -6,7 +6,7 @@ known, leaving out what does not fit and telling how far it is happen here.
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -51,11 +51,17 @@ def resume(
     cells: Sequence[Cell],
     measure: Measure[Measured],
     watch: Watch,
+    together: Callable[[Cell], Hashable] | None = None,
 ) -> list[Row]:
-    """Append what `rows` lacks, each row as soon as it is known; returns the rows of these items and cells."""
-    for row in missing_rows(rows.all, items, cells, measure, watch):
+    """Append what `rows` lacks, each row as soon as it is known; returns the rows of these items and cells.
+
+    together: the same for cells that are measured together, and all of them again where one is lacking; the last row of
+    a cell counts.
+    """
+    for row in missing_rows(rows.all, items, cells, measure, watch, together):
         rows.add(row)
-    return rows_of(rows.all, items, cells)
+    names = _names(items, cells)
+    return list({_values(row, names): row for row in rows_of(rows.all, items, cells)}.values())
 
 
 def run_prompts(
@@ -79,12 +85,16 @@ def missing_rows(
     cells: Sequence[Cell],
     measure: Measure[Measured],
     watch: Watch,
+    together: Callable[[Cell], Hashable] | None = None,
 ) -> Iterator[Row]:
     """The rows that `known` lacks. An item of which a cell cannot be measured is left out from there on."""
     names = _names(items, cells)
     done = {_values(row, names) for row in known}
     for item in items:
         missing = [cell for cell in cells if _values({**item.key, **cell}, names) not in done]
+        if together is not None:
+            sets = set(map(together, missing))
+            missing = [cell for cell in cells if together(cell) in sets]
         try:
             if missing:
                 for cell, figures in zip(missing, measure(item, missing), strict=True):
@@ -115,11 +125,13 @@ class PromptProgress:
     an error too, takes its place.
 
     What was there already from an earlier run does not count for the time left. total: items. each: prompts of one.
+    others: whether others have prompts too, so that it may be that none of these fits.
     """
 
-    def __init__(self, total: int, each: int = 1) -> None:
+    def __init__(self, total: int, each: int = 1, *, others: bool = False) -> None:
         self.total = total
         self.each = each
+        self.others = others
         self.done = 0
         self._ran = 0
         self._left_out = 0
@@ -137,7 +149,7 @@ class PromptProgress:
         print(f"{text:<40}", end="\n" if self.done == self.total else "\r", file=sys.stderr, flush=True)
 
     def leave_out(self, item: Item, error: SpectraError) -> None:
-        """Say on a line of its own that a prompt does not fit. Raises any other error, and one when no prompt is left.
+        """Say on a line of its own that a prompt does not fit. Raises any other error, and one when none is left.
 
         `step` counts it all the same.
         """
@@ -146,8 +158,13 @@ class PromptProgress:
         text = f"{' '.join(map(str, item.key.values()))} is left out: {error}"
         print(f"{text:<40}", file=sys.stderr, flush=True)
         self._left_out += 1
-        if self._left_out == self.total:
-            raise SpectraError("max_new_tokens", "no prompt and answer fit the model's context; ask for fewer")
+        if self._left_out == self.total and not self.others:
+            raise none_fits()
+
+
+def none_fits() -> SpectraError:
+    """What is wrong where nothing could be measured."""
+    return SpectraError("max_new_tokens", "no prompt and answer fit the model's context; ask for fewer")
 
 
 def clock(seconds: float) -> str:

@@ -145,13 +145,15 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
     codes = fill(codes, OUTPUTS, INPUTS)
     group = codes.shape[1] if whole_row else group
     panels, groups = len(codes) // OUTPUTS, codes.shape[1] // group
+    # [panel, half, output, inputs of a word, pair, of pair] -> a word for (output, of pair), its codes by (pair, half)
     if weight.bits == 4:
-        # [panel, half, output, eight inputs, pair, of pair] -> a word for (output, of pair), its codes by (pair, half)
         split = codes.view(panels, 2, 8, -1, 4, 2).permute(0, 3, 2, 5, 4, 1).reshape(-1, 2)
         words = (split[:, 1] | split[:, 0] << 4).view(torch.int32)
-        body = (words << 15 | words >> 17 & 0x7FFF).view(torch.uint8)
+        body = words << 15 | words >> 17 & 0x7FFF
     else:
-        body = codes.view(torch.uint8).view(panels, 2, 8, -1, 2).permute(0, 3, 1, 2, 4)
+        split = (codes.view(torch.uint8) ^ 128).view(panels, 2, 8, -1, 2, 2).permute(0, 3, 2, 5, 4, 1)
+        words = split.flip(-1).reshape(-1, 4).view(torch.int32)
+        body = words << 7 | words >> 25 & 0x7F
     numbers = [scales] if minimums is None else [scales, minimums]
     half = all(torch.equal(one.half().float(), one) for one in numbers)
     parts = []
@@ -159,22 +161,24 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
         one = fill(one.half() if half else one.float(), OUTPUTS, 1)
         one = torch.nn.functional.pad(one, (0, groups - one.shape[1])).view(panels, OUTPUTS, groups)
         parts.append(one.transpose(1, 2).contiguous().view(torch.uint8))
-    data = torch.cat([*parts, body.reshape(panels, groups, -1)], 2).contiguous()
+    data = torch.cat([*parts, body.view(torch.uint8).reshape(panels, groups, -1)], 2).contiguous()
     return data, {
         "format": BITS4 if weight.bits == 4 else BITS8,
         "group": group,
         "scale_bytes": 2 if half else 4,
         "has_minimum": int(minimums is not None),
-        "lifted": int(minimums is not None and lifts(scales, minimums)),
+        "lifted": int(lifts(weight)),
     }
 
 
-def lifts(scales: torch.Tensor, minimums: torch.Tensor) -> bool:
-    """Whether minimum - n * scale is a float, n 16 and 256: with it (1 + code / n) * (n * scale) gives the weight."""
-    for n in (16, 256):
-        steps = scales * n
-        lifted = minimums - steps
+def lifts(weight: Codes) -> bool:
+    """Whether minimum - n * scale is a float for the two n with which the library takes codes where they stand."""
+    steps = (16, 256) if weight.bits == 4 else (256 + 128, 65536 + 128)
+    scales = weight.scales.double()
+    minimums = torch.zeros_like(scales) if weight.minimums is None else weight.minimums.double()
+    for n in steps:
+        lifted = (minimums - scales * n).float().double()
         # a difference that was rounded fails to give back the smaller of the two
-        if not (torch.equal(minimums - lifted, steps) and torch.equal(lifted + steps, minimums)):
+        if not (torch.equal(minimums - lifted, scales * n) and torch.equal(lifted + scales * n, minimums)):
             return False
     return True

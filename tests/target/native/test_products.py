@@ -120,7 +120,7 @@ def test_minimums_far_smaller_than_their_scale_give_the_bits_of_their_dense_matr
     least[7, 3] = codes.scales[7, 3] * small
     least[30, 5] = -codes.scales[30, 5] * small
     codes = Codes(codes.codes, codes.scales, least, 4)
-    assert lifts(codes.scales, least) == (small in (0.0, 2.0**-4))
+    assert lifts(codes) == (small in (0.0, 2.0**-4))
     packed, dense, rows = Matrix.of(library(path), codes), Matrix.of(library(path), codes.dense()), numbers(13, 320)
     assert packed.nbytes < dense.nbytes
     assert torch.equal(packed.rows(torch.arange(48)), codes.dense().float())

@@ -3,11 +3,12 @@
 // F32   [panel][input][16] float
 // BF16  [panel][input / 2][16][2] bf16: pairs of inputs, as bf16 dot products and AMX tiles take them
 // BITS4 [panel][group] of {16 scales, 16 minimums, codes [input / 8][16 words of 8 codes]}
-// BITS8 [panel][group] of {16 scales, 16 minimums, codes [input / 2][32] int8}
+// BITS8 [panel][group] of {16 scales, 16 minimums, codes [input / 4][16 words of 4 codes]}
 //
-// Word i of BITS4 holds the codes of outputs i / 2 and 8 + i / 2 for inputs 8b + 2t + i % 2: turned right by 8t bits
-// it has them at bits 19 and 15. So they come out as two registers in the order of a BF16 pair. Inputs are filled up to
-// a multiple of 32 with zeros, outputs to 16. A byte behind the last panel is read, and does not count.
+// Word i holds the codes of outputs i / 2 and 8 + i / 2 for inputs 8b + 2t + i % 2 (BITS8: 4b + 2t + i % 2): turned right by
+// 8t bits it has them at bits 19 and 15 (BITS8: by 16t bits, at 15 and 7). So they come out as two registers in the order of
+// a BF16 pair. Codes of 8 bits, -128 to 127, are held 128 higher. Inputs are filled up to a multiple of 32 with zeros,
+// outputs to 16. A byte behind the last panel of BITS4 is read, and does not count.
 #pragma once
 #include "simd.h"
 
@@ -26,7 +27,7 @@ struct Matrix {
     int32_t group;        // inputs that share a scale
     int32_t scale_bytes;  // 2: IEEE half, 4: float
     int32_t has_minimum;
-    int32_t lifted;       // 4 bits: minimums less 16 and 256 times their scale are floats
+    int32_t lifted;       // minimums less 16 and 256 times their scale are floats (8 bits: less 384 and 65664 times it)
 
     const uint8_t* panel(int64_t n) const { return data + n * panel_bytes; }
     bool quantised() const { return format >= BITS4; }
@@ -52,20 +53,28 @@ INLINE Group load_group(const Matrix& m, const uint8_t* p) {
     return {{twice_low(scale), twice_low(minimum)}, {twice_high(scale), twice_high(minimum)}};
 }
 
-// Codes of 4 bits are taken where they stand in a word, from bit AT on: as code * 2^AT or, LIFTED, as 1 + code / 2^(23 - AT),
-// the float with these bits behind the exponent of 1. The line is changed for that.
-template <bool LIFTED, int AT>
-INLINE F16 four_bits(I16 word) {
-    return LIFTED ? number(insert(word, 15 << AT, 0x3f800000)) : masked(word, 15 << AT);
-}
-template <bool LIFTED, int AT>
-INLINE Line for_four_bits(Line line) {
-    const F16 scale = line.scale * set1(LIFTED ? float(1 << (23 - AT)) : 1.0f / float(1 << AT));
-    return {scale, LIFTED ? line.minimum - scale : line.minimum};
-}
+// Codes of BITS are taken where they stand in a word, from bit AT on: these bits behind the exponent of 1 are the float
+// 1 + code / STEP. LIFTED: this serves as the code, with a scale and a minimum for it.
+template <int BITS, int AT, bool LIFTED>
+class PlacedCodes {
+    static constexpr int32_t MASK = ((1 << BITS) - 1) << AT, ONE = 0x3f800000;
+    static constexpr float STEP = 1 << (23 - AT), ZERO = BITS == 8 ? 128 : 0;  // the code that stands for 0
 
-// Sixteen words turned right by t bytes, in bits 15 to 22: these stand in the words a byte further on or back, too, and a
-// load is cheaper than a turn.
+  public:
+    INLINE void serve(Line line) {
+        line_ = LIFTED ? Line{line.scale * set1(STEP), fma(line.scale, set1(-STEP - ZERO), line.minimum)} : line;
+    }
+    INLINE F16 weights(I16 word) const {
+        const F16 placed = number(insert(word, MASK, ONE));
+        return line_.at(LIFTED ? placed : fma(placed, set1(STEP), set1(-STEP - ZERO)));
+    }
+
+  private:
+    Line line_;
+};
+
+// Sixteen words turned right by t bytes, for odd t in bits 15 to 22: these stand in the words a byte further on or back, too,
+// and a load is cheaper than a turn.
 INLINE I16 turned_by_bytes(const uint8_t* words, int t) {
     return t == 0 ? load_int(words) : t == 1 ? load_int(words + 1) : t == 2 ? half_turned(load_int(words)) : load_int(words - 1);
 }
@@ -77,41 +86,27 @@ INLINE void fetch(const void* p) {
 
 // take(input, low, high) for the pairs of inputs [k, end) of a group of P panels: the weights of 8 outputs each, the pair's
 // two inputs by turns, not yet rounded. ahead: how many bytes further on memory is fetched, NEAR: into the nearest cache.
-template <bool NEAR, bool LIFTED, int P, class Take>
-INLINE void pairs_of_four_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end,
-                               int64_t ahead, Take take) {
-    Group lines[P];
+template <bool NEAR, int BITS, bool LIFTED, int P, class Take>
+INLINE void pairs_of_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end, int64_t ahead,
+                          Take take) {
+    constexpr int PAIRS = 16 / BITS;  // whose codes fill a line
+    PlacedCodes<BITS, 23 - BITS, LIFTED> low_codes[P];
+    PlacedCodes<BITS, 23 - 2 * BITS, LIFTED> high_codes[P];
     UNROLL
-    for (int p = 0; p < P; ++p)
-        lines[p] = {for_four_bits<LIFTED, 19>(group[p].low), for_four_bits<LIFTED, 15>(group[p].high)};
-    for (int64_t at = 0; k < end; k += 8, at += 64) {
+    for (int p = 0; p < P; ++p) low_codes[p].serve(group[p].low), high_codes[p].serve(group[p].high);
+    for (int64_t at = 0; k < end; k += 2 * PAIRS, at += 64) {
         UNROLL
         for (int p = 0; p < P; ++p) fetch<NEAR>(codes[p] + at + ahead);
         UNROLL
-        for (int t = 0; t < 4; ++t) {
+        for (int pair = 0; pair < PAIRS; ++pair) {
             F16 low[P], high[P];
             UNROLL
             for (int p = 0; p < P; ++p) {
-                const I16 word = turned_by_bytes(codes[p] + at, t);
-                low[p] = lines[p].low.at(four_bits<LIFTED, 19>(word));
-                high[p] = lines[p].high.at(four_bits<LIFTED, 15>(word));
+                const I16 word = turned_by_bytes(codes[p] + at, pair * BITS / 4);
+                low[p] = low_codes[p].weights(word), high[p] = high_codes[p].weights(word);
             }
-            take(k + 2 * t, low, high);
+            take(k + 2 * pair, low, high);
         }
-    }
-}
-template <bool NEAR, int P, class Take>
-INLINE void pairs_of_eight_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end,
-                                int64_t ahead, Take take) {
-    for (int64_t at = 0; k < end; k += 2, at += 32) {
-        F16 low[P], high[P];
-        UNROLL
-        for (int p = 0; p < P; ++p) {
-            fetch<NEAR>(codes[p] + at + ahead);
-            low[p] = group[p].low.at(load_int8((const int8_t*)codes[p] + at));
-            high[p] = group[p].high.at(load_int8((const int8_t*)codes[p] + at + LANES));
-        }
-        take(k, low, high);
     }
 }
 
@@ -137,12 +132,14 @@ INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, 
         }
         start += m.group;
         const int64_t end = start < to ? start : to;
-        if (m.format == BITS8)
-            pairs_of_eight_bits<NEAR, P>(group, codes, k, end, ahead, take);
+        if (m.format == BITS4 && m.lifted)
+            pairs_of_bits<NEAR, 4, true, P>(group, codes, k, end, ahead, take);
+        else if (m.format == BITS4)
+            pairs_of_bits<NEAR, 4, false, P>(group, codes, k, end, ahead, take);
         else if (m.lifted)
-            pairs_of_four_bits<NEAR, true, P>(group, codes, k, end, ahead, take);
+            pairs_of_bits<NEAR, 8, true, P>(group, codes, k, end, ahead, take);
         else
-            pairs_of_four_bits<NEAR, false, P>(group, codes, k, end, ahead, take);
+            pairs_of_bits<NEAR, 8, false, P>(group, codes, k, end, ahead, take);
         k = end;
     }
 }

@@ -70,9 +70,6 @@ INLINE F16 load_bf16(const bf16* p) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
 INLINE F16 load_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p))}; }
-INLINE F16 load_int8(const int8_t* p) {
-    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)))};
-}
 INLINE I16 operator>>(I16 a, int bits) { return {_mm512_srli_epi32(a.v, unsigned(bits))}; }
 INLINE I16 set1_int(int32_t x) { return {_mm512_set1_epi32(x)}; }
 // first, first + 1, ...
@@ -226,10 +223,6 @@ INLINE F16 load_half(const uint16_t* p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)),
             _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p + 1))};
 }
-INLINE __m256 widen_int8(const int8_t* p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
-}
-INLINE F16 load_int8(const int8_t* p) { return {widen_int8(p), widen_int8(p + 8)}; }
 INLINE I16 operator>>(I16 x, int bits) { return {_mm256_srli_epi32(x.a, bits), _mm256_srli_epi32(x.b, bits)}; }
 INLINE I16 set1_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 // first, first + 1, ...
