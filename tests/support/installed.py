@@ -12,6 +12,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 240.0
+"""Seconds until a server answers."""
 DROP_IN = """
 import sys
 from functools import partial
@@ -81,7 +83,7 @@ class Installed:
         """The drop-in: whether it wrote the text of plain decoding, its stores, where it lies."""
         return self.run(self.python, "-c", DROP_IN).split()
 
-    def demo(self, seconds: float = 240.0) -> dict[str, bytes]:
+    def demo(self) -> dict[str, bytes]:
         """`spectra-demo`, started and asked for the page, a script and a recorded race; it is ended again."""
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
@@ -92,7 +94,7 @@ class Installed:
         try:
             found = {}
             for path in ("", "spectra/js/tabs/race.js", "spectra/races/bank-account.json", "config"):
-                found[path] = _get(f"http://127.0.0.1:{port}/{path}", server, seconds)
+                found[path] = _get(f"http://127.0.0.1:{port}/{path}", server)
             return found
         except AssertionError as error:
             error.add_note((self.work / "demo.log").read_text()[-3000:])
@@ -102,7 +104,7 @@ class Installed:
             server.wait(20)
 
 
-def _get(url: str, server: "subprocess.Popen[bytes]", seconds: float) -> bytes:
+def _get(url: str, server: "subprocess.Popen[bytes]") -> bytes:
     """What is at the address, as soon as the server answers."""
     began = time.monotonic()
     while True:
@@ -111,5 +113,5 @@ def _get(url: str, server: "subprocess.Popen[bytes]", seconds: float) -> bytes:
                 body: bytes = response.read()
                 return body
         except (URLError, ConnectionError):
-            assert server.poll() is None and time.monotonic() - began < seconds, url
+            assert server.poll() is None and time.monotonic() - began < PATIENCE, url
             time.sleep(0.2)

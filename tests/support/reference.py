@@ -7,9 +7,9 @@ from spectra.verify.picks import processors_of
 
 
 @torch.inference_mode()
-def plain(model, prompt, sampling, *, most, eos=(), processors=None):
+def plain(model, prompt, sampling, *, most, eos=()):
     """(new tokens, for each the margin between its best and second-best score)."""
-    chain = processors_of(sampling) if processors is None else processors
+    chain = processors_of(sampling)
     tokens, margins = list(prompt), []
     while len(margins) < most and not (margins and tokens[-1] in eos):
         ids = torch.tensor([tokens])
