@@ -95,7 +95,8 @@ def run_batch_sizes(options: BatchOptions) -> int:
         mine = groups[processes.rank :: processes.world_size]
         if len(groups) < processes.world_size:
             raise SpectraError(
-                "limit", f"{processes.world_size} processes share {len(groups)} groups of prompts; give more prompts"
+                "limit",
+                f"{processes.world_size} processes are more than groups of prompts ({len(groups)}); give more prompts",
             )
         folders = [options.out]
         if processes.world_size > 1:

@@ -116,8 +116,8 @@ def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
                 return value
         except ValueError:
             pass
-        whole = "whole " if kind is int else ""
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number; give a {whole}number")
+        wanted = "whole number" if kind is int else "number"
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a {wanted}; give one")
 
     return parse
 

@@ -99,7 +99,7 @@ def _processed(processors: LogitsProcessorList, logits: torch.Tensor, before: Se
             scores = processors(torch.tensor(before, dtype=torch.long, device=logits.device), scores)
         except StopIteration as error:  # in a generator it would not tell where it comes from
             raise SpectraError("logits_processor", RAN_OUT) from error
-        shape = getattr(scores, "shape", None)
+        shape = scores.shape if isinstance(scores, torch.Tensor) else None
         if shape != logits.shape:
             what = f"a {type(scores).__name__}" if shape is None else f"scores {list(shape)}"
             raise SpectraError(

@@ -205,7 +205,7 @@ def test_processes_share_the_prompts_and_the_first_reports(place, tmp_path, monk
     assert "2 processes side by side" in said and said.count("6 of 6") == 4
     monkeypatch.setattr(batches, "distributed", as_process(0, 4))
     assert main(command(place, tmp_path / "four")) == 2
-    assert "limit: 4 processes share 3 groups" in capsys.readouterr().err
+    assert "limit: 4 processes are more than groups of prompts (3); give more" in capsys.readouterr().err
 
 
 def test_all_models_of_a_process_are_on_its_device(place, tmp_path, monkeypatch):

@@ -97,7 +97,7 @@ def test_help_says_every_default(parser):
     [
         ("hello", "--folder"),
         ("--folder x", "TEXT"),
-        ("hello --folder x --max-tokens x", "'x' is not a number; give a whole"),
+        ("hello --folder x --max-tokens x", "'x' is not a whole number; give one"),
         ("hello --folder x --factors ,", "argument --factors: there is none; give one or more"),
         ("hello --folder x --names ,", "argument --names: there is none; give one or more"),
     ],
@@ -113,7 +113,7 @@ def test_what_cannot_be_parsed_is_one_line(parser, capsys, line, said):
     ("more", "said"),
     [
         ("--max-tokens 0", "max_tokens: too few"),
-        ("--factors 1,x", "factors: 'x' is not a number; give a number"),
+        ("--factors 1,x", "factors: 'x' is not a number; give one"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(parser, more, said):
@@ -122,7 +122,7 @@ def test_what_cannot_be_is_refused_by_name(parser, more, said):
 
 
 def test_numbers_that_were_given_are_numbers_of_their_kind(parser):
-    with pytest.raises(SpectraError, match=r"^sizes: '1.5' is not a number; give a whole number"):
+    with pytest.raises(SpectraError, match=r"^sizes: '1.5' is not a whole number; give one"):
         read(parser, "hello --folder x --sizes 1,1.5")
 
 
@@ -159,7 +159,8 @@ def test_what_the_environment_gives_is_checked_alike(parse, monkeypatch, capsys)
     with pytest.raises(SystemExit):
         parser.parse_args([])
     err = capsys.readouterr().err
-    assert "--max-tokens: 'many' is not a number" in err and err.endswith("; the environment has GIVEN_MAX_TOKENS\n")
+    assert "--max-tokens: 'many' is not a whole number" in err
+    assert err.endswith("; the environment has GIVEN_MAX_TOKENS\n")
 
 
 def test_what_the_environment_has_is_said_of_options_that_exclude_each_other(monkeypatch):

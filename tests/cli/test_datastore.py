@@ -270,7 +270,7 @@ BAD = {
     "corpus: nowhere.jsonl is not there": ("--corpus", "nowhere.jsonl"),
     "keep: 0 is out of range": ("--keep", "0"),
     "keep-tokens: -3 is out of range": ("--keep-tokens", "-3"),
-    "'x' is not a number": ("--keep", "x"),
+    "'x' is not a whole number": ("--keep", "x"),
     "window: 1 is out of range": ("--window", "1"),
     "min-tokens: 99 is out of range": ("--min-tokens", "99"),
     "min-distinct: 1.5 is out of range": ("--min-distinct", "1.5"),

@@ -315,3 +315,9 @@ def assert_alike(ours, theirs):
     table = [*common, rest] if sum(rest) else common
     assert len(table) > 3
     assert chi2_contingency(list(zip(*table, strict=True))).pvalue > 1e-4
+
+
+def test_a_processor_that_gives_no_tensor_is_named():
+    with pytest.raises(SpectraError, match="logits_processor: one gives a ndarray"):
+        chain = LogitsProcessorList([lambda ids, scores: scores.numpy()])
+        probabilities_of(chain, torch.zeros(1, 9), [[1]], ("model", "logits_processor"))
