@@ -32,7 +32,7 @@ Y = TypeVar("Y")
 class Running(Protocol):
     """Says before each step whose turn it is."""
 
-    def failed(self, number: int, error: Exception) -> None:
+    def failed(self, number: int, error: BaseException) -> None:
         """The drafters, criteria or processors of a sequence failed: it has no more steps. Or raises the error."""
         ...
 
@@ -139,7 +139,9 @@ def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> di
     for number, thing in things.items():
         try:
             made[number] = work(thing)
-        except Exception as error:  # noqa: BLE001 - it is one sequence's own
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is one sequence's own
             queue.failed(number, error)
     return made
 

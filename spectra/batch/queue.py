@@ -70,7 +70,7 @@ class RequestQueue:
             self._check(*taken)
         return taken
 
-    def failed(self, number: int, error: Exception) -> None:
+    def failed(self, number: int, error: BaseException) -> None:
         """Ends the batch."""
         raise error
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from operator import itemgetter
 
 LEAST, MOST = 1e-12, 1e12
@@ -13,14 +14,16 @@ LEAST, MOST = 1e-12, 1e12
 class StepCost:
     """T(q): measured seconds of one forward pass over q query tokens on this device, piecewise linear between.
 
-    table: (query tokens, seconds), the first ones rising. Raises ValueError for a table that is empty or
-    does not rise, and for seconds that no step takes.
+    table: (query tokens, seconds), the first ones rising. Raises ValueError for a table that is empty or does not rise,
+    and for seconds that no step takes.
     """
 
     table: tuple[tuple[int, float], ...]
 
     def __post_init__(self) -> None:
-        if not self.table or self.table[0][0] < 1 or any(b[0] <= a[0] for a, b in pairwise(self.table)):
+        counts = [count for count, _ in self.table]
+        whole = all(isinstance(count, Integral) for count in counts)
+        if not whole or not counts or counts[0] < 1 or any(after <= before for before, after in pairwise(counts)):
             raise ValueError("a step cost table lists query counts in rising order, from 1 on")
         if not all(LEAST <= seconds <= MOST for _, seconds in self.table):
             raise ValueError(f"a step takes from {LEAST:g} to {MOST:g} seconds")
@@ -31,6 +34,8 @@ class StepCost:
         at = bisect_left(rows, queries, key=itemgetter(0))
         if at == 0 or len(rows) == 1:
             return rows[0][1]
+        if at < len(rows) and rows[at][0] == queries:
+            return rows[at][1]
         if at < len(rows):
             (q0, t0), (q1, t1) = rows[at - 1 : at + 1]
             return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
@@ -39,4 +44,4 @@ class StepCost:
 
     def shared(self, sequences: int) -> "StepCost":
         """T of one of so many sequences whose equal steps go into one pass: T'(q) = T(sequences * q)."""
-        return StepCost(tuple((queries, self.seconds(sequences * queries)) for queries, _ in self.table))
+        return StepCost(tuple((queries, min(MOST, self.seconds(sequences * queries))) for queries, _ in self.table))

@@ -197,7 +197,7 @@ class SharedQueue:
                 self.answers[number].steps.append(step)
             self._owner.changed.notify_all()
 
-    def failed(self, number: int, error: Exception) -> None:
+    def failed(self, number: int, error: BaseException) -> None:
         """The answer ends with its error; the others go on."""
         with self._owner.changed:
             self.answers[number].error, self.answers[number].left = error, True

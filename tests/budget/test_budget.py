@@ -215,8 +215,8 @@ def test_what_hangs_on_a_node_that_cannot_be_accepted_is_not_scored():
 NONE = (
     (),
     ((2, 1.0), (2, 2.0)),
-    ((0, 1.0),),
-    *(((1, seconds),) for seconds in (0.0, -1.0, math.inf, math.nan, 1e-160)),
+    *(((count, 1.0),) for count in (0, 1.5, math.inf, math.nan)),
+    *(((1, each),) for each in (0.0, -1.0, math.inf, math.nan, 1e-160)),
 )
 
 
@@ -224,6 +224,12 @@ NONE = (
 def test_a_table_that_no_device_has_is_refused(table):
     with pytest.raises(ValueError, match="step"):
         StepCost(table)
+
+
+def test_a_table_that_falls_or_rises_far_serves_batches_too():
+    falls, rises = StepCost(((1, 1e5), (2, 1e-12))), StepCost(((1, 1e-12), (2, 1e12)))
+    assert falls.seconds(2) == 1e-12
+    assert rises.shared(4).table == ((1, 1e12), (2, 1e12))
 
 
 def test_step_cost_is_linear_between_and_goes_on_past_the_end():

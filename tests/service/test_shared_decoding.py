@@ -233,6 +233,7 @@ class Guesses:
         (Guesses(error=LookupError("broken budget")), "broken budget"),
         (Guesses(), "budget: a NoneType is none"),
         (Guesses(error=StopIteration()), "StopIteration was raised"),  # and the answer seemed to be whole
+        (Guesses(error=SystemExit()), "SystemExit was raised"),
     ],
 )
 def test_a_budget_or_a_guess_that_fails_ends_its_own_answer(target, guesses, says):

@@ -59,7 +59,7 @@ class Matrix:
     def of(cls, library: Library, weight: torch.Tensor | Codes, bias: torch.Tensor | None = None) -> "Matrix":
         """Pack once. weight: [outputs, inputs] bf16 or fp32, or codes; bias: [outputs].
 
-        A product with codes has the bits of the product with `codes.dense()`.
+        A product with codes has the bits of the product with `codes.dense()`, but for the sign of a zero.
         """
         if isinstance(weight, Codes):
             packed = pack_codes(weight)
