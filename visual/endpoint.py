@@ -88,6 +88,7 @@ class Endpoint:
         if self.model not in names:
             known = without(self._secrets, _some_of(names))
             raise SpectraError("endpoint-model", f"{self.model[:LONGEST_ID]!r} is not listed there; give {known}")
+        self.chosen = self.model
         self.methods: Mapping[str, str] = {SERVED: f"{self.model} at {self.url}"}
         self.plain = PlainRate(0.0, 0)
         self.settings: Mapping[str, Mapping[str, Value]] = {SERVED: {}}

@@ -37,8 +37,11 @@ class Backend(Protocol):
     """Whatever answers: the own engine, or a server somewhere.
 
     methods: preset name -> one-line description. plain: the last measurement of plain decoding. settings: preset name
-    -> its fields of `MethodSettings` by value, None for a number that it leaves open.
+    -> its fields of `MethodSettings` by value, None for a number that it leaves open. chosen: the model in use.
     """
+
+    @property
+    def chosen(self) -> str: ...
 
     @property
     def methods(self) -> Mapping[str, str]: ...
@@ -78,7 +81,7 @@ class Backend(Protocol):
 
 
 class Engine(Backend, Protocol):
-    """models: what `choose` takes, `chosen` being the one in use. model: a name to show. badges: facts about device and
+    """models: what `choose` takes. model: a name to show. badges: facts about device and
     numerics. references: what presets can be compared with that is none, name -> one-line description. cost: T(q), rows
     of (query tokens, measured seconds of one forward pass), none before it was measured. together: how many answers at
     once leave each a third of plain decoding's passes a second or more; the settings of a trace say with how many
@@ -93,9 +96,6 @@ class Engine(Backend, Protocol):
 
     @property
     def references(self) -> Mapping[str, str]: ...
-
-    @property
-    def chosen(self) -> str: ...
 
     @property
     def model(self) -> str: ...

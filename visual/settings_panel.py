@@ -7,10 +7,10 @@ from typing import Any
 
 import gradio as gr
 
-from spectra.errors import SpectraError
 from spectra.settings import MethodSettings, Value
 from visual.engine import Engine
 from visual.method_settings import FIELDS, form_of, settings_of
+from visual.run.run import another_chose
 from visual.widgets import PRIVATE, SKIP, visitor_of
 
 PAPER = ("spectra-paper", "spectra-paper-core")
@@ -94,9 +94,8 @@ class SettingsPanel:
     def check_model(self, filled: str) -> None:
         """Raises `SpectraError` where another visitor has chosen another model since the panel was filled for this one:
         what it shows would run as changes of that model's presets."""
-        model = self.engine.chosen
-        if filled != model:
-            raise SpectraError("go", f"another visitor chose {model}; look at its settings and start again")
+        if filled != self.engine.chosen:
+            raise another_chose(self.engine.chosen)
 
     def of_the_model(self, visit: gr.Request, filled: str, method: str) -> list[Any]:
         """The model in use, how its presets differ, and an update for every field; nothing where it is `filled`."""

@@ -97,6 +97,21 @@ def race(*, alone: bool = False) -> Run:
     return Run.against_plain(request_of("hello", "spectra", 40, 0, 1), alone=alone)
 
 
+def test_a_race_does_not_run_on_a_model_that_was_chosen_while_it_waited() -> None:
+    """It was answered by the other model without a word, with settings that its panel had for the first."""
+    engine, line = FakeEngine(step_seconds=0.01), queue(together=1)
+    holder, waits = line.join(), race()
+    messages = stream(engine, waits, line)
+    assert next(messages) == {"kind": "waiting", "ahead": 1}
+    engine.choose("Fake-1B")
+    line.leave(holder)
+    assert next(message for message in messages if message != {"kind": "waiting", "ahead": 1}) == {"kind": "left"}
+    with pytest.raises(SpectraError, match="go: another visitor chose Fake-1B; look at its settings"):
+        next(messages)
+    assert not waits.active and waits.thread is None
+    assert line.ahead(line.join()) == 0
+
+
 def test_two_races_run_at_once_and_one_alone_after_them() -> None:
     engine, line = FakeEngine(step_seconds=0.01), queue()
     two = [stream(engine, race(), line) for _ in range(2)]

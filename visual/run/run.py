@@ -228,6 +228,11 @@ def explain(error: BaseException) -> dict[str, str]:
     return {"field": "", "text": f"The run ended early ({type(error).__name__}). The server's log has the details."}
 
 
+def another_chose(model: str) -> SpectraError:
+    """What to say of what was asked of another model than the one in use."""
+    return SpectraError("go", f"another visitor chose {model}; look at its settings and start again")
+
+
 def decode_lanes(backend: Backend, run: Run, on_ready: Callable[[], object]) -> None:
     """Fill the run's inbox; `None` or an error comes last. on_ready: called when nothing is left to be built."""
     try:
@@ -276,10 +281,12 @@ def stream(
     cancellable. Closing it stops the run; `run.stop` ends it with what was decoded.
 
     max_seconds: after which a run is stopped, since others wait; None is the default. Raises SpectraError when the
-    queue is full. The thread leaves the queue after its last step: nobody decodes beside one that is alone, nor while
-    one builds a datastore, which would slow them down and say nothing of it.
+    queue is full, and where another visitor has chosen another model before its turn. The thread leaves the queue after
+    its last step: nobody decodes beside one that is alone, nor while one builds a datastore, which would slow them down
+    and say nothing of it.
     """
     max_seconds = max_seconds or (MAX_ALONE_SECONDS if run.alone else MAX_SECONDS)
+    model = backend.chosen
     try:
         alone = run.alone or any(map(backend.builds, run.lanes.values()))
         ticket = admission.join(run.request.visitor, alone=alone)
@@ -307,6 +314,10 @@ def stream(
             if lost:
                 raise SpectraError("go", UNHEARD)
             return
+        if model != backend.chosen:
+            run.state = "failed"
+            yield {"kind": "left"}
+            raise another_chose(backend.chosen)
         run.state = "running"
         context = contextvars.copy_context()  # a lent GPU is asked for in the name of who asked
         run.thread = threading.Thread(target=context.run, args=(work,), daemon=True)
