@@ -92,7 +92,7 @@ def test_other_methods_are_vllms_own(place, vllm, capsys, method, own):
         (["--model", "{model}", "--speculative-config", "{{}}"], "speculative-config:"),
         (["--model", "{model}", "--spectra-requests", "0"], "spectra_requests:"),
         (["--model", "{model}", "--method", "suffix"], "arctic_inference:"),
-        (["--k", "many"], "'many' is not a number"),
+        (["--k", "many"], "'many' is not a whole number"),
     ],
 )
 def test_what_is_wrong_is_one_line(place, vllm, capsys, flags, field):

@@ -361,7 +361,7 @@ BAD = {
     "batch: 32 tokens do not hold one conversation of 64": ("--batch", "32"),
     "steps: 0 is out of range": ("--steps", "0"),
     "boost: nowhere is no model folder": ("--boost", "nowhere"),
-    "'x' is not a number": ("--seed", "x"),
+    "'x' is not a whole number": ("--seed", "x"),
     "hidden: 64 is wider than the target's 48": ("--hidden", "64"),
     "out: cannot write": ("--out", "/dev/null/nano"),
 }
