@@ -35,7 +35,7 @@ assert len(kept) == 2000
 
 @pytest.mark.skipif(UnusedMemory()._trim is None or not STATM.exists(), reason="another C library than glibc")
 def test_what_lies_between_pieces_in_use_is_given_back():
-    """In a process of its own: where memory has holes already, what is kept lies in those and not between the pieces."""
+    """In a process of its own: where memory has holes already, what is kept lies in those, not between the pieces."""
     done = subprocess.run([sys.executable, "-c", PIECES], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
