@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral
 from operator import itemgetter
 
 LEAST, MOST = 1e-12, 1e12
@@ -21,11 +20,16 @@ class StepCost:
     table: tuple[tuple[int, float], ...]
 
     def __post_init__(self) -> None:
-        counts = [count for count, _ in self.table]
-        whole = all(isinstance(count, Integral) for count in counts)
+        try:
+            table = tuple((count, seconds) for count, seconds in self.table)
+        except (TypeError, ValueError) as error:
+            raise ValueError("a step cost table lists pairs (query tokens, seconds)") from error
+        object.__setattr__(self, "table", table)
+        counts = [count for count, _ in table]
+        whole = all(isinstance(count, int) and count < 1 << 31 for count in counts)
         if not whole or not counts or counts[0] < 1 or any(after <= before for before, after in pairwise(counts)):
             raise ValueError("a step cost table lists query counts in rising order, from 1 on")
-        if not all(LEAST <= seconds <= MOST for _, seconds in self.table):
+        if not all(isinstance(seconds, int | float) and LEAST <= seconds <= MOST for _, seconds in table):
             raise ValueError(f"a step takes from {LEAST:g} to {MOST:g} seconds")
 
     def seconds(self, queries: int) -> float:

@@ -94,7 +94,7 @@ class SharedDecoding:
         try:
             if running and not fits(self._target, group, one.request, self._cache_bytes):
                 return None
-        except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
+        except BaseException as error:  # noqa: BLE001 - raised where its steps are asked for
             one.error = error
         with self.changed:
             return one if self.leave(one) else None
@@ -143,7 +143,7 @@ def shares_soon(group: Group, request: Request) -> bool:
         return False
     try:
         return group.is_being_read(request.prompt)
-    except Exception:  # noqa: BLE001 - its own start says what is wrong
+    except BaseException:  # noqa: BLE001 - its own start says what is wrong
         return False
 
 
@@ -236,7 +236,7 @@ class SharedQueue:
             if one.error is not None:
                 raise one.error
             session = open_session(self._target, self._group, one.request, reads=False)
-        except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
+        except BaseException as error:  # noqa: BLE001 - raised where its steps are asked for
             one.error = error
             self.over.append(one)
             return
@@ -266,7 +266,7 @@ class SharedQueue:
                 request = self.answers[number].request
                 self._sequences[number] = sequence_of(self._target, request, one.session)
                 del self._readings[number]
-        except Exception as error:  # noqa: BLE001 - raised where its steps are asked for
+        except BaseException as error:  # noqa: BLE001 - raised where its steps are asked for
             self.failed(number, error)
 
     def _next_read(self, waiting: Sequence[int]) -> int:

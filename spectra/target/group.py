@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,8 +164,9 @@ class HuggingFaceGroup:
     def close(self) -> None:
         if self._open:
             self._open = False
-            for session in self._sessions:
-                session.close()
-            self._sessions.clear()
-            self._restore()
-            self._target.release()
+            with ExitStack() as stack:  # whichever of them raises
+                stack.callback(self._target.release)
+                stack.callback(self._restore)
+                stack.callback(self._sessions.clear)
+                for session in reversed(self._sessions):
+                    stack.callback(session.close)

@@ -158,12 +158,14 @@ class HuggingFaceSession:
 
     def close(self) -> None:
         if self.is_open:
-            if self.prefix is not None:
-                self._leave(self.prefix)
-            self._give_back()
-            del self.cache  # its memory is free, whoever still holds the session
-            if self.on_close is not None:
-                self.on_close()
+            try:
+                if self.prefix is not None:
+                    self._leave(self.prefix)
+            finally:
+                self._give_back()
+                del self.cache  # its memory is free, whoever still holds the session
+                if self.on_close is not None:
+                    self.on_close()
 
     def _leave(self, prefix: Prefix) -> None:
         """To the next session: the cache, or a copy of one that was lent, where there is memory for it."""

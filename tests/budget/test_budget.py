@@ -215,7 +215,8 @@ def test_what_hangs_on_a_node_that_cannot_be_accepted_is_not_scored():
 NONE = (
     (),
     ((2, 1.0), (2, 2.0)),
-    *(((count, 1.0),) for count in (0, 1.5, math.inf, math.nan)),
+    *(((count, 1.0),) for count in (0, 1.5, math.inf, math.nan, 10**400)),
+    *(None, 1, "text", ((1,),), ((1, "2"),)),
     *(((1, each),) for each in (0.0, -1.0, math.inf, math.nan, 1e-160)),
 )
 
@@ -227,6 +228,7 @@ def test_a_table_that_no_device_has_is_refused(table):
 
 
 def test_a_table_that_falls_or_rises_far_serves_batches_too():
+    assert StepCost(zip((1, 2), (1.0, 2.0), strict=True)).table == ((1, 1.0), (2, 2.0))
     falls, rises = StepCost(((1, 1e5), (2, 1e-12))), StepCost(((1, 1e-12), (2, 1e12)))
     assert falls.seconds(2) == 1e-12
     assert rises.shared(4).table == ((1, 1e12), (2, 1e12))

@@ -166,13 +166,13 @@ def test_an_error_is_its_owners(target):
 class Broken:
     """A drafter that fails in one of its calls, at the third step as a rule."""
 
-    def __init__(self, where):
-        self.where, self.calls = where, 0
+    def __init__(self, where, error=None):
+        self.where, self.calls, self.error = where, 0, error or LookupError("broken drafter")
 
     def fail(self, where):
         self.calls += where == self.where
         if where == self.where and (self.calls == 3 or where == "begin"):
-            raise LookupError("broken drafter")
+            raise self.error
 
     def begin(self, prompt):
         self.fail("begin")
@@ -252,6 +252,20 @@ def test_a_budget_or_a_guess_that_fails_ends_its_own_answer(target, guesses, say
     answers = all_at_once(decoded, [False, True, False])
     assert answers[0] == answers[2] == truth
     assert isinstance(answers[1], Exception) and says in str(answers[1])
+    check_all_is_over(target)
+
+
+def test_a_drafter_that_ends_its_thread_when_it_begins_ends_its_own_answer(target):
+    shared = SharedDecoding(target)
+
+    def decoded(breaks):
+        method = make_method("autoregressive", target)
+        method.drafters = [Broken("begin", SystemExit())] if breaks else []
+        return [token for step in shared.decode([1, 2, 3], method, limits=Limits(40)) for token in step.tokens]
+
+    answers = all_at_once(decoded, [False, True, False])
+    assert answers[0] == answers[2] == decoded(False)
+    assert "SystemExit was raised" in str(answers[1])
     check_all_is_over(target)
 
 

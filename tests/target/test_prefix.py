@@ -9,7 +9,7 @@ from drafting import Scripted, decode_by, method_of
 from reference import plain
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
 
-from spectra import Limits, Sampling
+from spectra import Limits, Request, Sampling, decode_many
 from spectra.service.prefix_caches import PrefixCaches
 from spectra.target.cache import SlabCache
 from spectra.target.load import wrap_model
@@ -261,3 +261,23 @@ def test_long_prompts_are_not_compared_token_by_token():
     finally:
         sys.settrace(before)
     assert alike == 4096 and len(lines) < 200
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_is_called_when_a_cache_is_left_may_fail(targets, together):
+    """The target stayed busy for good."""
+
+    def breaks():
+        raise LookupError("broken")
+
+    target = exact("llama", targets)
+
+    def answered(prefix):
+        if together:
+            request = Request([1, 2, 3], method_of([]), limits=Limits(4), options={"prefix": prefix})
+            return [token for _, step in decode_many(target, [request]) for token in step.tokens]
+        return turn(target, [1, 2, 3], method_of([]), prefix, Sampling(), most=4)
+
+    with pytest.raises(LookupError, match="broken"):
+        answered(Prefix(on_leave=breaks))
+    assert len(answered(Prefix())) == 4
