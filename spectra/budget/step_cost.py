@@ -38,11 +38,9 @@ class StepCost:
         at = bisect_left(rows, queries, key=itemgetter(0))
         if at == 0 or len(rows) == 1:
             return rows[0][1]
-        if at < len(rows) and rows[at][0] == queries:
-            return rows[at][1]
         if at < len(rows):
             (q0, t0), (q1, t1) = rows[at - 1 : at + 1]
-            return t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
+            return t1 if queries == q1 else t0 + (t1 - t0) * (queries - q0) / (q1 - q0)
         (q0, t0), (q1, t1) = rows[-2:]
         return t1 + max(0.0, (t1 - t0) / (q1 - q0)) * (queries - q1)
 
