@@ -4,11 +4,14 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from browsing import READY, appear, race, serve
 from fakes_engine import CARD, FakeEngine
+
+import visual.tabs.datastore
 
 Visit = Callable[..., Any]
 Served = tuple[FakeEngine, str]
@@ -87,6 +90,36 @@ def test_after_ones_own_the_look_up_falls_back_to_a_store_that_spectra_guesses_f
     stage.get_by_role("button", name="Delete it").click()
     page.wait_for_function("document.querySelector('#field-store-store input').value !== 'my-notes'")
     page.wait_for_function(chosen, arg="smollm2-code")
+
+
+def test_what_the_tab_says_late_does_not_bring_a_deleted_store_back(
+    builder: Served, visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who opens the tab and deletes at once has two answers on their way; the first was put together before."""
+    engine, url = builder
+    page = visit(url)
+    stage = opened(page)
+    chosen = "(name) => document.querySelector('#field-store-store input').value === name"
+    upload(page, tmp_path / "notes.txt", "a line of words\n" * 3)
+    page.wait_for_function(chosen, arg="my-notes")
+    appear(page, "#own-library:enabled")
+    answered = Event()
+    offer_text = visual.tabs.datastore.offer_text
+
+    def late(engine: FakeEngine) -> str:
+        answered.set()
+        time.sleep(1.5)
+        return offer_text(engine)
+
+    monkeypatch.setattr(visual.tabs.datastore, "offer_text", late)
+    page.get_by_role("tab", name="Race").click()
+    opened(page)
+    assert answered.wait(20)
+    stage.get_by_role("button", name="Delete it").click()
+    page.wait_for_function(chosen, arg="smollm2-code")
+    page.wait_for_timeout(1500)
+    assert page.evaluate(chosen, "smollm2-code") and page.problems == []
+    assert stage.locator(".own-store .store").count() == 0
 
 
 @pytest.mark.all_cases

@@ -24,6 +24,9 @@ FACTS = ("name", "model", "refined", "licence", "bytes", "kept", "seen", "droppe
 START = "I hope this"
 STARTS = 4
 """Buttons that start a build: an upload, the library, writing, and the offer's."""
+IN_ORDER: dict[str, Any] = {**PRIVATE, "concurrency_id": "stores", "concurrency_limit": 1}
+"""For handlers that say which stores there are: an answer put together before a store was deleted never comes after."""
+
 LEAD = (
     "A datastore remembers what followed what in other texts, so SPECTRA can guess words that are not in your prompt. "
     "Write a few words and look up what it would guess next."
@@ -190,9 +193,9 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     edits = [field.input for field in writing.inputs]
     gr.on(edits, do.tell, writing.inputs, writing.cost, queue=False, trigger_mode="always_last", **PRIVATE)
     shown = [stage, look.store, offered.row, offered.text, writing.cost]
-    tab.select(do.opened, [look.store, *writing.inputs], shown, queue=False, **PRIVATE)
+    tab.select(do.opened, [look.store, *writing.inputs], shown, **IN_ORDER)
     own.halt.click(stop, memory, None, queue=False, **PRIVATE)
-    stage.remove(do.remove, None, [stage, look.store, offered.row], queue=False, **PRIVATE)
+    stage.remove(do.remove, None, [stage, look.store, offered.row], **IN_ORDER)
 
 
 def look_up(cards: Sequence[Mapping[str, Any]]) -> LookUp:
