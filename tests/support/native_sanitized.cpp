@@ -34,7 +34,7 @@ static Matrix matrix(int outputs, int inputs, int format, int group = 32) {
     m.panel_bytes = format == F32    ? m.inputs * 64
                     : format == BF16 ? m.inputs * 32
                                      : m.inputs / m.group * (header + m.group * (format == BITS4 ? 8 : 16));
-    const int behind = format == BITS4;  // see formats.h
+    const int behind = format == BITS4 ? 2 : 0;  // see formats.h
     bytes_kept.push_back(std::make_unique<Buffer<uint8_t>>(m.panel_bytes * m.panels + behind));
     m.data = *bytes_kept.back();
     floats_kept.push_back(std::make_unique<Buffer<float>>(16 * m.panels));

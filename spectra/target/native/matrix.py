@@ -147,9 +147,8 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
     panels, groups = len(codes) // OUTPUTS, codes.shape[1] // group
     # [panel, half, output, inputs of a word, pair, of pair] -> a word for (output, of pair), its codes by (pair, half)
     if weight.bits == 4:
-        split = codes.view(panels, 2, 8, -1, 4, 2).permute(0, 3, 2, 5, 4, 1).reshape(-1, 2)
-        words = (split[:, 1] | split[:, 0] << 4).view(torch.int32)
-        body = words << 15 | words >> 17 & 0x7FFF
+        split = codes.view(panels, 2, 8, -1, 4, 2).permute(0, 3, 2, 5, 4, 1).reshape(-1, 4, 2)
+        body = split[..., 0] | split[..., 1].roll(1, dims=1) << 4
     else:
         split = (codes.view(torch.uint8) ^ 128).view(panels, 2, 8, -1, 2, 2).permute(0, 3, 2, 5, 4, 1)
         words = split.flip(-1).reshape(-1, 4).view(torch.int32)
@@ -172,8 +171,8 @@ def pack_codes(weight: Codes) -> tuple[torch.Tensor, dict[str, int]] | None:
 
 
 def lifts(weight: Codes) -> bool:
-    """Whether minimum - n * scale is a float for the two n with which the library takes codes where they stand."""
-    steps = (16, 256) if weight.bits == 4 else (256 + 128, 65536 + 128)
+    """Whether minimum - n * scale is a float for the n with which the library takes codes where they stand."""
+    steps = (2048,) if weight.bits == 4 else (256 + 128, 65536 + 128)
     scales = weight.scales.double()
     minimums = torch.zeros_like(scales) if weight.minimums is None else weight.minimums.double()
     for n in steps:

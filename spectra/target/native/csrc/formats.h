@@ -6,9 +6,9 @@
 // BITS8 [panel][group] of {16 scales, 16 minimums, codes [input / 4][16 words of 4 codes]}
 //
 // Word i holds the codes of outputs i / 2 and 8 + i / 2 for inputs 8b + 2t + i % 2 (BITS8: 4b + 2t + i % 2): turned right by
-// 8t bits it has them at bits 19 and 15 (BITS8: by 16t bits, at 15 and 7). So they come out as two registers in the order of
+// 8t bits it has them at bits 0 and 12 (BITS8: by 16t bits, at 15 and 7). So they come out as two registers in the order of
 // a BF16 pair. Codes of 8 bits, -128 to 127, are held 128 higher. Inputs are filled up to a multiple of 32 with zeros,
-// outputs to 16. A byte behind the last panel of BITS4 is read, and does not count.
+// outputs to 16. Two bytes behind the last panel of BITS4 are read, and do not count.
 #pragma once
 #include "simd.h"
 
@@ -27,7 +27,7 @@ struct Matrix {
     int32_t group;        // inputs that share a scale
     int32_t scale_bytes;  // 2: IEEE half, 4: float
     int32_t has_minimum;
-    int32_t lifted;       // minimums less 16 and 256 times their scale are floats (8 bits: less 384 and 65664 times it)
+    int32_t lifted;       // minimums less 2048 times their scale are floats (8 bits: less 384 and 65664 times it)
 
     const uint8_t* panel(int64_t n) const { return data + n * panel_bytes; }
     bool quantised() const { return format >= BITS4; }
@@ -53,30 +53,55 @@ INLINE Group load_group(const Matrix& m, const uint8_t* p) {
     return {{twice_low(scale), twice_low(minimum)}, {twice_high(scale), twice_high(minimum)}};
 }
 
-// Codes of BITS are taken where they stand in a word, from bit AT on: these bits behind the exponent of 1 are the float
-// 1 + code / STEP. LIFTED: this serves as the code, with a scale and a minimum for it.
+// Codes of 4 bits at bit 0 of a word.
+class LowCodes {
+  public:
+    INLINE void serve(Line line) { line_ = line; }
+    INLINE F16 weights(I16 word) const { return line_.at(low_four_bits(word)); }
+
+  private:
+    Line line_;
+};
+
+// Codes of BITS are taken where they stand in a word, from bit AT on: these bits behind the exponent of STEP are the float
+// STEP + code. LIFTED: this serves as the code, with a minimum for it.
 template <int BITS, int AT, bool LIFTED>
 class PlacedCodes {
-    static constexpr int32_t MASK = ((1 << BITS) - 1) << AT, ONE = 0x3f800000;
-    static constexpr float STEP = 1 << (23 - AT), ZERO = BITS == 8 ? 128 : 0;  // the code that stands for 0
+    static constexpr int EXPONENT = 23 - AT;
+    static constexpr int32_t MASK = ((1 << BITS) - 1) << AT, BASE = (127 + EXPONENT) << 23;
+    static constexpr float ZERO = (1 << EXPONENT) + (BITS == 8 ? 128 : 0);  // what stands for 0
 
   public:
     INLINE void serve(Line line) {
-        line_ = LIFTED ? Line{line.scale * set1(STEP), fma(line.scale, set1(-STEP - ZERO), line.minimum)} : line;
+        line_ = LIFTED ? Line{line.scale, fma(line.scale, set1(-ZERO), line.minimum)} : line;
     }
     INLINE F16 weights(I16 word) const {
-        const F16 placed = number(insert(word, MASK, ONE));
-        return line_.at(LIFTED ? placed : fma(placed, set1(STEP), set1(-STEP - ZERO)));
+        const F16 placed = number(insert(word, MASK, BASE));
+        return line_.at(LIFTED ? placed : placed - set1(ZERO));
     }
 
   private:
     Line line_;
 };
 
-// Sixteen words turned right by t bytes, for odd t in bits 15 to 22: these stand in the words a byte further on or back, too,
-// and a load is cheaper than a turn.
-INLINE I16 turned_by_bytes(const uint8_t* words, int t) {
-    return t == 0 ? load_int(words) : t == 1 ? load_int(words + 1) : t == 2 ? half_turned(load_int(words)) : load_int(words - 1);
+// Where the two codes of a word stand.
+template <int BITS, bool LIFTED>
+struct Places {
+    LowCodes low;
+    PlacedCodes<4, 12, LIFTED> high;
+};
+template <bool LIFTED>
+struct Places<8, LIFTED> {
+    PlacedCodes<8, 15, LIFTED> low;
+    PlacedCodes<8, 7, LIFTED> high;
+};
+
+// Sixteen words turned right to the codes of a pair, the others of a word anywhere. For 4 bits these stand in the words one
+// and two bytes further on, too, and a load is cheaper than a turn.
+template <int BITS>
+INLINE I16 turned_to(const uint8_t* words, int pair) {
+    if (BITS == 8) return pair ? turned_right<16>(load_int(words)) : load_int(words);
+    return pair < 3 ? load_int(words + pair) : turned_right<24>(load_int(words));
 }
 
 template <bool NEAR>
@@ -90,10 +115,9 @@ template <bool NEAR, int BITS, bool LIFTED, int P, class Take>
 INLINE void pairs_of_bits(const Group (&group)[P], const uint8_t* const (&codes)[P], int64_t k, int64_t end, int64_t ahead,
                           Take take) {
     constexpr int PAIRS = 16 / BITS;  // whose codes fill a line
-    PlacedCodes<BITS, 23 - BITS, LIFTED> low_codes[P];
-    PlacedCodes<BITS, 23 - 2 * BITS, LIFTED> high_codes[P];
+    Places<BITS, LIFTED> places[P];
     UNROLL
-    for (int p = 0; p < P; ++p) low_codes[p].serve(group[p].low), high_codes[p].serve(group[p].high);
+    for (int p = 0; p < P; ++p) places[p].low.serve(group[p].low), places[p].high.serve(group[p].high);
     for (int64_t at = 0; k < end; k += 2 * PAIRS, at += 64) {
         UNROLL
         for (int p = 0; p < P; ++p) fetch<NEAR>(codes[p] + at + ahead);
@@ -102,8 +126,8 @@ INLINE void pairs_of_bits(const Group (&group)[P], const uint8_t* const (&codes)
             F16 low[P], high[P];
             UNROLL
             for (int p = 0; p < P; ++p) {
-                const I16 word = turned_by_bytes(codes[p] + at, pair * BITS / 4);
-                low[p] = low_codes[p].weights(word), high[p] = high_codes[p].weights(word);
+                const I16 word = turned_to<BITS>(codes[p] + at, pair);
+                low[p] = places[p].low.weights(word), high[p] = places[p].high.weights(word);
             }
             take(k + 2 * pair, low, high);
         }
@@ -144,12 +168,10 @@ INLINE void each_pair(const Matrix& m, int64_t panel, int64_t from, int64_t to, 
     }
 }
 
-// The same as bf16 pairs [(to - from) / 2][16][2] of each panel, `apart` numbers from one panel to the next.
-template <int P>
-inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out, int64_t apart) {
-    each_pair<false, P>(m, panel, from, to, ahead, [=](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
-        UNROLL
-        for (int p = 0; p < P; ++p) store_weights(out + p * apart + (k - from) * LANES, low[p], high[p]);
+// The same as bf16 pairs [(to - from) / 2][16][2] of one panel.
+inline void unpack(const Matrix& m, int64_t panel, int64_t from, int64_t to, int64_t ahead, bf16* out) {
+    each_pair<false, 1>(m, panel, from, to, ahead, [=](int64_t k, const F16 (&low)[1], const F16 (&high)[1]) {
+        store_weights(out + (k - from) * LANES, low[0], high[0]);
     });
 }
 

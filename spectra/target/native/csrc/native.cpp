@@ -166,7 +166,7 @@ void spectra_rows(const Matrix* m, const int64_t* which, int64_t rows, float* ou
         const bf16* pairs = (const bf16*)data;
         if (m->quantised()) {
             unpacked.resize(m->inputs * LANES);
-            unpack<1>(*m, which[r] / LANES, 0, m->inputs, 0, unpacked.data(), 0);
+            unpack(*m, which[r] / LANES, 0, m->inputs, 0, unpacked.data());
             pairs = unpacked.data();
         }
         for (int64_t k = 0; k < m->inputs; ++k) out[k] = to_float(pairs[(k / 2 * LANES + lane) * 2 + k % 2]);

@@ -315,14 +315,13 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
         for (int64_t k = 0; k < m.inputs && !few; k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
             const uint8_t* weights[WIDTH];
-            bf16* unpacked = buffers.unpacked.data();
-            if (coded && panels == WIDTH)
-                unpack<WIDTH>(m, n, k, k + count, ahead, unpacked, DEEP_UNPACKED * LANES);
-            else if (coded)
-                unpack<1>(m, n, k, k + count, ahead, unpacked, 0);
-            for (int p = 0; p < panels; ++p)
-                weights[p] = coded ? (const uint8_t*)(unpacked + p * DEEP_UNPACKED * LANES)
-                                   : m.panel(n + p) + k * input_bytes;
+            for (int p = 0; p < panels; ++p) {
+                weights[p] = m.panel(n + p) + k * input_bytes;
+                if (!coded) continue;
+                bf16* unpacked = buffers.unpacked.data() + p * DEEP_UNPACKED * LANES;
+                unpack(m, n + p, k, k + count, ahead, unpacked);
+                weights[p] = (const uint8_t*)unpacked;
+            }
             rows_over<WIDE>(panels, weights, x + k, stride, rows, buffers.sums.data(), count, k == 0, coded ? 0 : ahead);
         }
         for (int p = 0; p < panels; ++p)

@@ -94,7 +94,14 @@ INLINE F16 masked(I16 a, int32_t mask) {
 INLINE I16 insert(I16 a, int32_t mask, int32_t bits) {
     return {_mm512_ternarylogic_epi32(a.v, _mm512_set1_epi32(mask), _mm512_set1_epi32(bits), 0xea)};
 }
-INLINE I16 half_turned(I16 a) { return {_mm512_ror_epi32(a.v, 16)}; }
+// The number that the lowest four bits of each lane are.
+INLINE F16 low_four_bits(I16 a) {
+    return {_mm512_permutexvar_ps(a.v, _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))};
+}
+template <int BITS>
+INLINE I16 turned_right(I16 a) {
+    return {_mm512_ror_epi32(a.v, BITS)};
+}
 INLINE F16 set1_pair(const float* p) {
     double both;
     std::memcpy(&both, p, sizeof both);
@@ -252,8 +259,17 @@ INLINE __m256i insert(__m256i x, int32_t mask, int32_t bits) {
     return _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(mask)), _mm256_set1_epi32(bits));
 }
 INLINE I16 insert(I16 x, int32_t mask, int32_t bits) { return {insert(x.a, mask, bits), insert(x.b, mask, bits)}; }
-INLINE __m256i half_turned(__m256i x) { return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(x, 0xb1), 0xb1); }
-INLINE I16 half_turned(I16 x) { return {half_turned(x.a), half_turned(x.b)}; }
+INLINE F16 low_four_bits(I16 x) { return masked(x, 15); }
+template <int BITS>
+INLINE __m256i turned_right(__m256i x) {  // whole bytes
+    constexpr int64_t first = 0x0706050403020100, from = BITS / 8 * 0x0101010101010101;
+    constexpr int64_t low = (first + from & 0x0303030303030303) | first & 0x0404040404040404;
+    return _mm256_shuffle_epi8(x, _mm256_set_epi64x(low + 0x0808080808080808, low, low + 0x0808080808080808, low));
+}
+template <int BITS>
+INLINE I16 turned_right(I16 x) {
+    return {turned_right<BITS>(x.a), turned_right<BITS>(x.b)};
+}
 INLINE F16 twice(__m256 x) {
     return {_mm256_permutevar8x32_ps(x, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)),
             _mm256_permutevar8x32_ps(x, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4))};
