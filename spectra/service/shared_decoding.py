@@ -20,6 +20,7 @@ from spectra.batch.decode_many import decode_queue
 from spectra.batch.queue import fits, open_session, sequence_of
 from spectra.batch.request import Request
 from spectra.decode import Decoding
+from spectra.errors import TargetBusyError
 from spectra.method import Group, Method, ReadingSession, SharedTarget
 from spectra.service.worker_thread import WorkerThread
 from spectra.settings import Limits, Sampling
@@ -49,6 +50,7 @@ class SharedDecoding:
         self.changed = threading.Condition()
         self._waiting: list[SharedSteps] = []
         self._works = False
+        self._worker: threading.Thread | None = None
 
     def decode(
         self,
@@ -103,7 +105,13 @@ class SharedDecoding:
     def anyone_waits(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def asks_itself(self) -> bool:
+        """Whether this is called from within a step, as by a stopping criterion: the worker cannot wait for itself."""
+        return self._worker is threading.current_thread()
+
     def _work(self) -> None:
+        self._worker = threading.current_thread()
         while self._serve():
             continue
 
@@ -298,6 +306,8 @@ class SharedSteps(Iterator[StepTrace]):
         return len(self.steps) < AHEAD if shared else self._asks and not self.steps
 
     def __next__(self) -> StepTrace:
+        if self._owner.asks_itself:
+            raise TargetBusyError("a step is asked for from within a step that decodes; ask when that one is over")
         with self._owner.changed:
             if not self._joined and not self.over:
                 self._owner.join(self)
@@ -322,11 +332,13 @@ class SharedSteps(Iterator[StepTrace]):
         raise StopIteration
 
     def close(self) -> None:
-        """Leave after the step in hand; the sequence is closed when this returns. Safe to call twice."""
+        """Leave after the step in hand; the sequence is closed when this returns, but for a call from within that step.
+        Safe to call twice.
+        """
         with self._owner.changed:
             self.steps.clear()
             if not self._joined or self._owner.leave(self):
                 self.over = True
             self.left = True
             self._owner.changed.notify_all()
-            self._owner.changed.wait_for(lambda: self.over)
+            self._owner.changed.wait_for(lambda: self.over or self._owner.asks_itself)

@@ -96,8 +96,7 @@ def test_what_the_tab_says_late_does_not_bring_a_deleted_store_back(
     builder: Served, visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who opens the tab and deletes at once has two answers on their way; the first was put together before."""
-    engine, url = builder
-    page = visit(url)
+    page = visit(builder[1])
     stage = opened(page)
     chosen = "(name) => document.querySelector('#field-store-store input').value === name"
     upload(page, tmp_path / "notes.txt", "a line of words\n" * 3)

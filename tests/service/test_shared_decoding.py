@@ -280,6 +280,43 @@ def test_a_drafter_that_ends_its_thread_leaves_nobody_waiting(target):
     check_all_is_over(target)
 
 
+def asked_from_within(target, act):
+    """Three answers, the second with a criterion that does this at its third step; and what that says."""
+    shared, calls = SharedDecoding(target), []
+
+    def decoded(acts):
+        def asks(ids):
+            if acts and len(calls) < 3:
+                calls.append(ids)
+                if len(calls) == 3:
+                    act(shared, steps)
+            return False
+
+        limits = Limits(40, criteria=asks)
+        steps = shared.decode([1, 2, 3], make_method("spectra-core", target), limits=limits)
+        return [token for step in steps for token in step.tokens]
+
+    truth = decoded(False)
+    answers = all_at_once(decoded, [False, True, False])
+    assert answers[0] == answers[2] == truth
+    check_all_is_over(target)
+    return answers[1], truth
+
+
+def test_a_criterion_that_closes_its_own_answer_ends_it(target):
+    """The worker waited for itself, and all others for the worker."""
+    answer, truth = asked_from_within(target, lambda shared, steps: steps.close())
+    assert len(answer) < len(truth) and answer == truth[: len(answer)]
+
+
+def test_a_criterion_that_asks_for_another_answer_is_refused(target):
+    def asks(shared, steps):
+        next(shared.decode([1], make_method("spectra-core", target)))
+
+    answer, _ = asked_from_within(target, asks)
+    assert isinstance(answer, TargetBusyError) and "from within a step" in str(answer)
+
+
 @pytest.mark.parametrize("way", ["native fp32", "torch exact"])
 def test_a_model_that_gives_no_numbers_to_one_answers_the_others(way):
     target = target_by(way, "llama", {})
