@@ -1,7 +1,6 @@
 """Who of a batch is decoded, and who waits for a place or for room in memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from spectra.batch.request import OPTIONS, Request
 from spectra.decode import Decoding
@@ -99,8 +98,7 @@ class RequestQueue:
             raise SpectraError("requests", f"number {number} is a {kind}; give `Request(prompt, method)` for each")
         limits = limits_of(self._target, request)
         try:
-            _check_options(request.options)
-            check_parts(self._target, request.method, request.sampling, request.limits)
+            check_kinds(self._target, request)
             self._group.check(request.prompt, limits.max_new_tokens, **request.options)
         except SpectraError as error:
             raise SpectraError(error.field, f"of {request.called(number)}: {str(error).partition(': ')[2]}") from error
@@ -117,8 +115,10 @@ class RequestQueue:
                 )
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise SpectraError for what is no dict of them, and for one that is not known."""
+def check_kinds(target: SharedTarget, request: Request) -> None:
+    """Raise SpectraError for parts of another kind, as the name of a preset, and for an option that is not known."""
+    options = request.options
+    check_parts(target, request.method, request.sampling, request.limits)
     if not isinstance(options, Mapping):
         raise SpectraError("options", f"a {type(options).__name__} is none; give a dict of {' and '.join(OPTIONS)}")
     if unknown := [name for name in options if name not in OPTIONS]:

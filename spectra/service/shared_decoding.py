@@ -10,20 +10,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from spectra.batch.decode_many import decode_queue
-from spectra.batch.queue import fits, open_session, sequence_of
+from spectra.batch.queue import check_kinds, fits, open_session, sequence_of
 from spectra.batch.request import Request
 from spectra.decode import Decoding
 from spectra.errors import TargetBusyError
 from spectra.method import Group, Method, ReadingSession, SharedTarget
 from spectra.service.worker_thread import WorkerThread
-from spectra.settings import Limits, Sampling
+from spectra.settings import Limits, Sampling, check_number
 from spectra.trace import StepTrace
 
 AT_ONCE = 32
@@ -42,15 +42,33 @@ CACHE_BYTES = 2 << 30
 """Of the KV caches of all; who does not fit waits, the first never."""
 
 
+class DecodingThread(WorkerThread):
+    """Does the steps of `owner`, and waits for the end of no answer: it might be the one that brings it about."""
+
+    def __init__(self, owner: SharedDecoding, work: Callable[[], None]) -> None:
+        super().__init__(work)
+        self.owner = owner
+
+
+def decoding_thread() -> DecodingThread | None:
+    """The one that this is called in, as by a stopping criterion."""
+    thread = threading.current_thread()
+    return thread if isinstance(thread, DecodingThread) else None
+
+
 class SharedDecoding:
-    """at_once: the most answers together. cache_bytes: see `CACHE_BYTES`."""
+    """at_once: the most answers together, 1 to 4096. cache_bytes: see `CACHE_BYTES`.
+
+    Raises SpectraError for a number out of range.
+    """
 
     def __init__(self, target: SharedTarget, *, at_once: int = AT_ONCE, cache_bytes: int = CACHE_BYTES) -> None:
+        check_number("at_once", at_once, 1, 4096, whole=True)
+        check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
         self._target, self._at_once, self._cache_bytes = target, at_once, cache_bytes
         self.changed = threading.Condition()
         self._waiting: list[SharedSteps] = []
         self._works = False
-        self._worker: threading.Thread | None = None
 
     def decode(
         self,
@@ -71,7 +89,7 @@ class SharedDecoding:
     def join(self, one: SharedSteps) -> None:
         """Wait for a place. Called with `changed` held."""
         if not self._works:
-            WorkerThread(self._work).start()  # where that fails nobody waits for it
+            DecodingThread(self, self._work).start()  # where that fails nobody waits for it
             self._works = True
         self._waiting.append(one)
 
@@ -94,6 +112,7 @@ class SharedDecoding:
         if one is None:
             return None
         try:
+            check_kinds(self._target, one.request)
             if running and not fits(self._target, group, one.request, self._cache_bytes):
                 return None
         except BaseException as error:  # noqa: BLE001 - raised where its steps are asked for
@@ -105,13 +124,7 @@ class SharedDecoding:
     def anyone_waits(self) -> bool:
         return bool(self._waiting)
 
-    @property
-    def asks_itself(self) -> bool:
-        """Whether this is called from within a step, as by a stopping criterion: the worker cannot wait for itself."""
-        return self._worker is threading.current_thread()
-
     def _work(self) -> None:
-        self._worker = threading.current_thread()
         while self._serve():
             continue
 
@@ -138,7 +151,7 @@ class SharedDecoding:
     def _fail(self, queue: SharedQueue | None, error: BaseException) -> None:
         """All that decode, or before that all that wait, get the error."""
         with self.changed:
-            failed = list(queue.answers.values()) if queue else self._waiting
+            failed = list(queue.answers.values()) if queue else self._waiting[:]
             for one in failed:
                 one.error, one.over = error, True
             if not queue:
@@ -223,8 +236,13 @@ class SharedQueue:
         """Close the sequences that ended or were left."""
         for number in [number for number in self.answers if self._ends(number)]:
             one = self._readings.pop(number, None) or self._sequences.pop(number)
-            one.session.close()
-            self.over.append(self.answers.pop(number))
+            answer = self.answers.pop(number)
+            self.over.append(answer)
+            try:
+                one.session.close()
+            except BaseException as error:  # noqa: BLE001 - of a `Prefix(on_leave=...)`; raised where its steps are asked for
+                if answer.error is None:
+                    answer.error = error
 
     def _tell(self) -> None:
         """Tell the end of those that are over; the last ones wait until the target is free."""
@@ -306,7 +324,8 @@ class SharedSteps(Iterator[StepTrace]):
         return len(self.steps) < AHEAD if shared else self._asks and not self.steps
 
     def __next__(self) -> StepTrace:
-        if self._owner.asks_itself:
+        thread = decoding_thread()
+        if thread is not None and thread.owner is self._owner:
             raise TargetBusyError("a step is asked for from within a step that decodes; ask when that one is over")
         with self._owner.changed:
             if not self._joined and not self.over:
@@ -332,8 +351,8 @@ class SharedSteps(Iterator[StepTrace]):
         raise StopIteration
 
     def close(self) -> None:
-        """Leave after the step in hand; the sequence is closed when this returns, but for a call from within that step.
-        Safe to call twice.
+        """Leave after the step in hand. The sequence is closed when this returns, but for a call from within a step, of
+        this answer or another. Safe to call twice.
         """
         with self._owner.changed:
             self.steps.clear()
@@ -341,4 +360,4 @@ class SharedSteps(Iterator[StepTrace]):
                 self.over = True
             self.left = True
             self._owner.changed.notify_all()
-            self._owner.changed.wait_for(lambda: self.over or self._owner.asks_itself)
+            self._owner.changed.wait_for(lambda: self.over or decoding_thread())

@@ -317,6 +317,68 @@ def test_a_criterion_that_asks_for_another_answer_is_refused(target):
     assert isinstance(answer, TargetBusyError) and "from within a step" in str(answer)
 
 
+def test_answers_of_two_models_that_close_each_other_end(target):
+    """Each worker waited for the other."""
+    targets = [target, target_by("torch exact", "llama", {})]
+    both, answers = threading.Barrier(2), {}
+
+    def decoded(number):
+        def closes(ids):
+            if len(ids) == 6:
+                both.wait(20)
+                answers[1 - number].close()
+            return False
+
+        method = make_method("autoregressive", targets[number])
+        limits = Limits(40, criteria=closes)
+        answers[number] = SharedDecoding(targets[number]).decode([1, 2, 3], method, limits=limits)
+        return [token for step in answers[number] for token in step.tokens]
+
+    assert all(len(answer) < 40 for answer in all_at_once(decoded, range(2)))
+    for one in targets:
+        check_all_is_over(one)
+
+
+@pytest.mark.parametrize("error", [LookupError("broken prefix"), SystemExit()], ids=repr)
+def test_what_fails_when_a_cache_is_left_is_its_own(target, error):
+    """The others that decoded beside it got the error too."""
+    shared = SharedDecoding(target)
+
+    def leaves():
+        raise error
+
+    def decoded(prefix):
+        options = {"prefix": prefix} if prefix else {}
+        steps = shared.decode([1, 2, 3], make_method("autoregressive", target), limits=Limits(40), **options)
+        return [token for step in steps for token in step.tokens]
+
+    truth = decoded(None)
+    answers = all_at_once(decoded, [None, Prefix(on_leave=leaves), None])
+    assert answers[0] == answers[2] == truth
+    assert isinstance(answers[1], type(error) if isinstance(error, Exception) else RuntimeError)
+    check_all_is_over(target)
+
+
+@pytest.mark.parametrize("number", [0, -1, None, "x", 1.5, True])
+def test_numbers_that_would_let_nobody_in_are_refused(target, number):
+    for name in ("at_once", "cache_bytes"):
+        with pytest.raises(SpectraError, match=name):
+            SharedDecoding(target, **{name: number})
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"), [("method", "spectra"), ("method", None), ("limits", "x"), ("sampling", 3), ("options", 1)]
+)
+def test_parts_of_another_kind_are_named(target, field, wrong):
+    parts = {"method": make_method("autoregressive", target), field: wrong}
+    method = parts.pop("method")
+    steps = SharedDecoding(target).decode([1, 2, 3], method, **parts)
+    with pytest.raises(SpectraError) as caught:
+        next(steps)
+    assert caught.value.field == field
+    check_all_is_over(target)
+
+
 @pytest.mark.parametrize("way", ["native fp32", "torch exact"])
 def test_a_model_that_gives_no_numbers_to_one_answers_the_others(way):
     target = target_by(way, "llama", {})

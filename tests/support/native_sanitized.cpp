@@ -64,7 +64,7 @@ struct Trees {
 static void products() {
     for (int i = 0; i < 60; ++i) {
         const int outputs = pick(1, 90), inputs = pick(1, 700), rows = pick(1, 40), format = i % 4;
-        const Matrix m = matrix(outputs, inputs, format, format == BITS8 ? std::vector<int>{16, 32, 0}[pick(0, 2)] : 32);
+        const Matrix m = matrix(outputs, inputs, format, std::vector<int>{16, 32, 0}[pick(0, 2)]);
         Buffer<float> x(int64_t(rows) * inputs), y(int64_t(rows) * outputs), weight(m.inputs);
         spectra_product(&m, x, rows, inputs, y, pick(1, 3));
         const int64_t last = outputs - 1;

@@ -24,9 +24,6 @@ FACTS = ("name", "model", "refined", "licence", "bytes", "kept", "seen", "droppe
 START = "I hope this"
 STARTS = 4
 """Buttons that start a build: an upload, the library, writing, and the offer's."""
-IN_ORDER: dict[str, Any] = {**PRIVATE, "concurrency_id": "stores", "concurrency_limit": 1}
-"""For handlers that say which stores there are: an answer put together before a store was deleted never comes after."""
-
 LEAD = (
     "A datastore remembers what followed what in other texts, so SPECTRA can guess words that are not in your prompt. "
     "Write a few words and look up what it would guess next."
@@ -123,16 +120,12 @@ class DatastoreHandlers:
             yield ended._replace(stage=refusal(error)).outputs
 
     def opened(self, visit: gr.Request, chosen: str | None, prompts: Any, texts: Any, tokens: Any) -> list[Any]:
-        """The tab as the model in use has it."""
+        """The tab as the model in use has it. What takes long comes first: a store may be deleted meanwhile."""
         shared = [brief(card) for card in self._engine.stores()]
+        text, cost = offer_text(self._engine), price(self._engine, visit, prompts, texts, tokens)
         own = len(self._engine.stores(visitor_of(visit))) > len(shared)
-        return [
-            send({"kind": "opened", "stores": shared, "own": own}),
-            self.choices(visit, chosen),
-            self.offer_shown(visit),
-            offer_text(self._engine),
-            price(self._engine, visit, prompts, texts, tokens),
-        ]
+        stage = send({"kind": "opened", "stores": shared, "own": own})
+        return [stage, self.choices(visit, chosen), self.offer_shown(visit), text, cost]
 
     def tell(self, visit: gr.Request, prompts: Any, texts: Any, tokens: Any) -> str:
         return price(self._engine, visit, prompts, texts, tokens)
@@ -149,6 +142,9 @@ class DatastoreHandlers:
     def remove(self, visit: gr.Request) -> list[Any]:
         self._engine.drop_store(visitor_of(visit))
         return [send({"kind": "removed"}), self.choices(visit), self.offer_shown(visit)]
+
+    def after_removal(self, visit: gr.Request, chosen: str | None) -> list[Any]:
+        return [self.choices(visit, chosen), self.offer_shown(visit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +189,11 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     edits = [field.input for field in writing.inputs]
     gr.on(edits, do.tell, writing.inputs, writing.cost, queue=False, trigger_mode="always_last", **PRIVATE)
     shown = [stage, look.store, offered.row, offered.text, writing.cost]
-    tab.select(do.opened, [look.store, *writing.inputs], shown, **IN_ORDER)
+    tab.select(do.opened, [look.store, *writing.inputs], shown, queue=False, **PRIVATE)
     own.halt.click(stop, memory, None, queue=False, **PRIVATE)
-    stage.remove(do.remove, None, [stage, look.store, offered.row], **IN_ORDER)
+    removed = stage.remove(do.remove, None, [stage, look.store, offered.row], queue=False, **PRIVATE)
+    # an answer from before may come late
+    removed.then(do.after_removal, look.store, [look.store, offered.row], queue=False, **PRIVATE)
 
 
 def look_up(cards: Sequence[Mapping[str, Any]]) -> LookUp:

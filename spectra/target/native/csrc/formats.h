@@ -63,8 +63,8 @@ class LowCodes {
     Line line_;
 };
 
-// Codes of BITS are taken where they stand in a word, from bit AT on: these bits behind the exponent of STEP are the float
-// STEP + code. LIFTED: this serves as the code, with a minimum for it.
+// Codes of BITS are taken where they stand in a word, from bit AT on: these bits behind an EXPONENT are the float
+// 2^EXPONENT + code. LIFTED: this serves as the code, with a minimum for it.
 template <int BITS, int AT, bool LIFTED>
 class PlacedCodes {
     static constexpr int EXPONENT = 23 - AT;
