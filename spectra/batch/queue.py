@@ -96,10 +96,8 @@ class RequestQueue:
         if not isinstance(request, Request):
             kind = type(request).__name__
             raise SpectraError("requests", f"number {number} is a {kind}; give `Request(prompt, method)` for each")
-        limits = limits_of(self._target, request)
         try:
-            check_kinds(self._target, request)
-            self._group.check(request.prompt, limits.max_new_tokens, **request.options)
+            check_request(self._target, self._group, request)
         except SpectraError as error:
             raise SpectraError(error.field, f"of {request.called(number)}: {str(error).partition(': ')[2]}") from error
         self._check_bytes(number, request)
@@ -115,14 +113,15 @@ class RequestQueue:
                 )
 
 
-def check_kinds(target: SharedTarget, request: Request) -> None:
-    """Raise SpectraError for parts of another kind, as the name of a preset, and for an option that is not known."""
+def check_request(target: SharedTarget, group: Group, request: Request) -> None:
+    """Raise SpectraError for parts of another kind, an option that is not known, and what the group cannot answer."""
     options = request.options
     check_parts(target, request.method, request.sampling, request.limits)
     if not isinstance(options, Mapping):
         raise SpectraError("options", f"a {type(options).__name__} is none; give a dict of {' and '.join(OPTIONS)}")
     if unknown := [name for name in options if name not in OPTIONS]:
         raise SpectraError("options", f"{unknown[0]!r} is none; give {' or '.join(OPTIONS)}")
+    group.check(request.prompt, limits_of(target, request).max_new_tokens, **options)
 
 
 def begin(target: SharedTarget, group: Group, request: Request) -> Decoding:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from spectra.batch.decode_many import decode_queue
-from spectra.batch.queue import check_kinds, fits, open_session, sequence_of
+from spectra.batch.queue import check_request, fits, open_session, sequence_of
 from spectra.batch.request import Request
 from spectra.decode import Decoding
 from spectra.errors import TargetBusyError
@@ -43,17 +43,12 @@ CACHE_BYTES = 2 << 30
 
 
 class DecodingThread(WorkerThread):
-    """Does the steps of `owner`, and waits for the end of no answer: it might be the one that brings it about."""
-
-    def __init__(self, owner: SharedDecoding, work: Callable[[], None]) -> None:
-        super().__init__(work)
-        self.owner = owner
+    """Does the steps of a `SharedDecoding`, and waits for those of none: it might be the one that is to do them."""
 
 
-def decoding_thread() -> DecodingThread | None:
-    """The one that this is called in, as by a stopping criterion."""
-    thread = threading.current_thread()
-    return thread if isinstance(thread, DecodingThread) else None
+def within_a_step() -> bool:
+    """Whether this is called from one of any `SharedDecoding`, as by a stopping criterion."""
+    return isinstance(threading.current_thread(), DecodingThread)
 
 
 class SharedDecoding:
@@ -89,7 +84,7 @@ class SharedDecoding:
     def join(self, one: SharedSteps) -> None:
         """Wait for a place. Called with `changed` held."""
         if not self._works:
-            DecodingThread(self, self._work).start()  # where that fails nobody waits for it
+            DecodingThread(self._work).start()  # where that fails nobody waits for it
             self._works = True
         self._waiting.append(one)
 
@@ -112,7 +107,7 @@ class SharedDecoding:
         if one is None:
             return None
         try:
-            check_kinds(self._target, one.request)
+            check_request(self._target, group, one.request)
             if running and not fits(self._target, group, one.request, self._cache_bytes):
                 return None
         except BaseException as error:  # noqa: BLE001 - raised where its steps are asked for
@@ -324,9 +319,10 @@ class SharedSteps(Iterator[StepTrace]):
         return len(self.steps) < AHEAD if shared else self._asks and not self.steps
 
     def __next__(self) -> StepTrace:
-        thread = decoding_thread()
-        if thread is not None and thread.owner is self._owner:
-            raise TargetBusyError("a step is asked for from within a step that decodes; ask when that one is over")
+        if within_a_step():
+            raise TargetBusyError(
+                "a step is asked for from within a shared step; ask when that one is over, or use `decode`"
+            )
         with self._owner.changed:
             if not self._joined and not self.over:
                 self._owner.join(self)
@@ -360,4 +356,4 @@ class SharedSteps(Iterator[StepTrace]):
                 self.over = True
             self.left = True
             self._owner.changed.notify_all()
-            self._owner.changed.wait_for(lambda: self.over or decoding_thread())
+            self._owner.changed.wait_for(lambda: self.over or within_a_step())

@@ -103,20 +103,27 @@ def test_what_the_tab_says_late_does_not_bring_a_deleted_store_back(
     page.wait_for_function(chosen, arg="my-notes")
     appear(page, "#own-library:enabled")
     answered = Event()
-    offer_text = visual.tabs.datastore.offer_text
+    wanted = visual.tabs.datastore.wanted
 
-    def late(engine: FakeEngine) -> str:
-        answered.set()
-        time.sleep(1.5)
-        return offer_text(engine)
+    def late(engine: FakeEngine, visitor: str) -> bool:
+        if not answered.is_set():
+            answered.set()
+            time.sleep(1.5)
+        return wanted(engine, visitor)
 
-    monkeypatch.setattr(visual.tabs.datastore, "offer_text", late)
     page.get_by_role("tab", name="Race").click()
+    monkeypatch.setattr(visual.tabs.datastore, "wanted", late)
     opened(page)
     assert answered.wait(20)
     stage.get_by_role("button", name="Delete it").click()
     page.wait_for_function(chosen, arg="smollm2-code")
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(2000)
+    assert page.evaluate(chosen, "smollm2-code")
+    page.click("#store-go")
+    stage.locator(".answers h2:has-text('What “smollm2-code” expects next')").wait_for()
+    page.get_by_role("tab", name="Race").click()
+    opened(page)
+    page.wait_for_timeout(200)
     assert page.evaluate(chosen, "smollm2-code") and page.problems == []
     assert stage.locator(".own-store .store").count() == 0
 

@@ -309,12 +309,29 @@ def test_a_criterion_that_closes_its_own_answer_ends_it(target):
     assert len(answer) < len(truth) and answer == truth[: len(answer)]
 
 
-def test_a_criterion_that_asks_for_another_answer_is_refused(target):
+@pytest.mark.parametrize("own", [True, False])
+def test_a_criterion_that_asks_for_another_answer_is_refused(target, own):
+    """Of another model too: a criterion there could ask back."""
+
     def asks(shared, steps):
-        next(shared.decode([1], make_method("spectra-core", target)))
+        other = target if own else target_by("torch exact", "llama", {})
+        next((shared if own else SharedDecoding(other)).decode([1], make_method("spectra-core", other)))
 
     answer, _ = asked_from_within(target, asks)
-    assert isinstance(answer, TargetBusyError) and "from within a step" in str(answer)
+    assert isinstance(answer, TargetBusyError) and "from within a shared step" in str(answer)
+
+
+@pytest.mark.parametrize(("field", "wrong"), [("prefix", 3), ("prefix", "x"), ("prompt", None), ("prompt", 5)])
+def test_what_cannot_be_measured_is_named_beside_others_as_alone(target, field, wrong):
+    shared, method = SharedDecoding(target), make_method("autoregressive", target)
+    first = shared.decode([1, 2, 3], method, limits=Limits(40))
+    next(first)
+    parts = {"prompt": [1, 2], field: wrong}
+    with pytest.raises(SpectraError) as caught:
+        next(shared.decode(method=make_method("autoregressive", target), **parts))
+    assert caught.value.field == field
+    assert sum(len(step.tokens) for step in first) == 39
+    check_all_is_over(target)
 
 
 def test_answers_of_two_models_that_close_each_other_end(target):

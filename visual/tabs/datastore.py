@@ -113,8 +113,8 @@ class DatastoreHandlers:
                     yield StoreUpdate(send(message)).outputs
                 else:
                     shown = send({**message, "card": brief(card)})
-                    store, offered = self.choices(visit, card["name"]), self.offer_shown(visit)
-                    yield StoreUpdate(shown, store=store, offered=offered).outputs
+                    store = {**self.choices(visit), "value": card["name"]}
+                    yield StoreUpdate(shown, store=store, offered=self.offer_shown(visit)).outputs
             yield ended.outputs
         except SpectraError as error:
             yield ended._replace(stage=refusal(error)).outputs
@@ -131,10 +131,10 @@ class DatastoreHandlers:
         return price(self._engine, visit, prompts, texts, tokens)
 
     def choices(self, visit: gr.Request, chosen: str | None = None) -> Any:
-        """chosen: stays chosen while it is there."""
+        """chosen: by the visitor. It is left alone while it is there, for what is said here may arrive late."""
         cards = self._engine.stores(visitor_of(visit))
         names = [str(card["name"]) for card in cards]
-        return gr.update(choices=names, value=chosen if chosen in names else usual(cards))
+        return gr.update(choices=names) if chosen in names else gr.update(choices=names, value=usual(cards))
 
     def offer_shown(self, visit: gr.Request) -> Any:
         return gr.update(visible=wanted(self._engine, visitor_of(visit)))
@@ -142,9 +142,6 @@ class DatastoreHandlers:
     def remove(self, visit: gr.Request) -> list[Any]:
         self._engine.drop_store(visitor_of(visit))
         return [send({"kind": "removed"}), self.choices(visit), self.offer_shown(visit)]
-
-    def after_removal(self, visit: gr.Request, chosen: str | None) -> list[Any]:
-        return [self.choices(visit, chosen), self.offer_shown(visit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +188,7 @@ def build_datastore(tab: gr.Tab, engine: Engine, admission: AdmissionQueue) -> N
     shown = [stage, look.store, offered.row, offered.text, writing.cost]
     tab.select(do.opened, [look.store, *writing.inputs], shown, queue=False, **PRIVATE)
     own.halt.click(stop, memory, None, queue=False, **PRIVATE)
-    removed = stage.remove(do.remove, None, [stage, look.store, offered.row], queue=False, **PRIVATE)
-    # an answer from before may come late
-    removed.then(do.after_removal, look.store, [look.store, offered.row], queue=False, **PRIVATE)
+    stage.remove(do.remove, None, [stage, look.store, offered.row], queue=False, **PRIVATE)
 
 
 def look_up(cards: Sequence[Mapping[str, Any]]) -> LookUp:
