@@ -81,6 +81,12 @@ struct ProductBuffers {
 
 constexpr int64_t STREAM_AHEAD = 4096;  // bytes
 
+// How far ahead a product fetches that reads P panels at once, from this one on: the panels behind them, or `then`.
+template <int P>
+int64_t ahead_of(const Matrix& m, int64_t panel, const uint8_t* then) {
+    return then ? then - m.panel(panel) : P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
+}
+
 // A sum over all inputs to who asked for it, the bias added.
 template <class Out>
 INLINE void hand_over(const Matrix& m, int64_t row, int64_t panel, F16 sum, Out out) {
@@ -260,14 +266,14 @@ INLINE void add_weights(const RowPointers<R, Element<false>>& x, const F16 (&low
 
 // Few rows, quantised weights: P panels go from their codes into the sums without a detour through memory.
 template <int R, int P>
-void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums) {
+void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums,
+              const uint8_t* then) {
     F16 sum[R][P];
     UNROLL
     for (int r = 0; r < R; ++r)
         UNROLL
         for (int p = 0; p < P; ++p) sum[r][p] = zero();
-    const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
-    each_pair<true, P>(m, panel, 0, m.inputs, ahead, [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
+    each_pair<true, P>(m, panel, 0, m.inputs, ahead_of<P>(m, panel, then), [&](int64_t k, const F16 (&low)[P], const F16 (&high)[P]) {
         add_weights<R, P>(RowPointers<R, Element<false>>(x + k, stride), low, high, sum);
     });
     UNROLL
@@ -277,10 +283,11 @@ void few_rows(const Matrix& m, int64_t panel, const Element<false>* x, int64_t s
 }
 
 template <int P, int R>
-INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums) {
+INLINE void few_rows_of(int64_t rows, const Matrix& m, int64_t panel, const Element<false>* x, int64_t stride, float* sums,
+                        const uint8_t* then) {
     if constexpr (R > 1)
-        if (rows != R) return few_rows_of<P, R - 1>(rows, m, panel, x, stride, sums);
-    few_rows<R, P>(m, panel, x, stride, sums);
+        if (rows != R) return few_rows_of<P, R - 1>(rows, m, panel, x, stride, sums, then);
+    few_rows<R, P>(m, panel, x, stride, sums, then);
 }
 #endif
 
@@ -293,7 +300,7 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
     if (!rows) return;
 #if SPECTRA_AMX
     if constexpr (!WIDE) {
-        if (rows == 1) return product_of_row(m, x, from, to, buffers, out);
+        if (rows == 1) return product_of_row(m, x, from, to, buffers, out, then);
         tiles_on(rows);
     }
 #endif
@@ -301,17 +308,18 @@ void product(const Matrix& m, const Element<WIDE>* x, int64_t stride, int64_t ro
     for (int64_t n = from, next; n < to; n = next) {
         next = std::min(to, n / WIDTH * WIDTH + WIDTH);
         const int panels = int(next - n);
+        const uint8_t* after = next == to ? then : nullptr;
 #if SPECTRA_FEW_ROWS
         if constexpr (!WIDE)
             if (few && rows <= SIDE_BY_SIDE && panels == WIDTH)
-                few_rows_of<WIDTH, SIDE_BY_SIDE>(rows, m, n, x, stride, buffers.sums.data());
+                few_rows_of<WIDTH, SIDE_BY_SIDE>(rows, m, n, x, stride, buffers.sums.data(), after);
             else if (few)
                 for (int p = 0; p < panels; ++p)
-                    few_rows_of<1, FEW>(rows, m, n + p, x, stride, buffers.sums.data() + p * LANES);
+                    few_rows_of<1, FEW>(rows, m, n + p, x, stride, buffers.sums.data() + p * LANES, after);
 #endif
         const int64_t deep = coded ? DEEP_UNPACKED : DEEP;
         const int64_t input_bytes = WIDE ? LANES * 4 : LANES * 2;
-        const int64_t ahead = then && next == to ? then - m.panel(n) : std::min<int64_t>(panels * m.panel_bytes, 65536);
+        const int64_t ahead = after ? after - m.panel(n) : std::min<int64_t>(panels * m.panel_bytes, 65536);
         for (int64_t k = 0; k < m.inputs && !few; k += deep) {
             const int64_t count = m.inputs - k < deep ? m.inputs - k : deep;
             const uint8_t* weights[WIDTH];

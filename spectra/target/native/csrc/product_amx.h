@@ -167,21 +167,23 @@ void dense_panels_of_row(const Matrix& m, int64_t panel, const float* x, int64_t
 }
 
 template <int P>
-void panels_of_row(const Matrix& m, int64_t panel, const float* x, F16 (&sum)[WIDTH]) {
+void panels_of_row(const Matrix& m, int64_t panel, const float* x, const uint8_t* then, F16 (&sum)[WIDTH]) {
     const Flushing flushing;
-    const int64_t ahead = P == 1 ? STREAM_AHEAD : P * m.panel_bytes;
+    const int64_t ahead = ahead_of<P>(m, panel, then);
     m.quantised() ? coded_panels_of_row<P>(m, panel, x, ahead, sum) : dense_panels_of_row<P>(m, panel, x, ahead, sum);
 }
 
 // `product` of one row.
 template <class Out>
-void product_of_row(const Matrix& m, const bf16* x, int64_t from, int64_t to, ProductBuffers& buffers, Out out) {
+void product_of_row(const Matrix& m, const bf16* x, int64_t from, int64_t to, ProductBuffers& buffers, Out out,
+                    const uint8_t* then) {
     buffers.numbers.resize(m.inputs);
     for (int64_t k = 0; k < m.inputs; k += LANES) store(buffers.numbers.data() + k, load_bf16(x + k));
     for (int64_t n = from, next; n < to; n = next) {
         next = std::min(to, n / WIDTH * WIDTH + WIDTH);
         F16 sum[WIDTH];
-        (next - n == WIDTH ? panels_of_row<WIDTH> : panels_of_row<1>)(m, n, buffers.numbers.data(), sum);
+        const auto panels = next - n == WIDTH ? panels_of_row<WIDTH> : panels_of_row<1>;
+        panels(m, n, buffers.numbers.data(), next == to ? then : nullptr, sum);
         for (int64_t p = n; p < next; ++p) hand_over(m, 0, p, sum[p - n], out);
     }
 }
