@@ -20,8 +20,9 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from spectra.errors import SpectraError, one_line
-from spectra.service.loading import check_model, is_there
+from spectra.service.loading import check_model
 from spectra.target.choices import check_choices, check_device_name
+from spectra.target.hub_cache import is_there
 from spectra.target.placement import Placement
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from spectra.methods.presets import METHODS, make_method
 from spectra.methods.resources import Resources, load_resources
 from spectra.settings import MethodSettings, Sampling
 from spectra.target.choices import GGUF_MAGIC, GPU_STEPS, check_choices, check_device_name, unless_embedded
+from spectra.target.hub_cache import is_there, may_be_a_model
 from spectra.target.notices import quiet_transformers
 from spectra.target.placement import Placement
 
@@ -34,24 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("spectra")
 
 
-HUB_ID = re.compile(r"(?!.*(--|\.\.))(?!.*\.(git|gguf)$)(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
-"""By the hub's rule, without asking its client: neither of its two names begins or ends with a dash or a dot."""
 CONFIGS = ("config.json", "adapter_config.json")
 """One of these is in a folder that transformers loads a model from."""
-
-
-def is_there(name: str) -> bool:
-    """Whether a file or folder has this name; a blank one would be the folder that this process is in."""
-    try:
-        return bool(name.strip()) and Path(name).exists()
-    except (OSError, ValueError):
-        return False
-
-
-def may_be_a_model(name: str) -> bool:
-    """Whether something is there, or the hub may have it: known before torch is imported."""
-    name = name.strip()
-    return is_there(name) or HUB_ID.fullmatch(name) is not None
 
 
 def check_model(model: str | None, placement: Placement | None = None) -> None:

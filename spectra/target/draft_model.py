@@ -21,7 +21,7 @@ from spectra.io import resources
 from spectra.io.hashes import tokenizer_sha256
 from spectra.io.json_text import read_json
 from spectra.settings import Sampling
-from spectra.target.hub_cache import only_cached
+from spectra.target.hub_cache import may_be_a_model, only_cached
 from spectra.target.huggingface import HuggingFaceTarget
 from spectra.target.known_models import learned_of
 from spectra.target.load import wrap_model
@@ -210,6 +210,8 @@ def check_draft(name: str, sha256: str, model: str) -> None:
 @contextmanager
 def _named(name: str, field: str) -> Iterator[bool]:
     """Whether only files that are here may be used; what fails inside names the model."""
+    if not may_be_a_model(name):
+        raise SpectraError(field, f"{name!r} is not there, and no hub id; give a model's folder")
     try:
         yield Path(name).is_dir() or only_cached(name)
     except SpectraError:

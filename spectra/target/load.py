@@ -41,7 +41,7 @@ from spectra.target.facts import plan_path, recall_plan, remember_plan
 from spectra.target.gguf_file import CodedNetwork, load_gguf_network, open_gguf
 from spectra.target.gguf_header import is_gguf
 from spectra.target.hooks import own_functions
-from spectra.target.hub_cache import SHARED_OPTIONS, only_cached
+from spectra.target.hub_cache import SHARED_OPTIONS, may_be_a_model, only_cached
 from spectra.target.huggingface import Execution, HuggingFaceTarget
 from spectra.target.known_models import KnownModel, learned_of
 from spectra.target.native.codes import Codes
@@ -252,6 +252,8 @@ def _named_failure(
     folder = str(embedded.embedded_folder()) if model is None else os.fspath(model)
     if not folder.strip():
         raise SpectraError("model", "it is blank; give a hub id or a folder, or leave it out for the embedded model")
+    if not (may_be_a_model(folder) or is_gguf(folder)):
+        raise SpectraError("model", f"{folder!r} is not there, and no hub id; give a folder, a GGUF file or a hub id")
     local = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises for a name that is too long
     try:
         name = embedded.NAME if model is None else Path(folder).name if local else folder

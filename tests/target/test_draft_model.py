@@ -18,7 +18,7 @@ from spectra.methods.resources import load_resources
 from spectra.target import draft_model
 from spectra.target.draft_model import DraftModel, load_draft, load_drafts
 from spectra.target.huggingface import HuggingFaceTarget
-from spectra.target.load import wrap_model
+from spectra.target.load import load_target, wrap_model
 from spectra.tree import ROOT, TokenTree
 from spectra.verify.picks import processors_of
 
@@ -108,6 +108,12 @@ class TestLoading:
         with pytest.raises(SpectraError, match=r"^draft: .*" + said) as error:
             load_draft(folder, target)
         assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize("name", ["/no/such/draft", "./none", "a--b"])
+    def test_a_path_that_is_not_there_is_no_hub_id(self, target, name):
+        for load, field in ((lambda: load_draft(name, target), "draft"), (lambda: load_target(name), "model")):
+            with pytest.raises(SpectraError, match=f"^{field}: '{name}' is not there, and no hub id; give a "):
+                load()
 
     def test_nan_among_its_weights_is_its_own(self, target, folder, tmp_path, monkeypatch):
         cache = tmp_path / "cache" / "spectra"  # nothing was measured there

@@ -18,9 +18,10 @@ from spectra.bench.timing import run_methods, split_methods
 from spectra.errors import SpectraError
 from spectra.io.files import write_text
 from spectra.methods.presets import METHODS
-from spectra.service.loading import ModelOptions, is_there
+from spectra.service.loading import ModelOptions
 from spectra.settings import Limits
 from spectra.target.choices import unless_embedded
+from spectra.target.hub_cache import is_there
 
 CODE, TEXT = 512, 1024
 LENGTHS = {"mt-bench": TEXT, "gsm8k": TEXT, "humaneval": CODE, "mbpp": CODE, "classeval": CODE, "cnndm": TEXT}
