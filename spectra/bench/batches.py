@@ -315,7 +315,7 @@ class _BatchTiming:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A line for each size and method.
+    """A line for each size and method, plain decoding first in its size.
 
     Tokens/s, of the whole calls and without the seconds in which prompts were read; how many times plain decoding of
     one after the other; the median of how many times the plain batch, group by group and repeat by repeat; equal texts;
@@ -330,7 +330,7 @@ def markdown(rows: Sequence[Row]) -> str:
         "against the plain batch", "texts as alone", "distinct 4-grams",
     )  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---:|---|---:|---:|---:|---:|---:|---:|"]
-    for (size, method), some in sorted(cells.items(), key=lambda one: one[0][0]):
+    for (size, method), some in sorted(cells.items(), key=lambda one: (one[0][0], one[0][1] != PLAIN)):
         paired = median(_rate([row]) / plain[_which(row)] for row in some)
         compared = [row for row in some if row["identical"] is not None]
         same = ""
