@@ -333,5 +333,7 @@ def check_parts(target: object, method: object, sampling: object, limits: object
     """Raises SpectraError for one of another kind, as the name of a preset or a number of tokens. None: the default."""
     check_functions("target", target, ("start",), '`load_target("MODEL")`')
     check_kind("method", method, Method, 'make_method("spectra", target)', needed=True)
+    assert isinstance(method, Method)
+    check_nodes(method.max_nodes)  # who made it may have set another
     check_kind("sampling", sampling, Sampling, "Sampling(temperature=0.8)")
     check_kind("limits", limits, Limits, "Limits(256)")

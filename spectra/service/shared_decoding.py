@@ -23,7 +23,7 @@ from spectra.decode import Decoding
 from spectra.errors import TargetBusyError
 from spectra.method import Group, Method, ReadingSession, SharedTarget
 from spectra.service.worker_thread import WorkerThread
-from spectra.settings import Limits, Sampling, check_number
+from spectra.settings import Limits, Sampling, check_functions, check_number
 from spectra.trace import StepTrace
 
 AT_ONCE = 32
@@ -54,10 +54,11 @@ def within_a_step() -> bool:
 class SharedDecoding:
     """at_once: the most answers together, 1 to 4096. cache_bytes: see `CACHE_BYTES`.
 
-    Raises SpectraError for a number out of range.
+    Raises SpectraError for what is no target, and for a number out of range.
     """
 
     def __init__(self, target: SharedTarget, *, at_once: int = AT_ONCE, cache_bytes: int = CACHE_BYTES) -> None:
+        check_functions("target", target, ("group",), '`load_target("MODEL")`')
         check_number("at_once", at_once, 1, 4096, whole=True)
         check_number("cache_bytes", cache_bytes, 1, 2**63 - 1, whole=True)
         self._target, self._at_once, self._cache_bytes = target, at_once, cache_bytes
@@ -78,8 +79,8 @@ class SharedDecoding:
         """See `spectra.decode.decode`; the tokens are the same. Its errors are raised where the first step is asked
         for; TargetBusyError while somebody holds the target by other means.
         """
-        request = Request(prompt, method, sampling or Sampling(), limits, explain, session_options)
-        return SharedSteps(self, request)
+        sampling = Sampling() if sampling is None else sampling
+        return SharedSteps(self, Request(prompt, method, sampling, limits, explain, session_options))
 
     def join(self, one: SharedSteps) -> None:
         """Wait for a place. Called with `changed` held."""

@@ -260,6 +260,8 @@ class HuggingFaceTarget:
 
         Nothing is committed. prefill: the tokens are a causal run, and of `chains` only the number counts.
         """
+        if not (prefill or all(chains)):
+            raise SpectraError("chains", "a row has an empty one; give its ancestors, and last the row itself")
         if self.native is not None:
             return self.native.steps.forward(self, Part(cache, tokens, chains, rows), prefill=prefill)
         if prefill or not self.plan.chunk:

@@ -86,6 +86,17 @@ def test_what_a_method_cannot_be_made_of(drafters, budget, max_nodes, said):
     assert str(refused.value).startswith(said)
 
 
+@pytest.mark.parametrize("nodes", [None, "8", -1])
+def test_a_number_of_nodes_that_is_set_later_is_checked(target, nodes):
+    """It was a TypeError, and -1 an error of the prompt."""
+    method = Method("mine", [Drafter()], FIXED, 8)
+    method.max_nodes = nodes
+    for answers in (decode(target, [3, 7], method), decode_many(target, [Request([3, 7], method)])):
+        with pytest.raises(SpectraError) as refused:
+            next(answers)
+        assert refused.value.field == "max_nodes"
+
+
 def test_a_budget_says_what_it_cannot_take(target):
     for make_budget, said in (
         (lambda: FixedBudget("8"), "max_nodes: '8' is not a whole number"),

@@ -381,11 +381,15 @@ def test_numbers_that_would_let_nobody_in_are_refused(target, number):
     for name in ("at_once", "cache_bytes"):
         with pytest.raises(SpectraError, match=name):
             SharedDecoding(target, **{name: number})
+    with pytest.raises(SpectraError, match=r"^target: a .* has no function group"):
+        SharedDecoding(number)
 
 
 @pytest.mark.parametrize(
-    ("field", "wrong"), [("method", "spectra"), ("method", None), ("limits", "x"), ("sampling", 3), ("options", 1)]
-)
+    ("field", "wrong"),
+    [("method", "spectra"), ("method", None), ("limits", "x"), ("limits", 0), ("sampling", 3),
+     ("sampling", 0), ("options", 1)],
+)  # fmt: skip
 def test_parts_of_another_kind_are_named(target, field, wrong):
     parts = {"method": make_method("autoregressive", target), field: wrong}
     method = parts.pop("method")

@@ -497,3 +497,10 @@ def test_greedy_copies_to_the_host_once_a_step(monkeypatch):
     for _ in decode_by(target, list(range(20)), "spectra-paper-core", limits=Limits(30)):
         steps += 1
     assert len(copies) == steps
+
+
+def test_a_row_that_attends_to_nothing_is_refused():
+    """Its scores were no numbers, or another error was raised."""
+    target = target_of(model_of("llama"))
+    with pytest.raises(SpectraError, match=r"^chains: a row has an empty one; give "):
+        target.forward(target.new_cache(8), [1, 2], [[], [1]], [0, 1])
