@@ -2,7 +2,6 @@
 
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,10 +9,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from compiled import compiler
 from installed import ROOT, Installed, build_native_wheel, build_wheel
 
 import spectra
-from spectra.target.native.flags import COMPILERS, FLAGS, shipped_name
+from spectra.target.native.flags import FLAGS, shipped_name
 
 pytestmark = [pytest.mark.real, pytest.mark.all_cases]
 
@@ -73,7 +73,7 @@ def test_the_demo_serves_its_files(copy):
 
 
 @pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="made on Linux on x86-64 only")
-@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="it takes a C++ compiler")
+@pytest.mark.skipif(compiler() is None, reason="it takes a C++ compiler")
 def test_a_wheel_with_the_cpu_library_needs_no_compiler(tmp_path, wheel):
     native = build_native_wheel(tmp_path)
     with zipfile.ZipFile(native) as archive, zipfile.ZipFile(wheel) as usual:

@@ -16,14 +16,19 @@ def needs_native():
         pytest.skip(f"no native step here: {native_reason()}")
 
 
+def compiler() -> str | None:
+    """A C++ compiler that is installed here, by its path."""
+    return next(filter(None, map(shutil.which, COMPILERS)), None)
+
+
 def compiled(source: str, isa: str, folder: Path) -> Path:
     """A shared library of this C++ text, which may include the step's headers, by the flags of a path."""
-    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if compiler is None:
+    program = compiler()
+    if program is None:
         pytest.skip("no C++ compiler")
     text, made = folder / "source.cpp", folder / "made.so"
     text.write_text(source)
-    command = [compiler, *COMMON, *FLAGS[isa], f"-I{SOURCE}", str(text), "-o", str(made)]
+    command = [program, *COMMON, *FLAGS[isa], f"-I{SOURCE}", str(text), "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
     if "unrecognized" in done.stderr or "unknown argument" in done.stderr:
         pytest.skip(f"the compiler is for another CPU or does not know {isa}")

@@ -3,15 +3,15 @@
 Built in the user's own cache, so that compiling is waited for once.
 """
 
-import shutil
 from functools import cache
 from pathlib import Path
 
 import pytest
+from compiled import compiler
 
 from spectra.io.cache_home import cache_home
 from spectra.io.hashes import file_sha256
-from spectra.target.native.library import COMMON, COMPILERS, FLAGS, Library, LibraryError, load, paths_here
+from spectra.target.native.library import COMMON, FLAGS, Library, LibraryError, load, paths_here
 
 EMULATION = Path(__file__).with_name("amx_emulation.h")
 EMULATED = "amx emulated"
@@ -42,7 +42,7 @@ def _built(path: str) -> Library:
 
 def library(path: str | None = None, threads: int = 2) -> Library:
     """path: None for the best one. Skips the test where the machine has none or no compiler."""
-    if not paths() or not any(map(shutil.which, COMPILERS)):
+    if not paths() or compiler() is None:
         pytest.skip("no compiler, or a CPU without AVX2")
     return _built(path or paths()[0]).with_threads(threads)
 

@@ -7,7 +7,6 @@ Prints the seconds from the start of `pip install` to the first answer, and what
 """
 
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,10 +14,10 @@ import time
 import venv
 from pathlib import Path
 
+from compiled import compiler
 from installed import ROOT, Installed, build_native_wheel
 
 from spectra.target.embedded import INSTALL
-from spectra.target.native.flags import COMPILERS
 
 
 def main() -> None:
@@ -27,7 +26,7 @@ def main() -> None:
         old.unlink()
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(dist)], cwd=ROOT, check=True)
     (wheel,) = dist.glob("*.whl")
-    native = (sys.platform, platform.machine()) == ("linux", "x86_64") and any(map(shutil.which, COMPILERS))
+    native = (sys.platform, platform.machine()) == ("linux", "x86_64") and compiler() is not None
     if native:
         wheel = build_native_wheel(dist)
     with tempfile.TemporaryDirectory(prefix="spectra-wheel-") as place:

@@ -1,13 +1,13 @@
 """The threads of the CPU library: every item of every phase once, in order, whichever thread the system holds up."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from compiled import compiler
 from native_paths import flags_of, paths
 
-from spectra.target.native.library import COMPILERS, MAIN
+from spectra.target.native.library import MAIN
 
 PROGRAM = Path(__file__).parents[2] / "support" / "native_pool.cpp"
 NO_SANITIZER = "cannot find", "unexpected memory mapping"
@@ -15,12 +15,11 @@ NO_SANITIZER = "cannot find", "unexpected memory mapping"
 
 @pytest.mark.parametrize("sanitizer", ["", "-fsanitize=thread"], ids=["plain", "thread sanitizer"])
 def test_threads_that_are_held_up_are_not_waited_for_and_no_item_is_lost(sanitizer, tmp_path):
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if not paths() or compiler is None:
+    if not paths() or compiler() is None:
         pytest.skip("no compiler, or a CPU without AVX2")
     flags = [flag for flag in flags_of("avx2") if flag not in ("-shared", "-O2", "-O3")]
     program = tmp_path / "pool"
-    command = [compiler, *flags, "-O1", "-g1", sanitizer, f"-I{MAIN.parent}", str(PROGRAM), "-o", str(program)]
+    command = [compiler(), *flags, "-O1", "-g1", sanitizer, f"-I{MAIN.parent}", str(PROGRAM), "-o", str(program)]
     built = subprocess.run([*filter(None, command)], capture_output=True, text=True)
     said = built.stderr
     if built.returncode == 0:

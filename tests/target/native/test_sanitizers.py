@@ -1,14 +1,14 @@
 """The CPU library under the address and undefined-behaviour sanitizers, every path on random shapes."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from compiled import compiler
 from native_paths import every_path, flags_of, paths
 
-from spectra.target.native.library import COMPILERS, MAIN
+from spectra.target.native.library import MAIN
 
 PROGRAM = Path(__file__).parents[2] / "support" / "native_sanitized.cpp"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1"]
@@ -16,10 +16,9 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-o
 
 def test_the_program_is_one_of_todays_library():
     """It runs with all cases only, and what it is built of changes oftener."""
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None or not paths():
+    if compiler() is None or not paths():
         pytest.skip("no compiler, or a CPU without AVX2")
-    command = [compiler, *flags_of("avx2"), "-fsyntax-only", f"-I{MAIN.parent}", str(PROGRAM)]
+    command = [compiler(), *flags_of("avx2"), "-fsyntax-only", f"-I{MAIN.parent}", str(PROGRAM)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[-2000:]
 
@@ -28,12 +27,11 @@ def test_the_program_is_one_of_todays_library():
 @pytest.mark.real
 @every_path
 def test_nothing_reads_or_writes_where_it_must_not(path, tmp_path):
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if path is None or compiler is None:
+    if path is None or compiler() is None:
         pytest.skip("no compiler, or a CPU without AVX2")
     flags = [flag for flag in flags_of(path) if flag not in ("-shared", "-O2", "-O3")]
     program = tmp_path / "sanitized"
-    command = [compiler, *flags, *SANITIZE, f"-I{MAIN.parent}", str(PROGRAM), "-o", str(program)]
+    command = [compiler(), *flags, *SANITIZE, f"-I{MAIN.parent}", str(PROGRAM), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     if "asan" in built.stderr and "cannot find" in built.stderr:
         pytest.skip("the compiler has no sanitizers")
