@@ -1,6 +1,7 @@
 """Who of a batch is decoded, and who waits for a place or for room in memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from spectra.batch.request import OPTIONS, Request
 from spectra.decode import Decoding
@@ -24,6 +25,8 @@ class RequestQueue:
         self._target, self._group = target, group
         self._at_once, self._cache_bytes = at_once, cache_bytes
         self._running: dict[int, Decoding] = {}
+        self._taken: dict[int, Request] = {}
+        """Of those that decode."""
         self._owners: dict[int, int] = {}
         if not isinstance(requests, Iterable):
             raise SpectraError("requests", f"a {type(requests).__name__} is no list of them; give `[Request(...)]`")
@@ -41,6 +44,7 @@ class RequestQueue:
     def running(self) -> dict[int, Decoding]:
         """The sequences of the next step by number, without those that ended, with those that there is room for."""
         for number in [number for number, one in self._running.items() if one.finish]:
+            del self._taken[number]
             self._running.pop(number).session.close()
             self._owners = {drafter: owner for drafter, owner in self._owners.items() if owner != number}
         while len(self._running) < self._at_once:
@@ -51,8 +55,11 @@ class RequestQueue:
             if self._running and not fits(self._target, self._group, request, self._cache_bytes):
                 break
             self._check_drafters(number, request, self._owners)
-            self._running[number] = begin(self._target, self._group, request)
-            self._waiting = None
+            self._waiting, self._taken[number] = None, request
+            try:
+                self._running[number] = begin(self._target, self._group, request)
+            except BaseException as error:  # noqa: BLE001 - raised with the name of the request
+                self.failed(number, error)
         return dict(self._running)
 
     def no_more(self) -> bool:
@@ -69,8 +76,17 @@ class RequestQueue:
             self._check(*taken)
         return taken
 
-    def failed(self, number: int, error: BaseException) -> None:
-        """Ends the batch."""
+    def failed(self, number: int, error: BaseException) -> NoReturn:
+        """Ends the batch. The error names the request: one of ours in its text, another one in a note."""
+        request, cause = self._taken[number], error
+        if isinstance(error, StopIteration):
+            kinds = ", ".join(type(drafter).__name__ for drafter in request.method.drafters)
+            fix = "catch it there, or ask by `next(values, None)`"
+            error = SpectraError("method", f"its budget or a drafter of it ({kinds}) raised StopIteration; {fix}")
+        if isinstance(error, SpectraError):
+            raise _of(request.called(number), error) from cause
+        if isinstance(error, Exception):  # Ctrl-C is nobody's
+            error.add_note(f"raised in {request.called(number)}")
         raise error
 
     def _check_bytes(self, number: int, request: Request) -> None:
@@ -99,7 +115,7 @@ class RequestQueue:
         try:
             check_request(self._target, self._group, request)
         except SpectraError as error:
-            raise SpectraError(error.field, f"of {request.called(number)}: {str(error).partition(': ')[2]}") from error
+            raise _of(request.called(number), error) from error
         self._check_bytes(number, request)
 
     @staticmethod
@@ -111,6 +127,11 @@ class RequestQueue:
                 raise SpectraError(
                     "method", f"requests {owner} and {number} share a {type(drafter).__name__}; make a method for each"
                 )
+
+
+def _of(name: str, error: SpectraError) -> SpectraError:
+    """The error, with whose it is."""
+    return SpectraError(error.field, f"of {name}: {error.problem}")
 
 
 def check_request(target: SharedTarget, group: Group, request: Request) -> None:

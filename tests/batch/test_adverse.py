@@ -8,7 +8,18 @@ from batches import WAYS, alone, dice_of, random_prompts, random_request, target
 from tiny import VOCABULARY, model_of
 
 import spectra
-from spectra import AdaptiveBudget, Limits, Method, Request, Sampling, SpectraError, decode, decode_many, make_method
+from spectra import (
+    AdaptiveBudget,
+    FixedBudget,
+    Limits,
+    Method,
+    Request,
+    Sampling,
+    SpectraError,
+    decode,
+    decode_many,
+    make_method,
+)
 from spectra.target.prefix import Prefix
 
 
@@ -90,11 +101,53 @@ def test_what_fails_in_one_sequence_ends_the_batch_and_frees_the_target(way, kno
         "processor of one": lambda: request_of(target, [1, 2, 3], processors=[processor]),
     }
     for text, request in bad.items():
-        with pytest.raises(RuntimeError, match=text):
+        with pytest.raises(RuntimeError, match=text) as error:
             together(target, [request_of(target, [4, 5]), request(), request_of(target, [6])])
+        assert error.value.__notes__ == ["raised in request 1"]
         with target.held():
             pass
     assert together(target, [request_of(target, [4, 5])]) == [alone(target, request_of(target, [4, 5]))]
+
+
+class Fails:
+    """A drafter that fails in one of its calls."""
+
+    def __init__(self, where, error):
+        self.where, self.error = where, error
+
+    def fail(self, where):
+        if where == self.where:
+            raise self.error
+
+    def begin(self, prompt):
+        self.fail("begin")
+
+    def grow(self, tree, tokens):
+        self.fail("grow")
+
+    def observe(self, tokens, outcome):
+        self.fail("observe")
+
+
+@pytest.mark.parametrize("where", ["begin", "grow", "observe"])
+def test_whose_drafter_fails_is_named(where, known):
+    """A StopIteration was `generator raised StopIteration`."""
+    target = target_by("torch exact", "llama", known)
+
+    def answered(error):
+        method = Method("own", [Fails(where, error)], FixedBudget(4), 4)
+        return together(target, [request_of(target, [4, 5]), Request([1, 2], method, limits=Limits(12))])
+
+    with pytest.raises(LookupError) as failed:
+        answered(LookupError("mine"))
+    assert failed.value.__notes__ == ["raised in request 1"]
+    with pytest.raises(SpectraError, match=r"^field: of request 1: wrong; mend it$"):
+        answered(SpectraError("field", "wrong; mend it"))
+    with pytest.raises(SpectraError, match=r"^method: of request 1: .*a drafter of it \(Fails\) raised StopIteration;"):
+        answered(StopIteration())
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        answered(KeyboardInterrupt())
+    assert not hasattr(stopped.value, "__notes__")
 
 
 def test_those_who_share_a_prefix_object(known):
@@ -258,7 +311,7 @@ def test_criteria_of_generate_that_run_out_of_values_are_named(rows):
     def runs_out(ids, scores, **_):
         raise StopIteration
 
-    with pytest.raises(SpectraError, match="stopping_criteria: one raised StopIteration"):
+    with pytest.raises(SpectraError, match="stopping_criteria: of row 0: one raised StopIteration"):
         generated(inputs=IDS[:rows], attention_mask=MASK[:rows], stopping_criteria=[runs_out])
 
 
@@ -269,5 +322,5 @@ def test_a_processor_that_runs_out_of_values_is_named(rows):
     def runs_out(ids, scores):
         raise StopIteration
 
-    with pytest.raises(SpectraError, match=r"^logits_processor: one raised StopIteration; give one"):
+    with pytest.raises(SpectraError, match=r"^logits_processor: of row 0: one raised StopIteration; give one"):
         generated(inputs=IDS[:rows], attention_mask=MASK[:rows], logits_processor=[runs_out])

@@ -295,7 +295,7 @@ def test_a_processor_that_leaves_nothing_to_draw_is_named(name, native, monkeypa
     model = make("llama")
     for method in ("autoregressive", "spectra"):
         for options in ({"logits_processor": [SPOILED[name]]}, {"temperature": 1e-40}):
-            with pytest.raises(SpectraError, match=r"^logits_processor: after it the scores are no numbers"):
+            with pytest.raises(SpectraError, match=r"^logits_processor: of row 0: after it the scores are no numbers"):
                 ours(model, method=method, do_sample=True, seed=1, **options)
     with pytest.raises(RuntimeError):
         stock(model, do_sample=True, logits_processor=[SPOILED[name]])
@@ -377,7 +377,9 @@ def test_half_a_token_is_refused(field, value):
 
 def test_a_criterion_that_gives_no_answer_is_named():
     for said in (None, [True], "yes"):
-        with pytest.raises(SpectraError, match=f"stopping_criteria: one gives a {type(said).__name__}; give one"):
+        with pytest.raises(
+            SpectraError, match=f"stopping_criteria: of row 0: one gives a {type(said).__name__}; give one"
+        ):
             ours(model_of("llama"), stopping_criteria=[lambda ids, scores, said=said, **options: said])
 
 
