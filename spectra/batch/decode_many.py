@@ -139,8 +139,6 @@ def _each(queue: Running, things: Mapping[int, X], work: Callable[[X], Y]) -> di
     for number, thing in things.items():
         try:
             made[number] = work(thing)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # noqa: BLE001 - it is one sequence's own
             queue.failed(number, error)
     return made

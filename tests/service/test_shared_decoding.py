@@ -234,6 +234,7 @@ class Guesses:
         (Guesses(), "budget: a NoneType is none"),
         (Guesses(error=StopIteration()), "StopIteration was raised"),  # and the answer seemed to be whole
         (Guesses(error=SystemExit()), "SystemExit was raised"),
+        (Guesses(error=KeyboardInterrupt()), "KeyboardInterrupt was raised"),  # of a thread that gets no Ctrl-C
     ],
 )
 def test_a_budget_or_a_guess_that_fails_ends_its_own_answer(target, guesses, says):
