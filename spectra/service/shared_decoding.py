@@ -149,7 +149,7 @@ class SharedDecoding:
         with self.changed:
             failed = list(queue.answers.values()) if queue else self._waiting[:]
             for one in failed:
-                one.error, one.over = error, True
+                one.error, one.over = one.error if one.left else error, True
             if not queue:
                 self._waiting = []
 
@@ -217,7 +217,9 @@ class SharedQueue:
     def failed(self, number: int, error: BaseException) -> None:
         """The answer ends with its error; the others go on."""
         with self._owner.changed:
-            self.answers[number].error, self.answers[number].left = error, True
+            answer = self.answers[number]
+            if not answer.left:
+                answer.error, answer.left = error, True
 
     def _count_others(self, numbers: Iterable[int]) -> None:
         """Note for these who takes turns with them. Called with `changed` held."""
@@ -337,24 +339,30 @@ class SharedSteps(Iterator[StepTrace]):
                 step = self.steps.popleft()
                 self._owner.changed.notify_all()
                 return step
-            if self.error is not None:
-                error, self.error = self.error, None
-                try:
-                    if isinstance(error, StopIteration) or not isinstance(error, Exception):
-                        raise RuntimeError(f"{type(error).__name__} was raised in this answer's steps") from error
-                    raise error
-                finally:
-                    del error  # it holds this frame, and the caches of what failed would stay with them
+            self._raise_error()
         raise StopIteration
+
+    def _raise_error(self) -> None:
+        """Once. Called with `changed` held."""
+        error, self.error = self.error, None
+        try:
+            if isinstance(error, StopIteration) or not isinstance(error, Exception | None):
+                raise RuntimeError(f"{type(error).__name__} was raised in this answer's steps") from error
+            if error is not None:
+                raise error
+        finally:
+            del error  # it holds this frame, and the caches of what failed would stay with them
 
     def close(self) -> None:
         """Leave after the step in hand. The sequence is closed when this returns, but for a call from within a step, of
-        this answer or another. Safe to call twice.
+        this answer or another. Raises what fails when its cache is left. Safe to call twice.
         """
         with self._owner.changed:
             self.steps.clear()
+            self.error = None  # of a step that nobody takes
             if not self._joined or self._owner.leave(self):
                 self.over = True
             self.left = True
             self._owner.changed.notify_all()
             self._owner.changed.wait_for(lambda: self.over or within_a_step())
+            self._raise_error()

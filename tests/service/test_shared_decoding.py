@@ -377,6 +377,36 @@ def test_what_fails_when_a_cache_is_left_is_its_own(target, error):
     check_all_is_over(target)
 
 
+def test_what_fails_when_a_closed_answers_cache_is_left_is_raised_there(target):
+    """Closing said nothing, and a step that was asked for later raised it."""
+
+    def leaves():
+        raise LookupError("broken prefix")
+
+    steps = steps_of(SharedDecoding(target), target, prefix=Prefix(on_leave=leaves))
+    next(steps)
+    with pytest.raises(LookupError, match="broken prefix"):
+        steps.close()
+    steps.close()
+    assert list(steps) == []
+    check_all_is_over(target)
+
+
+def test_closing_says_nothing_of_a_step_that_nobody_takes(target):
+    shared, method = SharedDecoding(target), make_method("autoregressive", target)
+    beside = steps_of(shared, target)
+    next(beside)
+    method.drafters = [Broken("observe")]
+    steps = shared.decode([1, 2, 3], method, limits=Limits(40))
+    next(steps)
+    while steps.error is None:
+        next(beside)
+    steps.close()
+    assert list(steps) == []
+    beside.close()
+    check_all_is_over(target)
+
+
 @pytest.mark.parametrize("number", [0, -1, None, "x", 1.5, True])
 def test_numbers_that_would_let_nobody_in_are_refused(target, number):
     for name in ("at_once", "cache_bytes"):
