@@ -93,7 +93,7 @@ class HuggingFaceGroup:
             beginning=beginning,
             reads=reads,
         )
-        self._sessions = [*self._open_sessions(), session]  # a closed one would keep its prefix
+        self._sessions = [*self._open_sessions(), session]  # those that are closed go
         return session
 
     def _beginning(self, prompt: Sequence[int]) -> Beginning | None:

@@ -164,6 +164,7 @@ class HuggingFaceSession:
             finally:
                 self._give_back()
                 del self.cache  # its memory is free, whoever still holds the session
+                self.prefix = None
                 if self.on_close is not None:
                     self.on_close()
 

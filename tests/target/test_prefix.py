@@ -2,12 +2,14 @@
 
 import random
 import sys
+import weakref
 
 import pytest
 import torch
 from drafting import Scripted, decode_by, method_of
 from reference import plain
 from tiny import FAMILIES, VOCABULARY, make, model_of, target_of
+from uncollected import uncollected
 
 from spectra import Limits, Request, Sampling, decode_many
 from spectra.service.prefix_caches import PrefixCaches
@@ -237,6 +239,18 @@ def test_caches_of_answers_that_ran_together_have_the_same_bound():
     for one in [kept.of(key) for key in "abcd"]:
         one.leave([1, 2, 3], held()._cache, "owner")
     assert [kept.copy(key, 3).tokens for key in "abcd"] == [(), (), (1, 2, 3), (1, 2, 3)]
+
+
+def test_a_kept_cache_goes_with_its_prefix(targets):
+    """The session of the last turn held it, until the garbage collector came."""
+    target, prefix = exact("llama", targets), Prefix()
+    turn(target, [1, 2, 3], method_of([]), prefix, Sampling(), most=4)
+    cache = weakref.ref(prefix._cache)
+    with uncollected():
+        turn(target, [1, 2, 3], method_of([]), prefix, Sampling(), most=4)
+        assert cache() is prefix._cache
+        del prefix
+        assert cache() is None
 
 
 def test_what_two_prompts_begin_with():
