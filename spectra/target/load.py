@@ -328,6 +328,8 @@ def _prepare(
         model.eval()
         try:
             if recalled is None:
+                with target.held():  # whoever decodes has the model's attention
+                    pass
                 lasting = measure(target, numerics, step)
             else:
                 target.use(Execution(recalled, native if recalled.step == "native" else None))

@@ -153,6 +153,19 @@ def test_a_target_serves_one_sequence():
     assert answer(target, [3])
 
 
+def test_a_model_whose_weights_changed_is_not_measured_while_it_decodes():
+    """What was said is that its attention is called without metadata, whatever the numerics."""
+    model = make("llama").bfloat16()
+    steps = decode_by(wrap_model(model, numerics="exact"), [1, 2], limits=Limits(9))
+    next(steps)
+    with torch.no_grad():
+        next(model.parameters()).mul_(2)
+    with pytest.raises(TargetBusyError):
+        wrap_model(model)
+    steps.close()
+    wrap_model(model)
+
+
 def test_a_target_is_free_again_however_decoding_ends():
     target = target_of(model_of("llama"))
     steps = decode_by(target, [1, 2], limits=Limits(9))
