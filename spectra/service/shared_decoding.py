@@ -108,7 +108,9 @@ class SharedDecoding:
         if one is None:
             return None
         try:
-            check_request(self._target, group, one.request)
+            if not one.checked:  # it may wait for many steps; its start checks again what may change meanwhile
+                check_request(self._target, group, one.request)
+                one.checked = True
             if running and not fits(self._target, group, one.request, self._cache_bytes):
                 return None
         except BaseException as error:  # noqa: BLE001 - raised where its steps are asked for
@@ -306,14 +308,15 @@ class SharedQueue:
 class SharedSteps(Iterator[StepTrace]):
     """The steps of one answer. others: the most that decoded beside it in any of them.
 
-    steps: done and not taken yet. over: no more will come. left: nobody wants more. error: what ended it.
+    steps: done and not taken yet. over: no more will come. left: nobody wants more. error: what ended it. checked: its
+    request was.
     """
 
     def __init__(self, owner: SharedDecoding, request: Request) -> None:
         self._owner, self.request = owner, request
         self.others = 0
         self.steps: deque[StepTrace] = deque()
-        self.over = self.left = False
+        self.over = self.left = self.checked = False
         self.error: BaseException | None = None
         self._joined = self._asks = False
 

@@ -16,6 +16,7 @@ from uncollected import Held, uncollected
 
 from spectra import AdaptiveBudget, FixedBudget, Limits, Method, Sampling, SpectraError, TargetBusyError, make_method
 from spectra.budget.step_cost import StepCost
+from spectra.service import shared_decoding
 from spectra.service.engine import together_on
 from spectra.service.shared_decoding import SharedDecoding, SharedQueue
 from spectra.service.worker_thread import WorkerThread
@@ -553,6 +554,23 @@ def test_who_does_not_fit_in_memory_waits_and_the_first_never(target):
     next(first)
     assert all_at_once(lambda one: len(list(one)), [first, steps_of(shared, target, tokens=8)]) == [7, 8]
     assert first.others == 0
+    check_all_is_over(target)
+
+
+def test_who_waits_for_room_is_checked_once(target, monkeypatch):
+    """It was at every step of the others, and a long prompt takes milliseconds."""
+    checked, check = [], shared_decoding.check_request
+    monkeypatch.setattr(
+        shared_decoding, "check_request", lambda *parts: (checked.append(parts[2].prompt), check(*parts))
+    )
+    shared = SharedDecoding(target, cache_bytes=1)
+    first = steps_of(shared, target)
+    next(first)
+    waits = threading.Thread(target=lambda: list(steps_of(shared, target, [4, 5])))
+    waits.start()
+    assert sum(1 for _ in first) == 39
+    waits.join(30)
+    assert checked == [[1, 2, 3], [4, 5]]
     check_all_is_over(target)
 
 
