@@ -4,12 +4,12 @@ Reading a card checks the card and the files' presence and sizes; `altered_files
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-from spectra.datastore.layout import CARD
+from spectra.datastore.layout import CARD, TRIE
 from spectra.errors import SpectraError
 from spectra.io.bounded import read_whole
 from spectra.io.hashes import file_sha256, json_sha256
@@ -19,7 +19,8 @@ from spectra.io.workdir import beside
 Found = TypeVar("Found")
 FORMAT, VERSION = "spectra-datastore", 1
 CHECKED_BYTES = 64_000_000
-"""Stores up to this size are checked byte for byte when they are opened; larger ones by `verify` only."""
+"""Stores up to this size are checked byte for byte when they are opened; of larger ones the trie, which could end the
+process where it is damaged, and the rest by `verify` only."""
 SHAPE = {
     **dict.fromkeys(("name", "model", "tokenizer_sha256", "licence", "command"), str),
     **dict.fromkeys(("sources", "bytes"), int),
@@ -137,19 +138,20 @@ def check_tokenizer(card: Mapping[str, Any], sha256: str, model: str = "this mod
 
 
 def check_bytes(folder: Path, card: Mapping[str, Any]) -> None:
-    """Raise SpectraError where a byte of a small store is not the one that its card was sealed with."""
-    if sum(facts["bytes"] for facts in card["files"].values()) <= CHECKED_BYTES:
-        for name in altered_files(folder, card):
-            raise SpectraError("datastore", f"{folder / name} was altered; build it again")
+    """Raise SpectraError where a byte of a small store, or of any trie, is not the one its card was sealed with."""
+    files = card["files"]
+    small = sum(facts["bytes"] for facts in files.values()) <= CHECKED_BYTES
+    for name in altered_files(folder, card, files if small else files.keys() & {TRIE}):
+        raise SpectraError("datastore", f"{folder / name} was altered; build it again")
 
 
-def altered_files(folder: Path, card: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the files whose bytes are not those the card was sealed with. Raises SpectraError where one cannot be
-    read.
+def altered_files(folder: Path, card: Mapping[str, Any], names: Iterable[str] | None = None) -> Iterator[str]:
+    """Which of these files, or of all, do not have the bytes that the card was sealed with. Raises SpectraError where
+    one cannot be read.
     """
-    for name, facts in card["files"].items():
+    for name in card["files"] if names is None else names:
         try:
-            same = file_sha256(folder / name) == facts["sha256"]
+            same = file_sha256(folder / name) == card["files"][name]["sha256"]
         except OSError as error:
             problem = f"{folder / name} cannot be read ({error.strerror}); make it readable or build it again"
             raise SpectraError("datastore", problem) from error

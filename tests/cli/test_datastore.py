@@ -110,6 +110,18 @@ def test_a_changed_byte_is_found_by_verify(run, copy, name):
     assert f"{name} was altered" in err
 
 
+def test_a_damaged_trie_of_a_large_store_never_opens(copy, monkeypatch):
+    """One could end the process, without a word."""
+    monkeypatch.setattr("spectra.datastore.card.CHECKED_BYTES", 0)
+    Store.open(copy)
+    for name in (COUNTS, TRIE):
+        data = bytearray((copy / name).read_bytes())
+        data[-3] ^= 1
+        (copy / name).write_bytes(data)
+    with pytest.raises(SpectraError, match=rf"^datastore: .*{TRIE} was altered"):
+        Store.open(copy)
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("harm", ["cut", "gone"])
 def test_a_short_or_missing_file_never_opens(run, copy, name, harm):
