@@ -156,5 +156,5 @@ class Engine(Backend, Protocol):
         ...
 
     def query(self, store: str, text: str, max_rows: int, visitor: str = "") -> Sequence[Mapping[str, Any]]:
-        """What a store holds after `text`, likeliest first: text, count, chance, match (tokens that matched)."""
+        """What a store holds after `text`, likeliest first: text, count, chance, match (tokens of it that matched)."""
         ...

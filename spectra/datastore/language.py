@@ -54,10 +54,11 @@ class Language:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A branch of the answer down to a leaf. node: the leaf."""
+    """A branch of the answer down to a leaf. node: the leaf. match: tokens before it that it follows."""
 
     text: str
     node: Node
+    match: int
 
 
 def query(store: Store, language: Language, text: str, top: int) -> list[Continuation]:
@@ -67,13 +68,14 @@ def query(store: Store, language: Language, text: str, top: int) -> list[Continu
     inner = {node.parent for node in nodes}
     leaves = [place for place in range(len(nodes)) if place not in inner]
     leaves.sort(key=lambda leaf: (-nodes[leaf].chance, leaf))
-    return [Continuation(language.decode(_path(nodes, leaf)), nodes[leaf]) for leaf in leaves[:top]]
+    paths = [_path(nodes, leaf) for leaf in leaves[:top]]
+    return [Continuation(language.decode([node.token for node in path]), path[-1], path[0].match) for path in paths]
 
 
-def _path(nodes: list[Node], leaf: int) -> list[int]:
-    """Tokens from the context to the leaf."""
-    tokens: list[int] = []
+def _path(nodes: list[Node], leaf: int) -> list[Node]:
+    """From the context to the leaf."""
+    path: list[Node] = []
     while leaf >= 0:
-        tokens.append(nodes[leaf].token)
+        path.append(nodes[leaf])
         leaf = nodes[leaf].parent
-    return tokens[::-1]
+    return path[::-1]

@@ -315,7 +315,7 @@ class Engine:
             raise SpectraError("store", "that datastore is not there; choose one of the list")
         language = Language(self.target.tokenizer, self.model)
         return [
-            {"text": one.text, "count": one.node.times, "chance": one.node.chance, "match": one.node.match}
+            {"text": one.text, "count": one.node.times, "chance": one.node.chance, "match": one.match}
             for one in query(found, language, text, max_rows)
         ]
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from words import letters
 
 from spectra.datastore.build.index import build_index
+from spectra.datastore.language import Language, query
 from spectra.datastore.layout import CORPUS, TEXT, TEXTS, TRIE
 from spectra.datastore.store import Store
 from spectra.drafters.continuations import continuations, successors
@@ -171,6 +173,14 @@ def test_continuations_are_a_tree_with_chances_that_only_fall(tmp_path):
         assert node.chance == pytest.approx(before * node.times / (node.seen + 1))
     assert [node.chance for node in nodes] == sorted((node.chance for node in nodes), reverse=True)
     assert len({(node.parent, node.token) for node in nodes}) == len(nodes)
+
+
+def test_a_query_tells_what_of_its_text_matched_and_not_what_was_guessed_before(tmp_path):
+    """The match of a guess of several tokens had those before its last one in it."""
+    store = open_index(tmp_path, texts_of(random.Random(3), words=3), order=3)
+    found = query(store, Language(letters(), ""), "a", 8)
+    assert {one.match for one in found} == {1}
+    assert max(one.node.match for one in found) == 3 and min(len(one.text) for one in found) > 1
 
 
 def test_the_store_with_the_longest_match_answers_and_equal_ones_add_up(tmp_path):
