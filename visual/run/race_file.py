@@ -28,6 +28,7 @@ MOST_NODES = int(METHOD_NUMBERS["nodes"].high) + 1
 """Of a step's tree: as many as a method may guess, and the root. A browser draws them all."""
 MOST_LETTERS = 300_000
 """Of a prompt and of an answer. A browser lays 100,000 out at once, and a million in 20 seconds."""
+DAY = re.compile(r"(\d{4}-\d\d-\d\d)?", re.ASCII)
 LONGEST_FACT = 200
 """Letters of a fact in the note of what was recorded."""
 METHOD = re.compile(r"[a-z0-9-]{1,64}")
@@ -84,8 +85,14 @@ class RaceFile:
             raise SpectraError("file", f"plain: {plain.method} is not plain decoding; give a race of this page")
         if (plain.prompt, plain.prompt_tokens, plain.model) != (method.prompt, method.prompt_tokens, method.model):
             raise SpectraError("file", "its two answers are not of one model to one prompt; give a race of this page")
-        words = [str(data.get(name, "")).encode(errors="replace").decode() for name in ("recorded", "title")]
-        return cls(plain, method, words[0][:40], words[1][:120])
+        recorded, title = data.get("recorded", ""), data.get("title", "")
+        if not (isinstance(recorded, str) and DAY.fullmatch(recorded)):
+            raise SpectraError(
+                "file", f"recorded: {str(recorded)[:40]!r} is no day such as 2026-11-24; give one or none"
+            )
+        if not isinstance(title, str):
+            raise SpectraError("file", f"title: {str(title)[:40]!r} is no text; give one or none")
+        return cls(plain, method, recorded, title.encode(errors="replace").decode()[:120])
 
     @classmethod
     def read(cls, path: Path) -> "RaceFile":
@@ -148,7 +155,9 @@ class RaceFile:
 
     @property
     def note(self) -> str:
-        """What ran, on what, when, and whether it was stopped."""
+        """What ran, on what, when, and whether it was stopped. Letters that cannot be printed, such as those that turn
+        the direction of what follows, are left out.
+        """
         facts = self.method.environment
         place = str(facts.get("processor", ""))
         if str(facts.get("device", "cpu")) == "cpu" and facts.get("threads"):
@@ -157,7 +166,8 @@ class RaceFile:
         parts = [self.method.model, place, KINDS.get(str(facts.get("dtype")), ""), self.recorded]
         if not (self.plain.finish and self.method.finish):
             parts.append("stopped before its end")
-        return ", ".join(part[:LONGEST_FACT] for part in parts if part)
+        shown = ("".join(filter(str.isprintable, part))[:LONGEST_FACT] for part in parts)
+        return ", ".join(filter(None, shown))
 
 
 def race_dict(traces: Mapping[str, Trace]) -> dict[str, Any]:
