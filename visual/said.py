@@ -22,7 +22,7 @@ FAILURES = "error", "abort"
 TITLE = re.compile(r"<title\b[^<>]*>(.*?)(?:</title\b|\Z)", re.DOTALL | re.IGNORECASE)
 UNSHOWN = re.compile(r"<!--.*?(?:-->|\Z)|<(title|script|style)\b.*?(?:</\1\b[^<>]*>?|\Z)", re.DOTALL | re.IGNORECASE)
 TAG = re.compile(r"<[^>]*>?")
-HIDDEN = re.compile(r"\*+|\.{3,}|\u2026")
+HIDDEN = re.compile(r"[*\u2022\u25cf\u00b7\u2588]+|\.{3,}|\u2026")
 """What servers write in the place of the middle of a key."""
 SHOWN_ENDS, LONGEST_SHOWN = 4, 80
 """The fewest characters of a key beside such signs that are not shown, and the most at either side that are looked for:
@@ -131,8 +131,8 @@ def number(told: Any) -> int:
 
 
 def written(delta: Any) -> tuple[Any, bool]:
-    """Its text, and whether it holds thoughts. Mistral sends a list of parts, each one or the other."""
-    content = delta.get("content") or ""
+    """Its text, or why the model refuses; and whether it holds thoughts. Mistral sends parts, each one or the other."""
+    content = delta.get("content") or delta.get("refusal") or ""
     thought = any(delta.get(name) for name in THOUGHTS)
     if not isinstance(content, list):
         return content, thought
@@ -175,7 +175,7 @@ def without(secrets: tuple[str, ...], text: str) -> str:
 
 
 def _without_ends(secret: str, text: str) -> str:
-    """The text with asterisks for what of the secret stands beside asterisks or dots."""
+    """The text with asterisks for what of the secret stands beside asterisks, dots or bullets."""
     kept = []
     done = 0
     lengths = range(min(len(secret), LONGEST_SHOWN), 0, -1)

@@ -280,6 +280,15 @@ def test_a_failure_without_its_usual_name_is_one(last, told):
         list(answer)
 
 
+def test_why_a_model_refuses_is_shown_as_its_answer():
+    """OpenAI sends it in a field of its own: the answer was blank."""
+    parts = [f"data: {json.dumps({'choices': [{'delta': {'refusal': part}}]})}\n\n" for part in ("I can", "not.")]
+    reply = "".join(parts) + event(finish="stop", usage={"completion_tokens": 2})
+    answer = Endpoint("http://there", client=serve(reply, [])).answer(asked("Say", SERVED, **SETTINGS))
+    list(answer)
+    assert answer.trace.text == "I cannot."
+
+
 def test_parts_of_text_and_of_thoughts_are_told_apart():
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}], [{"type": "text", "text": "Yes"}]
     events = [f"data: {json.dumps({'choices': [{'delta': {'content': part}}]})}\n\n" for part in parts]
@@ -350,10 +359,23 @@ KEY = "sk-proj-AbCdEf0123456789xYzW"
         (f"Incorrect API key provided: {KEY[:2]}***{KEY[-2:]}.", "Incorrect API key provided: ***."),
         (f"[{KEY[:6]}***{KEY[-3:]}] its quota is used up", "[***] its quota is used up"),
         (f"no such key: {KEY[:20]}\u2026", "no such key: ***"),
+        (f"the key \u2022\u2022\u2022\u2022{KEY[-4:]} is wrong", "the key *** is wrong"),
         ("Loading... wait", "Loading... wait"),
         ("**Note** that keys begin with sk-...", "**Note** that keys begin with sk-..."),
     ],
-    ids=["OpenAI", "LiteLLM", "its form", "its hash", "DeepSeek", "xAI", "One API", "cut", "dots", "Markdown"],
+    ids=[
+        "OpenAI",
+        "LiteLLM",
+        "its form",
+        "its hash",
+        "DeepSeek",
+        "xAI",
+        "One API",
+        "cut",
+        "bullets",
+        "dots",
+        "Markdown",
+    ],
 )
 def test_of_a_key_that_a_server_masks_itself_its_ends_are_not_told_either(told, shown):
     """OpenAI shows twelve letters of it, LiteLLM the hash of one that is valid."""
