@@ -22,7 +22,7 @@ from visual.form_values import with_refusals
 from visual.guard import Guard
 from visual.kept_tabs import with_kept_tabs
 from visual.run.race_file import MAX_BYTES
-from visual.uploads import Uploads, with_places
+from visual.uploads import Uploads, with_places, with_words
 
 ASSETS = shipped("assets")
 SHARED_STYLES = ("base", "form", "settings", "scoreboard", "lanes", "charts", "step-panel")
@@ -125,6 +125,7 @@ def launch_options(guard: Guard | None = None) -> dict[str, Any]:
         "state_session_capacity": REMEMBERED_TABS,
         "app_kwargs": {
             "middleware": [
+                Middleware(with_words),
                 Middleware(guard.wrap),
                 Middleware(with_kept_tabs, guard.pages),
                 Middleware(with_places),

@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from spectra.io.json_text import parse_json
-from visual.asgi import App, Message, Receive, Send, declared, read, refuse, replay
+from visual.asgi import App, Message, Receive, Send, declared, held_back, read, refuse, replay
 from visual.guard import UPLOAD, RequestLimits, address_of
 from visual.run.race_file import MAX_BYTES
 
@@ -39,6 +39,7 @@ MOST_DELIMITERS = 100
 """In a form: the parser goes through what follows each of them letter by letter, blanks without end."""
 NO_FORM = 'this is no form with one file in "files"'
 FILE = "gradio.FileData"
+OF_THE_BODY = b"content-type", b"content-length"
 UPLOADED = re.compile(r"([0-9a-f]{32})/([^/]+)")
 """What the browser calls an upload: its folder and its name."""
 
@@ -153,6 +154,31 @@ def with_places(app: App) -> App:
         await app(scope, receive, send)
 
     return served
+
+
+def with_words(app: App) -> App:
+    """The app that says in words alone why an upload is not taken: gradio's script shows that answer as it comes."""
+
+    async def served(scope: Message, receive: Receive, send: Send) -> None:
+        upload = scope["type"] == "http" and str(scope["path"]).rstrip("/").endswith(UPLOAD)
+        await app(scope, receive, worded(send) if upload else send)
+
+    return served
+
+
+def worded(send: Send) -> Send:
+    """Sends the reason of a refusal without the JSON around it."""
+
+    async def finish(start: Message, body: bytes) -> None:
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            body = parse_json(body)["detail"].encode()
+            others = [(name, value) for name, value in start["headers"] if name.lower() not in OF_THE_BODY]
+            own = zip(OF_THE_BODY, (b"text/plain; charset=utf-8", str(len(body)).encode()), strict=True)
+            start["headers"] = [*others, *own]
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+    return held_back(send, lambda start: bool(start["status"] >= 400), finish)
 
 
 def placed(body: bytes, uploads: Path) -> bytes:

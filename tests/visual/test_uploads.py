@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 
 from visual.form_values import REASON
 from visual.guard import Guard, RequestLimits
-from visual.uploads import UPLOADED, few_delimiters, name_of, placed
+from visual.uploads import NO_FORM, UPLOADED, few_delimiters, name_of, placed
 from visual.wire.events import encode
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +147,13 @@ def test_uploads_that_nobody_takes_need_no_more_of_the_disk(
     assert "snapshot" in server.open_race(files[0])
     server.upload(RACE)
     assert len(server.kept()) == 3
+
+
+def test_why_an_upload_is_not_taken_is_said_without_json(limited: Callable[[RequestLimits], Server]) -> None:
+    """gradio's script shows the visitor that answer as it comes."""
+    server = limited(RequestLimits(uploads=1, held=2 * len(RACE)))
+    assert server.ask("POST", f"{API}/upload", b"{}", "application/json") == (400, NO_FORM.encode())
+    assert server.send(RACE) == (429, b"too many requests from this address; wait a minute")
 
 
 def test_uploads_on_their_way_count_with_what_they_announce(limited: Callable[[RequestLimits], Server]) -> None:
@@ -380,7 +387,7 @@ def test_a_disk_without_room_is_told_as_that(server: Server, size: int) -> None:
         status, text = server.send(b"x" * size)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert status == 507 and json.loads(text)["detail"].startswith("the server cannot keep it (File too large)")
+    assert status == 507 and text.startswith(b"the server cannot keep it (File too large)")
     assert sorted(server.uploads.iterdir()) == before
 
 
