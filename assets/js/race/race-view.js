@@ -17,10 +17,11 @@ import { Scoreboard } from "./scoreboard.js";
 import { StepLinks } from "./step-links.js";
 import { StepPanel } from "./step-panel.js";
 import { TEMPLATE } from "./template.js";
+import { sparedPasses } from "./verdict.js";
 
 /** @import { AxisName } from "../charts/race-figures.js" */
 /** @import { Ask, Look, Methods } from "../common/tab.js" */
-/** @import { End, LaneFigures, Problem, RunMessage } from "../stream/messages.js" */
+/** @import { ComparedFigures, End, LaneFigures, Problem, RunMessage } from "../stream/messages.js" */
 /** @import { Stream, Turn } from "../stream/reducer.js" */
 
 const CHARTS_EVERY = 1500; // ms between two drawings while a lane is measured, more where one takes long
@@ -297,10 +298,7 @@ export class RaceView {
       method: turn.lanes.method,
       cap: turn.begin.cap,
       over: turn.state !== "running",
-      level:
-        turn.end && "level" in turn.end.figures && !turn.shared && !turn.end.figures.few
-          ? turn.end.figures.level
-          : null,
+      level: turn.end && "level" in turn.end.figures && claims(turn.end.figures) ? turn.end.figures.level : null,
       name: bare(this.name),
     };
     const figures = this.at("figures");
@@ -334,6 +332,12 @@ export class RaceView {
     write(this.at("status"), text);
   }
 }
+
+/**
+ * Whether the chart may say what was saved.
+ * @param {ComparedFigures} figures
+ */
+const claims = (figures) => !figures.shared && !figures.few && sparedPasses(figures);
 
 /**
  * What a method guesses from, as a sentence.

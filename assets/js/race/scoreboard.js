@@ -1,7 +1,8 @@
 /** The scoreboard: the big number, both bars on one clock, rates, badge and the line of fine print. */
 
 import { make, write } from "../common/dom.js";
-import { bare, count, gained, percent, plural, ratio, seconds, sentence, speed } from "../common/format.js";
+import { bare, count, percent, plural, ratio, seconds, sentence, speed } from "../common/format.js";
+import { claimOf } from "./verdict.js";
 
 /** @import { Parts } from "../common/dom.js" */
 /** @import { ComparedFigures, LaneFigures, Level, RaceFigures } from "../stream/messages.js" */
@@ -110,12 +111,12 @@ export class Scoreboard {
       this.noRace(figures.plain !== null, cut ?? "No race");
       return;
     }
-    const { plain, method, speedup, whole, same, differs } = figures;
+    const { plain, method, whole, same, differs } = figures;
     if (figures.shared) this.share(figures.shared);
-    else if (speedup === null) this.tooFew(figures, cut);
     else {
-      this.score(`${ratio(speedup)}×`);
-      this.at("verdict").textContent = verdict(speedup, cut, place(figures, recorded));
+      const { score, verdict } = claimOf(figures, cut, recorded);
+      this.score(score);
+      this.at("verdict").textContent = verdict;
     }
     this.at("why").textContent = figures.why;
     this.badge(figures);
@@ -125,16 +126,6 @@ export class Scoreboard {
     this.at("fine").textContent =
       `First token after ${seconds(plain.first)} plain, ${seconds(method.first)} ${bare(this.name)}. ` +
       `${distinct(method)}${sentence(figures.cut)}`;
-  }
-
-  /**
-   * Times of so few tokens are noise.
-   * @param {ComparedFigures} figures
-   * @param {string | undefined} cut what ended the race early
-   */
-  tooFew({ level }, cut) {
-    this.score("Too short");
-    this.at("verdict").textContent = `${cut ? `${cut}: ` : ""}${tooLittle(level.tokens)}`;
   }
 
   /**
@@ -164,9 +155,6 @@ export class Scoreboard {
   }
 }
 
-/** @param {number} tokens */
-const tooLittle = (tokens) => `${plural(tokens, "token")}: too little was decoded to compare`;
-
 /**
  * How much an answer repeats itself; "" for one without a run of four tokens.
  * @param {LaneFigures} answer
@@ -176,22 +164,4 @@ function distinct({ tokens, distinct4 }) {
   const repeats =
     distinct4 < 0.5 ? "it goes round in circles, which makes guessing easy" : "the lower, the more it repeats itself";
   return `Of the answer's runs of four tokens ${percent(distinct4)} are distinct: ${repeats}. `;
-}
-
-/**
- * @param {number} speedup
- * @param {string | undefined} cut what ended the race early
- * @param {string} where
- */
-function verdict(speedup, cut, where) {
-  return `${cut ? `${cut}: ` : ""}${gained(speedup)}, ${where}`;
-}
-
-/**
- * @param {ComparedFigures} figures
- * @param {boolean} recorded
- */
-function place({ plain, method, whole }, recorded) {
-  if (!whole) return `up to token ${count(Math.min(plain.tokens, method.tokens))}`;
-  return recorded ? "in this recording" : "measured on this page";
 }
