@@ -92,6 +92,21 @@ describe("tokens over time", () => {
     }
   });
 
+  test("of one token have room for both names beside the lines", () => {
+    const [plain, method] = [0.06, 0.065].map((prefill) =>
+      extend(EMPTY_LANE, [stepOf(["model"], { seconds: 0.005, prefill })]),
+    );
+    const width = 342;
+    const { layout } = growthFigure({ ...OVER, plain, method, level: null }, "time", { ...CANVAS, width });
+    const notes = /** @type {Note[]} */ (layout.annotations);
+    assert.deepEqual(notes.map(({ text }) => text).sort(), ["<b>SPECTRA</b>", "Plain"]);
+    const { margin, xaxis } = layout;
+    const name = notes.find(({ text, xanchor }) => text !== "Plain" && xanchor === "left");
+    if (!name) return;
+    const at = margin.l + (name.x / (xaxis.range?.[1] ?? 1)) * (width - margin.l - margin.r) + name.xshift;
+    assert.ok(at + 58 <= width, "58 px of Inter"); // it was taken for 49, and cut
+  });
+
   test("have room for the whole answer while it is written", () => {
     const running = { ...OVER, method: EMPTY_LANE, over: false, level: null };
     const { traces, layout } = growthFigure(running, "time", CANVAS);
@@ -339,7 +354,8 @@ test("a long name of a method goes over several lines, and a number stays with w
 
 describe("tokens gained", () => {
   test("are stacked by source, with their mean", () => {
-    const { traces } = gainFigure(OVER, COLOURS, CANVAS);
+    const { traces, layout } = gainFigure(OVER, COLOURS, CANVAS);
+    assert.ok(JSON.stringify(layout.xaxis.title).includes("forward pass"));
     assert.deepEqual(
       traces.map(({ y }) => y),
       [
@@ -375,7 +391,7 @@ describe("the frame of a step", () => {
     const frame = barFrame(layout, 2);
     assert.ok(Math.abs(frame.left - (38 + 2.1 * perStep)) < 0.01);
     assert.ok(Math.abs(frame.width - perStep) < 0.02);
-    assert.deepEqual([frame.top, frame.height], [18, 192]);
+    assert.deepEqual([frame.top, frame.height], [18, 176]);
   });
 
   test("is never too narrow to be seen", () => {
@@ -417,6 +433,7 @@ describe("accepted guesses", () => {
   test("are said to be none where nothing was offered or tried", () => {
     const said = (/** @type {Partial<Step>} */ more, over = true) => {
       const { traces, layout } = acceptanceFigure([stepOf(["model"], more)], "guessed", over, COLOURS, CANVAS);
+      assert.ok(JSON.stringify(layout.xaxis.title).includes("forward pass"));
       assert.deepEqual(traces, []);
       return /** @type {Note[]} */ (layout.annotations)[0].text;
     };

@@ -2,7 +2,7 @@
 
 import { plural } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
-import { layoutOf } from "./plotly.js";
+import { layoutOf, named, UNDER } from "./plotly.js";
 
 /** @import { Step } from "../stream/messages.js" */
 /** @import { Canvas, Figure } from "./plotly.js" */
@@ -83,8 +83,9 @@ export function acceptanceFigure(steps, of, over, { looks, colourOf }, canvas) {
     },
   }));
   const layout = layoutOf(canvas, {
-    xaxis: { range: [1, Math.max(over ? 8 : 24, steps.length)], nticks: 7 },
+    xaxis: { range: [1, Math.max(over ? 8 : 24, steps.length)], nticks: 7, ...named("forward pass") },
     yaxis: { range: [0, 1.02], tickformat: ".0%", nticks: 6 },
+    margin: UNDER,
     hovermode: false,
   });
   if (steps.length && !traces.length) {

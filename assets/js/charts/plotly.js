@@ -58,6 +58,15 @@ const FEW = 5; // tokens or passes on an axis that is ticked at each of them
  */
 export const ticksTo = (highest, nticks) => (highest > FEW ? { nticks } : { dtick: 1 });
 
+/** The margins of a figure with a named axis under it. */
+export const UNDER = { l: 38, r: 14, t: 18, b: 42 };
+
+/**
+ * What a horizontal axis counts.
+ * @param {string} text
+ */
+export const named = (text) => ({ title: { text, font: { size: 12 }, standoff: 4 } });
+
 const SERIES = ["muted", "ink", "series-1", "series-2", "series-3", "series-4", "series-5", "series-6"];
 
 /** @returns {Plotly | undefined} */

@@ -3,7 +3,7 @@
 import { plural, seconds } from "../common/format.js";
 import { withOthers } from "../common/looks.js";
 import { passesTo } from "../stream/lane.js";
-import { layoutOf, ticksTo } from "./plotly.js";
+import { layoutOf, named, ticksTo, UNDER } from "./plotly.js";
 
 /** @import { Look } from "../common/tab.js" */
 /** @import { Lane } from "../stream/lane.js" */
@@ -14,6 +14,8 @@ const MEAN_OF = 12;
 const HATCHED = 120; // bars of more steps are too narrow to show it
 const LABELLED = 8; // tokens from which on a line has room for its name while it grows
 const LETTER = 7; // px of a name, a letter of it
+const BOLD = 8.5; // px of a bold capital
+const ROOM = 1.4; // of a short race's length is the axis: its lines are steep, and their names stand beside them
 const ASIDE = 8; // px between a line and its name
 const HIGH = 16; // px of a name
 /** Places on a line for its name, the middle first. */
@@ -65,9 +67,10 @@ export function growthFigure(race, axis, canvas) {
   const top = over ? most : Math.max(cap, most);
   const guess = passes ? cap : (plain.seconds * cap) / Math.max(plain.tokens, 1);
   const far = over || method.tokens ? Math.max(slow.x[slow.x.length - 1], fast.x[fast.x.length - 1]) : guess;
+  const room = over && most <= LABELLED ? ROOM : 1.02;
   const layout = layoutOf(canvas, {
     xaxis: {
-      range: [0, (far || 1) * 1.02],
+      range: [0, (far || 1) * room],
       ticksuffix: passes ? "" : " s",
       ...(passes ? ticksTo(far, 7) : { nticks: 7 }),
     },
@@ -160,9 +163,9 @@ function along(values, at) {
  * @param {Layout} layout
  * @returns {Box}
  */
-function boxOf({ lane, x, name }, at, side, layout) {
+function boxOf({ lane, x, name, bold }, at, side, layout) {
   const [across, down] = [pixel(layout, along(x, at)), pixelDown(layout, along(lane.totals, at))];
-  const wide = LETTER * name.length;
+  const wide = (bold ? BOLD : LETTER) * name.length;
   return side === "left"
     ? { left: across + ASIDE, right: across + ASIDE + wide, top: down, bottom: down + HIGH }
     : { left: across - ASIDE - wide, right: across - ASIDE, top: down - HIGH, bottom: down };
@@ -297,8 +300,9 @@ export function gainFigure({ method, over }, { looks, colourOf }, canvas) {
   traces.push({ x, y: rolling(gained), mode: "lines", hoverinfo: "skip", line: { color: ink, width: 1.8 } });
   const top = Math.max(4, ...gained);
   const layout = layoutOf(canvas, {
-    xaxis: { range: [1 - SPACE, Math.max(over ? 8 : 24, steps.length) + SPACE], nticks: 7 },
+    xaxis: { range: [1 - SPACE, Math.max(over ? 8 : 24, steps.length) + SPACE], nticks: 7, ...named("forward pass") },
     yaxis: { range: [0, top + 0.4], dtick: tickOf(top) },
+    margin: UNDER,
     barmode: "stack",
     bargap: steps.length > 200 ? 0 : 0.22,
     hovermode: "x",

@@ -2,7 +2,7 @@
 
 import { ratio } from "../common/format.js";
 import { PLAIN } from "../stream/lane.js";
-import { layoutOf } from "./plotly.js";
+import { layoutOf, named, UNDER } from "./plotly.js";
 
 /** @import { ComparedRow, Sweep } from "../stream/messages.js" */
 /** @import { Canvas, Figure } from "./plotly.js" */
@@ -47,7 +47,7 @@ export function sweepFigure(rows, { letter, values }, canvas) {
   };
   const line = { type: "line", xref: "paper", x0: 0, x1: 1, yref: "y2", y0: plain, y1: plain };
   const layout = layoutOf(canvas, {
-    xaxis: { type: "category", title: { text: letter, font: { size: 12 }, standoff: 4 } },
+    xaxis: { type: "category", ...named(letter) },
     yaxis: { ...left, tickfont: { color: ink } },
     yaxis2: {
       overlaying: "y",
@@ -58,7 +58,7 @@ export function sweepFigure(rows, { letter, values }, canvas) {
       fixedrange: true,
       tickfont: { color: good, size: 11.5 },
     },
-    margin: { l: 38, r: 40, t: 18, b: 42 },
+    margin: { ...UNDER, r: 40 },
     shapes: plain ? [{ ...line, line: { color: muted, width: 1, dash: "2px,3px" } }] : [],
   });
   return { traces: [tau, rate], layout };
