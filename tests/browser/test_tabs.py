@@ -136,6 +136,8 @@ def test_compare_shows_and_exports_every_method(fake: Fake, visit: Visit) -> Non
         accepted, _, guesses = overall(answer.trace.steps)
         assert cells[6] == (f"{100 * accepted / guesses + 1e-9:.0f} %" if guesses else "–")
         assert cells[3] == macro and cells[5] == str(figures.passes) and cells[7] == "identical"
+    heads = stage.locator("th[scope=col]").all_inner_texts()
+    assert [heads[1].split(), heads[3].split()] == [["Mic-TP", "tokens/s"], ["Mac-TP", "tokens/s"]]
     fastest = stage.locator("[data-id=status]").text_content()
     assert fastest.startswith("Fastest: ") and fastest.endswith(" times plain decoding")
     bars = "document.querySelector('#stage-compare [data-id=bars]').calcdata"

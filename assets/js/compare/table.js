@@ -29,6 +29,7 @@ const CSV = [
 /**
  * @typedef {object} Column
  * @property {string} name
+ * @property {string} [unit] of its figures
  * @property {string} [help] what it is
  * @property {(row: ComparedRow, stage: Stage) => string} text
  */
@@ -72,11 +73,12 @@ const COLUMNS = [
   METHOD,
   {
     name: "Mic-TP",
-    help: "All tokens / all time, the prompt's included: tokens a second",
+    unit: "tokens/s",
+    help: "All tokens / all time, the prompt's included",
     text: (row) => speed(row.rate),
   },
   SPEEDUP,
-  { name: "Mac-TP", help: MACRO, text: macro },
+  { name: "Mac-TP", unit: "tokens/s", help: MACRO, text: macro },
   { name: "Tokens a pass (τ)", text: (row) => ratio(row.tau) },
   { name: "Passes", text: (row) => count(row.passes) },
   {
@@ -99,8 +101,9 @@ function agreement({ differs, drawn }) {
 
 export function headRow() {
   const head = make("tr");
-  for (const { name, help = "" } of COLUMNS) {
+  for (const { name, unit, help = "" } of COLUMNS) {
     const cell = make("th", "", name);
+    if (unit) cell.append(" ", make("small", "", unit));
     cell.scope = "col";
     cell.title = help;
     head.append(cell);
