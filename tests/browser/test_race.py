@@ -94,6 +94,19 @@ def test_markup_of_a_model_is_text(page: Any) -> None:
     assert page.problems == []
 
 
+def test_two_clicks_of_a_script_start_one_race(page: Any) -> None:
+    """gradio learns of the first click after the second, and started a run for each."""
+    fill(page, max_new_tokens=10)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "queue/join" in request.url else None)
+    before = page.evaluate(f"{STAGE}.run ?? ''")
+    page.evaluate("() => { const go = document.querySelector('#go'); go.click(); go.click(); }")
+    page.wait_for_function(f"(before) => {STAGE}.run !== before && {STAGE}.state === 'done'", arg=before)
+    appear(page, "#go:enabled")
+    assert len(asked) == 1
+    race(page, max_new_tokens=10)
+
+
 @pytest.mark.usefixtures("slow")
 def test_stop_ends_a_race_half_way(fake: tuple[FakeEngine, str], page: Any) -> None:
     engine = fake[0]

@@ -5,6 +5,7 @@ import { AfterBegun } from "../common/after-begun.js";
 import { byId, fill, find } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural, seconds, sentence, speed } from "../common/format.js";
+import { oneClick } from "../common/one-click.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
 import { keepCutOff, leaveWord, stored, takeCutOff, WAITED } from "../race/cut-off.js";
 import { Legend } from "../race/legend.js";
@@ -106,6 +107,7 @@ class ChatTab {
       if (this.stage.dataset.state !== "running") this.ask("back");
     });
     this.at("clear").addEventListener("click", () => this.clearing.request());
+    oneClick(byId("chat-go"));
     byId("chat-go").addEventListener("spectra-failed", () => {
       if (byId("chat-go").matches(":enabled")) this.clearing.told();
     });

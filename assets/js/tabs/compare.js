@@ -5,6 +5,7 @@ import { drawnIn } from "../charts/plotly.js";
 import { byId, fill, find, replace, write } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, list, plural, prose, ratio, seconds, sentence } from "../common/format.js";
+import { oneClick } from "../common/one-click.js";
 import { save } from "../common/save.js";
 import { handOver } from "../common/steady-focus.js";
 import { Throttle } from "../common/throttle.js";
@@ -98,6 +99,7 @@ class CompareTab {
     this.at("png").addEventListener("click", () => this.savePicture());
     this.at("axis-time").addEventListener("click", () => this.turnTo("time"));
     this.at("axis-passes").addEventListener("click", () => this.turnTo("passes"));
+    oneClick(byId("compare-go"));
     byId("compare-go").addEventListener("click", () => this.fields.clear());
     handOver("#compare-go", byId("compare-stop"));
     addEventListener("pagehide", () => stored((store) => this.keep(store)));

@@ -4,6 +4,7 @@ import { AfterBegun } from "../common/after-begun.js";
 import { byId, find, make } from "../common/dom.js";
 import { Fields } from "../common/fields.js";
 import { building, plural } from "../common/format.js";
+import { oneClick } from "../common/one-click.js";
 import { save } from "../common/save.js";
 import { handOver, keepFocus } from "../common/steady-focus.js";
 import { keepCutOff, leaveWord, queryOf, stored, takeCutOff, WAITED } from "../race/cut-off.js";
@@ -71,6 +72,7 @@ class RaceTab {
     at("clear").addEventListener("click", () => this.clearing.request());
     at("link").addEventListener("click", () => this.copyLink());
     addEventListener("pagehide", () => stored((store) => this.keep(store)));
+    oneClick(byId("go"));
     byId("go").addEventListener("click", () => this.wait());
     byId("go").addEventListener("spectra-failed", () => this.failed());
     handOver("#go", byId("stop"));
