@@ -72,8 +72,11 @@ class GgufFile:
         return str(self.header.metadata.get("general.architecture", ""))
 
     def setting(self, key: str) -> Any:
-        """A number of the architecture's, None where the file has none."""
-        return self.header.metadata.get(f"{self.architecture}.{key}")
+        """A number of the architecture's, None where the file has none. Raises SpectraError for an array."""
+        key = f"{self.architecture}.{key}"
+        if key in self.header.arrays:
+            raise SpectraError("model", f"{self.path.name}: {key} is an array, which is not read; give another model")
+        return self.header.metadata.get(key)
 
     def count(self, key: str, default: int | None = None) -> int:
         """A number of the architecture's that is whole and above zero. default: where the file has none."""

@@ -6,7 +6,7 @@ Arrays of the metadata, a vocabulary as a rule, are passed over: reading them ta
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -22,6 +22,7 @@ from spectra.target.gguf_blocks import BLOCK_TYPES, PLAIN_TYPES
 
 ALIGNMENT = 32
 LONGEST = 64  # letters of a tensor's name
+MOST_DIMENSIONS = 4  # of a tensor, GGML_MAX_DIMS
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Type of a metadata value -> its `struct` format."""
@@ -40,10 +41,12 @@ class TensorPlace:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """metadata: numbers and strings by key. tensors: by name, all inside the file and of a type that is read."""
+    """metadata: numbers and strings by key. tensors: by name, all inside the file and of a type that is read.
+    arrays: the keys whose values were passed over."""
 
     metadata: Mapping[str, Any]
     tensors: Mapping[str, TensorPlace]
+    arrays: Collection[str] = ()
 
 
 def is_gguf(path: str | os.PathLike[str]) -> bool:
@@ -96,16 +99,18 @@ class _Reader:
         if version not in (2, 3):
             raise SpectraError("model", f"{self.name} is GGUF of version {version}; convert the model to version 3")
         tensors, entries = self.numbers("QQ")
-        metadata = {}
+        metadata, arrays = {}, set()
         for _ in range(entries):
             key = self.text()
             value = self.value(*self.numbers("I"))
-            if value is not None:
+            if value is None:
+                arrays.add(key)
+            else:
                 metadata[key] = value
         places = [self.tensor() for _ in range(tensors)]
-        alignment = int(metadata.get("general.alignment") or ALIGNMENT)
-        if alignment < 1:
-            raise SpectraError("model", f"{self.name} names an alignment of {alignment}; fetch it again")
+        alignment = metadata.get("general.alignment", ALIGNMENT)
+        if type(alignment) is not int or alignment < 1:
+            raise SpectraError("model", f"{self.name} names an alignment of {alignment!r}; fetch it again")
         begin = -(-self.place // alignment) * alignment
         found = {}
         start = begin
@@ -122,7 +127,7 @@ class _Reader:
                     "model", f"{self.name} is cut: the data of {name} ends after the file; fetch it again"
                 )
             start = -(-found[name].end // alignment) * alignment  # one tensor after the other, each aligned
-        return GgufHeader(metadata, found)
+        return GgufHeader(metadata, found, arrays)
 
     def numbers(self, layout: str) -> tuple[Any, ...]:
         values = struct.unpack_from(f"<{layout}", self.data, self.place)
@@ -162,6 +167,8 @@ class _Reader:
         if len(name) > LONGEST or not name.isprintable():
             raise SpectraError("model", f"{self.name} names a tensor {name[:LONGEST]!r}; fetch it again")
         (dimensions,) = self.numbers("I")
+        if dimensions > MOST_DIMENSIONS:
+            raise SpectraError("model", f"{self.name}: {name} has {dimensions} dimensions; fetch it again")
         shape = self.numbers(f"{dimensions}Q")[::-1]
         kind, offset = self.numbers("IQ")
         try:

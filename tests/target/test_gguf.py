@@ -1,5 +1,6 @@
 """GGUF files: every block type, names and rows as transformers has them, one line for what cannot be read."""
 
+import math
 import struct
 from functools import partial
 
@@ -237,6 +238,38 @@ def test_an_array_is_no_number(tmp_path):
         write()
     writer.close()
     assert "llama.attention.head_count" not in read_header(path).metadata
+    assert "llama.attention.head_count" in read_header(path).arrays
+
+
+@pytest.mark.parametrize("key", ["rope.freq_base", "rope.scaling.factor", "attention.head_count_kv", "block_count"])
+def test_an_array_where_a_number_is_read_is_named(tiny, key):
+    """It is not taken for a number that is missing, which would be another model's default."""
+    header = read_header(tiny)
+    numbers = {name: value for name, value in header.metadata.items() if name != f"llama.{key}"}
+    with pytest.raises(SpectraError, match=rf"^model: tiny\.gguf: llama\.{key} is an array, which is not read"):
+        _ = GgufFile(tiny, GgufHeader(numbers, header.tensors, {f"llama.{key}"})).config
+
+
+def test_a_tensor_of_more_dimensions_than_there_are_is_refused_at_once(tiny, tmp_path):
+    """The product of a million of them is a number that takes hours."""
+    data = tiny.read_bytes()
+    at = data.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight")
+    path = tmp_path / "deep.gguf"
+    path.write_bytes(data[:at] + struct.pack("<I", 500_000) + b"\xff" * 4_000_000 + data[at + 20 :])
+    with pytest.raises(SpectraError, match=r"^model: deep\.gguf: blk\.0\.attn_q\.weight has 500000 dimensions; fetch"):
+        open_gguf(path)
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, "abc", 0, 32.5])
+def test_an_alignment_that_is_none_is_named(tmp_path, value):
+    path, writer = tmp_path / "odd.gguf", gguf.GGUFWriter(tmp_path / "odd.gguf", "llama")
+    kind = {str: "string", int: "uint32", float: "float32"}[type(value)]
+    getattr(writer, f"add_{kind}")("general.alignment", value)
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file):
+        write()
+    writer.close()
+    with pytest.raises(SpectraError, match=r"^model: odd\.gguf names an alignment of .*; fetch it again$"):
+        read_header(path)
 
 
 @pytest.mark.parametrize("tokens", [WORDS[:50], [*WORDS[:9], *WORDS[:-9]]])

@@ -44,6 +44,8 @@ def sealed(code: bytes) -> bytes:
 
 def is_whole(file: Path) -> bool:
     """Whether a library file is there, and is what was written."""
+    if not file.is_file():  # a pipe would be waited for, a device never ends
+        return False
     try:
         code = file.read_bytes()
     except OSError:

@@ -6,6 +6,7 @@ before. Its name is made of the source, the compiler, the flags and the CPU, so 
 """
 
 import ctypes
+import errno
 import hashlib
 import os
 import shlex
@@ -45,6 +46,8 @@ OFF = "SPECTRA_NATIVE=0"
 """The reason of a user who turned the library off."""
 PATIENCE = 600.0
 """Seconds after which a compiler is given up."""
+ROOM = 1 << 20
+"""Bytes that a build leaves, at most."""
 OF_THE_MACHINE = ("fatal", "no space left on device", "disk quota exceeded", "cannot allocate memory")
 """In an error that says nothing of the source or the flags: the next start tries again."""
 NEEDS = {
@@ -286,8 +289,11 @@ def _noted(note: Path) -> str:
 def _build(command: list[str], file: Path, note: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if os.statvfs(file.parent).f_flag & os.ST_NOEXEC:
+        there = os.statvfs(file.parent)
+        if there.f_flag & os.ST_NOEXEC:
             raise OSError("no program of its file system may run (noexec)")
+        if there.f_blocks and there.f_bavail * there.f_frsize < ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # at once: each compiler would find out by itself
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=WORK) as work:
             clear_left_behind(file.parent, f"{WORK}*")
             made = Path(work) / file.name

@@ -186,6 +186,26 @@ def test_a_compiler_that_the_machine_stopped_is_named_and_asked_again(compiler, 
         assert builds(tmp_path) == builds_so_far
 
 
+def test_a_full_file_system_is_said_before_anything_is_compiled(compiler, tmp_path, monkeypatch):
+    """Each compiler would run to its end for each path: two minutes a start."""
+    compiler(WORKS)
+    there = os.statvfs(tmp_path)
+    full = SimpleNamespace(f_flag=there.f_flag, f_blocks=there.f_blocks, f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    with pytest.raises(LibraryError, match=r"^cannot build in .*: No space left on device; XDG_CACHE_HOME "):
+        load(["avx512", "avx2"], tmp_path / "cache")
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_pipe_in_the_place_of_a_library_is_not_waited_for(compiler, tmp_path):
+    compiler(WORKS)
+    file = load(["avx2"], tmp_path / "cache").file
+    file.unlink()
+    os.mkfifo(file)
+    assert load(["avx2"], tmp_path / "cache").file == file
+    assert builds(tmp_path) == 2
+
+
 def test_a_compiler_that_builds_nothing_is_asked_again(compiler, tmp_path):
     compiler(FAILS)
     for _ in range(2):
