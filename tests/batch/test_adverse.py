@@ -5,6 +5,7 @@ from collections import deque
 import pytest
 import torch
 from batches import WAYS, alone, dice_of, random_prompts, random_request, target_by
+from broken_drafter import Broken
 from tiny import VOCABULARY, model_of
 
 import spectra
@@ -109,33 +110,13 @@ def test_what_fails_in_one_sequence_ends_the_batch_and_frees_the_target(way, kno
     assert together(target, [request_of(target, [4, 5])]) == [alone(target, request_of(target, [4, 5]))]
 
 
-class Fails:
-    """A drafter that fails in one of its calls."""
-
-    def __init__(self, where, error):
-        self.where, self.error = where, error
-
-    def fail(self, where):
-        if where == self.where:
-            raise self.error
-
-    def begin(self, prompt):
-        self.fail("begin")
-
-    def grow(self, tree, tokens):
-        self.fail("grow")
-
-    def observe(self, tokens, outcome):
-        self.fail("observe")
-
-
 @pytest.mark.parametrize("where", ["begin", "grow", "observe"])
 def test_whose_drafter_fails_is_named(where, known):
     """A StopIteration was `generator raised StopIteration`."""
     target = target_by("torch exact", "llama", known)
 
     def answered(error):
-        method = Method("own", [Fails(where, error)], FixedBudget(4), 4)
+        method = Method("own", [Broken(where, error, at=1)], FixedBudget(4), 4)
         return together(target, [request_of(target, [4, 5]), Request([1, 2], method, limits=Limits(12))])
 
     with pytest.raises(LookupError) as failed:
@@ -143,7 +124,9 @@ def test_whose_drafter_fails_is_named(where, known):
     assert failed.value.__notes__ == ["raised in request 1"]
     with pytest.raises(SpectraError, match=r"^field: of request 1: wrong; mend it$"):
         answered(SpectraError("field", "wrong; mend it"))
-    with pytest.raises(SpectraError, match=r"^method: of request 1: .*a drafter of it \(Fails\) raised StopIteration;"):
+    with pytest.raises(
+        SpectraError, match=r"^method: of request 1: .*a drafter of it \(Broken\) raised StopIteration;"
+    ):
         answered(StopIteration())
     with pytest.raises(KeyboardInterrupt) as stopped:
         answered(KeyboardInterrupt())

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from batches import alone, dice_of, random_prompts, random_request, target_by
+from broken_drafter import Broken
 from tiny import VOCABULARY, target_of
 from uncollected import Held, uncollected
 
@@ -162,27 +163,6 @@ def test_an_error_is_its_owners(target):
     for error, text in zip((answers[1], answers[3], answers[4]), ("no token", "outside", "do not fit"), strict=True):
         assert isinstance(error, SpectraError) and error.field == "prompt" and text in str(error)
     check_all_is_over(target)
-
-
-class Broken:
-    """A drafter that fails in one of its calls, at the third step as a rule."""
-
-    def __init__(self, where, error=None):
-        self.where, self.calls, self.error = where, 0, error or LookupError("broken drafter")
-
-    def fail(self, where):
-        self.calls += where == self.where
-        if where == self.where and (self.calls == 3 or where == "begin"):
-            raise self.error
-
-    def begin(self, prompt):
-        self.fail("begin")
-
-    def grow(self, tree, tokens):
-        self.fail("grow")
-
-    def observe(self, tokens, outcome):
-        self.fail("observe")
 
 
 @pytest.mark.parametrize("where", ["begin", "grow", "observe"])
